@@ -2,7 +2,7 @@
 
 from semi_naive.host.account import PARTS, as_sum
 from semi_naive.host.numbers import summands
-from semi_naive.plots.page import Body, bar, paragraph, table
+from semi_naive.plots.page import Markup, bar, paragraph, table
 
 
 def account(trace: dict) -> str:
@@ -41,7 +41,7 @@ def _stacked(parts: dict[str, float], total: float) -> str:
         f'<i style="flex-grow: {seconds / total:.4f}" data-part="{name}" title="{name} {seconds:.3f} s"></i>'
         for name, seconds in parts.items()
     )
-    names = Body("").join(f'<span><i data-part="{name}"></i>{name}</span> ' for name in parts)
+    names = Markup("").join(f'<span><i data-part="{name}"></i>{name}</span> ' for name in parts)
     return f'<div class="account" aria-hidden="true">{shown}</div>\n<p class="legend" aria-hidden="true">{names}</p>\n'
 
 

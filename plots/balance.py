@@ -3,8 +3,8 @@
 save(closure.trace, "balance.png")
 """
 
-from . import style
-from .figures import overview
+from semi_naive.plots import style
+from semi_naive.plots.figures import overview
 
 
 def save(trace: dict, path) -> None:

@@ -7,11 +7,10 @@ import click
 
 from semi_naive.balance.joins import is_join
 from semi_naive.balance.trace import read_trace, spread
-
-from .figures import OVERVIEW, PROGRAM, comparison, figures
-from .joins import join_figures, kind_of
-from .run import drawn
-from .style import save
+from semi_naive.plots.figures import OVERVIEW, PROGRAM, comparison, figures
+from semi_naive.plots.joins import join_figures, join_kind
+from semi_naive.plots.run import drawable
+from semi_naive.plots.style import save
 
 KINDS = ("png", "svg")
 LONGEST = 100  # letters of a file's name before that of the figure
@@ -23,7 +22,7 @@ def draw(paths, output: str, only: str = ""):
     only: names of figures between commas. Without it, all of one run; of a program with several strata on the partitions
     the overview of each. Every record is read before anything is drawn.
     """
-    records, wanted = [read_trace(path, joins=True) for path in paths], names(only)
+    records, wanted = [read_trace(path, joins=True) for path in paths], figure_names(only)
     made = _joins(records, paths, wanted) if any(map(is_join, records)) else _fixpoints(records, paths, wanted, only)
     Path(output).mkdir(parents=True, exist_ok=True)
     for name, figure in made.items():
@@ -38,13 +37,13 @@ def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
     if not all(map(is_join, records)):
         raise ValueError("some of these runs are multiway joins and some are not: there is nothing to compare")
     if not (made := join_figures(records, [Path(path).name for path in paths], wanted)):
-        raise ValueError(f"{', '.join(paths)}: no {', '.join(wanted)} to draw: of these joins there is {kind_of(records[0])}")
+        raise ValueError(f"{', '.join(paths)}: no {', '.join(wanted)} to draw: of these joins there is {join_kind(records[0])}")
     return made
 
 
 def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
     """The figures of closures and programs."""
-    if not wanted and any(len(drawn(record)) > 1 for record in records):
+    if not wanted and any(len(drawable(record)) > 1 for record in records):
         wanted = [OVERVIEW, *PROGRAM]
     made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
     if not made:
@@ -65,10 +64,10 @@ def _why(records: list[dict]) -> str:
     return reasons[0] if len(reasons) == len(records) else ""
 
 
-def names(only: str | None) -> list[str]:
+def figure_names(only: str | None) -> list[str]:
     """The names in a list between commas, unknown ones too: `figures` says which there are.
 
-    >>> names("heat, times,")
+    >>> figure_names("heat, times,")
     ['heat', 'times']
     """
     return [name.strip() for name in (only or "").split(",") if name.strip()]

@@ -4,10 +4,10 @@ from functools import cached_property
 
 import numpy as np
 
-from semi_naive.host.numbers import about, counted, number, seconds
+from semi_naive.host.numbers import about, number, quantity, seconds
 
 
-class Course:
+class StratumCourse:
     """The course of one stratum, a value for each entry; an entry is one iteration, or several."""
 
     def __init__(self, found: dict, name: str = ""):
@@ -37,14 +37,14 @@ class Course:
         if self.steps[most] > 1:
             where, each = f"iterations {self.iteration[most] - self.steps[most] + 1:,} to {self.iteration[most]:,}", " each"
         compiled = int(self.compiled.sum())
-        how = f", {counted(compiled, 'iteration')} of them a tuple at a time" if compiled else ""
+        how = f", {quantity(compiled, 'iteration')} of them a tuple at a time" if compiled else ""
         return (
-            f"{counted(self.iterations, 'iteration')} in the driver in {seconds(self.seconds.sum())}{how}; "
+            f"{quantity(self.iterations, 'iteration')} in the driver in {seconds(self.seconds.sum())}{how}; "
             f"{about(self.born.sum(), 'tuple')} born, most in {where}: {number(self.born[most] / self.steps[most])}{each}"
         )
 
 
-def courses(trace: dict) -> list[tuple[dict, Course]]:
+def stratum_courses(trace: dict) -> list[tuple[dict, StratumCourse]]:
     """The strata of a program's record that recurred in the driver, with their courses, the longest first."""
-    found = [(stratum, Course(stratum["course"])) for stratum in trace.get("strata", []) if "course" in stratum]
+    found = [(stratum, StratumCourse(stratum["course"])) for stratum in trace.get("strata", []) if "course" in stratum]
     return sorted(found, key=lambda one: -one[1].seconds.sum())

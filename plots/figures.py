@@ -4,17 +4,27 @@ for name, figure in figures(closure.trace).items():
     save(figure, f"run-{name}.png")
 """
 
-from .labels import labels
-from .panels import duplicates, heat_map, imbalance, partitions, rules, shuffled, strata, times, tuples
-from .run import Run, drawn, runs
-from .style import new_figure, same_limits, titled, wrapped
+from semi_naive.plots.labels import labels
+from semi_naive.plots.panels import (
+    duplicates,
+    heat_map,
+    imbalance,
+    partitions,
+    rules_panel,
+    shuffled,
+    strata_panel,
+    times,
+    tuples,
+)
+from semi_naive.plots.run import RecordedRun, drawable, recorded_runs
+from semi_naive.plots.style import new_figure, same_limits, titled, wrapped
 
 PANELS = {
     "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled, "duplicates": duplicates,
     "partitions": partitions,
 }  # fmt: skip
 BY_TASK = ("times", "tuples", "partitions")  # what there is to see of the decomposed plan
-PROGRAM = {"strata": strata, "rules": rules}  # of a Datalog program's record
+PROGRAM = {"strata": strata_panel, "rules": rules_panel}  # of a Datalog program's record
 OVERVIEW = "balance"
 NAMES = (OVERVIEW, *PANELS, *PROGRAM)
 SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # by the overview
@@ -29,7 +39,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     only: the names wanted, without the stratum. size: inches of one panel by itself. ValueError for what is no trace, and for
     a name that is none.
     """
-    wanted, spread, found = _wanted(only), drawn(trace), {}
+    wanted, spread, found = _wanted(only), drawable(trace), {}
     for name, panel in PROGRAM.items():
         if name in wanted and "strata" in trace:
             found[name] = _rows_figure(panel, [trace], [""], name)
@@ -45,7 +55,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
 
 def overview(trace: dict):
     """One figure with the main panels of a closure's or a stratum's trace; of a program's record with one such stratum, its."""
-    found = runs(trace)
+    found = recorded_runs(trace)
     if len(found) > 1:
         raise ValueError(f"expected the trace of one stratum, got those of {', '.join(found)}: `figures` draws each")
     return _overview(next(iter(found.values())))
@@ -59,7 +69,7 @@ def comparison(traces: list, names=None, only=None) -> dict:
     """
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    wanted, every, found = _wanted(only), [drawn(trace) for trace in traces], {}
+    wanted, every, found = _wanted(only), [drawable(trace) for trace in traces], {}
     called = labels(traces, names)
     for name, panel in PROGRAM.items():
         if name in wanted and all("strata" in trace for trace in traces):
@@ -81,12 +91,12 @@ def _wanted(only) -> tuple:
     return tuple(only or NAMES)
 
 
-def _panels(run: Run) -> tuple:
+def _panels(run: RecordedRun) -> tuple:
     """The names of the panels that have something to show."""
     return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
 
 
-def _matched(found: list[dict], called: list[str]) -> dict[str, list[Run]]:
+def _matched(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
     """The runs to compare, by stratum. A record with one run is compared with another whatever its stratum is called."""
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
@@ -101,11 +111,11 @@ def _matched(found: list[dict], called: list[str]) -> dict[str, list[Run]]:
     return {name: [each[name] for each in found] for name in common}
 
 
-def _strata(found: dict[str, Run]) -> str:
+def _strata(found: dict[str, RecordedRun]) -> str:
     return ", ".join(name or "a closure" for name in found) or "none"
 
 
-def _overview(run: Run):
+def _overview(run: RecordedRun):
     if not len(run):
         figure = new_figure(WIDTH, HEIGHT, run.title)
         figure.text(0.5, 0.5, "No iterations: there was nothing to evaluate.", ha="center", va="center", fontsize=13)
@@ -127,7 +137,7 @@ def panel_alone(panel, shown, size: tuple[float, float]):
     return figure
 
 
-def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, HEIGHT)):
+def _panel_figure(panel, beside: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
     """One panel of one run, or of several in a grid."""
     if len(beside) == 1:
         figure = new_figure(*size, beside[0].title)
@@ -141,7 +151,7 @@ def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, 
     return figure
 
 
-def _compared(beside: list[Run]):
+def _compared(beside: list[RecordedRun]):
     """The overview of several runs: a column for each, a row for each panel."""
     names = [name for name in SHOWN if any(name in _panels(run) for run in beside)]
     figure = new_figure(5 * len(beside), 4.1 * len(names) + 0.3)
@@ -151,7 +161,7 @@ def _compared(beside: list[Run]):
     return figure
 
 
-def _side_by_side(panel, all_axes, beside: list[Run], with_titles: bool) -> None:
+def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool) -> None:
     for axes, run in zip(all_axes, beside, strict=True):
         panel(axes, run, beside)
         if with_titles:

@@ -42,18 +42,18 @@ def _coloured(text: str) -> str:
     text = re.sub(r"<pattern.*?</pattern>", lambda found: _hatched(found[0]), text, flags=re.DOTALL)
     text = re.sub("#000000|#000(?![0-9a-f])", INK, text)
     text = re.sub("#ffffff|#fff(?![0-9a-f])", PAPER, text)
-    return re.sub("|".join(NIGHT), lambda found: f"var({variable(found[0])})", text)
+    return re.sub("|".join(NIGHT), lambda found: f"var({css_variable(found[0])})", text)
 
 
 def _hatched(pattern: str) -> str:
     return pattern if 'fill="none"' in pattern else pattern.replace("#000000", "var(--hatch)")
 
 
-def variable(colour: str) -> str:
+def css_variable(colour: str) -> str:
     """The CSS variable of a colour of the palette."""
     return f"--c{colour[1:]}"
 
 
 def palette(night: bool) -> str:
     """CSS declarations of the palette's variables."""
-    return " ".join(f"{variable(day)}: {dark if night else day};" for day, dark in NIGHT.items())
+    return " ".join(f"{css_variable(day)}: {dark if night else day};" for day, dark in NIGHT.items())

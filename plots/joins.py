@@ -6,11 +6,11 @@ Of one record or of several, one under the other.
 import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
+from semi_naive.plots.style import DARK, SAND, SMALL, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
 
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles
-from .style import DARK, SAND, SMALL, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
 
 WIDTH, HEIGHT = 11, 4.8  # inches of what one record has
 STEP = 0.17  # inches of a step of a BiGJoin
@@ -18,7 +18,7 @@ STEP = 0.17  # inches of a step of a BiGJoin
 
 def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
     """By name, "boxes" or "work". ValueError for a name that is none, and where the records are of both kinds."""
-    kinds = {kind_of(trace) for trace in traces}
+    kinds = {join_kind(trace) for trace in traces}
     if unknown := [name for name in only or () if name not in DRAWN]:
         raise ValueError(f"there is no figure {unknown[0]!r} of a multiway join: expected some of {', '.join(DRAWN)}")
     if len(kinds) > 1:
@@ -27,7 +27,7 @@ def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
     return {kind: _figure(DRAWN[kind], traces, names)} if kind in (only or DRAWN) else {}
 
 
-def kind_of(trace: dict) -> str:
+def join_kind(trace: dict) -> str:
     return "boxes" if "boxes" in trace else "work"
 
 
@@ -51,11 +51,11 @@ def title(trace: dict, between: str = "  ·  ") -> str:
     if "boxes" in trace:
         share = trace["budget"] / max(trace["input_bytes"], 1)
         facts.append(f"{engineering(trace['budget'], 'B')} of memory ({share:.0%} of the input)")
-        facts.append(counted(len(trace["boxes"]), "box", "boxes"))
+        facts.append(quantity(len(trace["boxes"]), "box", "boxes"))
     else:
-        facts.append(counted(trace["rounds"], "round"))
+        facts.append(quantity(trace["rounds"], "round"))
         facts.append(f"{trace['peak']:,} in flight at most")
-    return between.join([*facts, counted(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
+    return between.join([*facts, quantity(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
 
 
 def _boxes(row, trace: dict) -> None:

@@ -63,14 +63,14 @@ def folded(name: str, title: str, body: str, unfolded: bool = False) -> str:
     return f'<details id="{name}"{" open" * unfolded}>\n<summary>{escape(title)}</summary>\n{body}\n</details>'
 
 
-def listed(sentences: list[str]) -> str:
+def bullet_list(sentences: list[str]) -> str:
     return '<ul class="events">\n' + "\n".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
 def table(caption: str, columns: list[tuple[str, str]], rows: list[list]) -> str:
     """Rows under their columns, the first of each being its heading; what is too wide is scrolled by itself.
 
-    columns: (heading, class) each: number, text, bar or nothing. A cell is text, or a `Body`.
+    columns: (heading, class) each: number, text, bar or nothing. A cell is text, or a `Markup`.
     """
     head = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in columns)
     body = "\n".join(f"<tr>{_row(row, [kind for _, kind in columns])}</tr>" for row in rows)
@@ -90,22 +90,22 @@ def _row(cells: list, kinds: list[str]) -> str:
     return f'<th scope="row"{_class(kinds[0])}>{first}</th>{rest}'
 
 
-class Body(str):
+class Markup(str):
     """HTML already."""
 
 
 def _cell(cell) -> str:
-    return cell if isinstance(cell, Body) else escape(str(cell))
+    return cell if isinstance(cell, Markup) else escape(str(cell))
 
 
-def code(text: str) -> Body:
-    return Body(f"<code>{escape(text)}</code>")
+def code(text: str) -> Markup:
+    return Markup(f"<code>{escape(text)}</code>")
 
 
-def bar(share: float, part: str = "") -> Body:
+def bar(share: float, part: str = "") -> Markup:
     """A bar so long, of 1; what it says stands in another cell as a number. part: of an account, that it has the looks of."""
     looks = f' data-part="{part}"' if part else ""
-    return Body(f'<i style="--share: {share:.1%}"{looks} aria-hidden="true"></i>')
+    return Markup(f'<i style="--share: {share:.1%}"{looks} aria-hidden="true"></i>')
 
 
 def _scrolled(what: str, body: str) -> str:

@@ -5,11 +5,10 @@ picture(result.trace)
 
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.trace import VERSION
-
-from .figures import overview
-from .joins import join_figures
-from .panels import rules, strata
-from .style import new_figure
+from semi_naive.plots.figures import overview
+from semi_naive.plots.joins import join_figures
+from semi_naive.plots.panels import rules_panel, strata_panel
+from semi_naive.plots.style import new_figure
 
 ROW, AROUND = 0.26, 1.2  # inches of a stratum or a rule, and of what is around all of them
 MOST = 20  # of each
@@ -25,8 +24,8 @@ def picture(trace: dict):
 
 
 def _of_program(trace: dict):
-    found = {strata: trace["strata"], rules: trace.get("profile", {}).get("rules", [])}
-    drawn = [panel for panel, rows in found.items() if rows] or [strata]
+    found = {strata_panel: trace["strata"], rules_panel: trace.get("profile", {}).get("rules", [])}
+    drawn = [panel for panel, rows in found.items() if rows] or [strata_panel]
     heights = [AROUND + ROW * min(max(2, len(found[panel])), MOST) for panel in drawn]
     figure = new_figure(11, sum(heights) + 0.4, str(trace.get("program", "a program")))
     all_axes = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]

@@ -10,7 +10,7 @@ HOTTEST = 15  # rules that are seen at once
 ROWS = 500  # of any table: a program may have thousands of rules
 
 
-def strata(trace: dict) -> str:
+def strata_table(trace: dict) -> str:
     """Those first that took longest, with the plan of each and why."""
     found = list(enumerate(trace.get("strata", []), 1))
     found.sort(key=lambda one: (one[1].get("plan") != "running", -one[1].get("seconds", 0)))
@@ -39,7 +39,7 @@ def spread_strata(trace: dict) -> list[dict]:
     return sorted(found, key=lambda stratum: (stratum.get("plan") != "running", -stratum.get("seconds", 0)))
 
 
-def rules(trace: dict) -> str:
+def rules_table(trace: dict) -> str:
     """Where the time went: the hottest rules first."""
     found = sorted(trace.get("profile", {}).get("rules", []), key=lambda rule: -rule["seconds"])
     total = sum(rule["seconds"] for rule in found) or 1

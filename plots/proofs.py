@@ -5,7 +5,7 @@ It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several
 
 from dataclasses import dataclass, field
 
-from .style import DARK, DUST, GREY, PALE, SAND, SMALL, literal, new_figure, shortened
+from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL, literal, new_figure, shortened
 
 MOST = 30  # tuples that are drawn, those nearest to the conclusion
 LETTERS = 44  # of a tuple or a condition
@@ -14,14 +14,14 @@ ROW = 0.17  # inches of a rule's line
 
 
 @dataclass(eq=False)
-class Box:
+class ProofBox:
     """A tuple or a condition, and where it is: `x` its middle in inches, `level` how far over the conclusion."""
 
     text: str
     kind: str  # fact, made, condition, or left out
     rule: str = ""
-    above: list["Box"] = field(default_factory=list)  # what it is drawn under
-    lines: list["Box"] = field(default_factory=list)  # to premises that are drawn over another one as well
+    above: list["ProofBox"] = field(default_factory=list)  # what it is drawn under
+    lines: list["ProofBox"] = field(default_factory=list)  # to premises that are drawn over another one as well
     level: int = 0
     x: float = 0.0
 
@@ -38,7 +38,7 @@ class Box:
 
 def proof_figure(proof: dict):
     """A matplotlib Figure of a proof, as `Proof.to_dict` has it."""
-    boxes, rules = laid_out(proof)
+    boxes, rules = lay_out_proof(proof)
     high = 1 + max(box.level for box in boxes)
     wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
     tall = LEVEL * high + ROW * (len(rules) + 1)
@@ -58,7 +58,7 @@ def proof_figure(proof: dict):
     return figure
 
 
-def laid_out(proof: dict) -> tuple[list[Box], list[str]]:
+def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
     """The boxes of a proof, the conclusion first, and a line for each rule that is used."""
     boxes, numbers = _boxes(proof)
     for box in boxes:  # a box comes before all that is over it, but for what another one is over, too
@@ -75,7 +75,7 @@ def laid_out(proof: dict) -> tuple[list[Box], list[str]]:
     return boxes, [f"{name}  {' '.join(rule.split())}" for rule, name in numbers.items()]
 
 
-def _boxes(proof: dict) -> tuple[list[Box], dict[str, str]]:
+def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
     """Boxes, breadth first, and the names of rules."""
     names: dict[str, str] = {}
     root = _box(proof, names)
@@ -95,13 +95,13 @@ def _boxes(proof: dict) -> tuple[list[Box], dict[str, str]]:
                 box.above.append(one)
                 waiting.append((premise, one))
         if left:
-            box.above.append(Box(f"… {left} more", "left out"))
-        box.above += [Box(shortened(text, LETTERS), "condition") for text in told.get("conditions", ())]
+            box.above.append(ProofBox(f"… {left} more", "left out"))
+        box.above += [ProofBox(shortened(text, LETTERS), "condition") for text in told.get("conditions", ())]
         found += box.above
     return _after_what_reads_them(root, found), names
 
 
-def _after_what_reads_them(root: Box, boxes: list[Box]) -> list[Box]:
+def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
     """The boxes, each before all that lines lead to from it."""
     missing = {id(box): 0 for box in boxes}
     for box in boxes:
@@ -116,15 +116,15 @@ def _after_what_reads_them(root: Box, boxes: list[Box]) -> list[Box]:
     return ordered
 
 
-def _box(told: dict, names: dict[str, str]) -> Box:
+def _box(told: dict, names: dict[str, str]) -> ProofBox:
     text = shortened(told["atom"], LETTERS)
     if "rule" not in told:
-        return Box(text, "fact")
+        return ProofBox(text, "fact")
     name = names.setdefault(told["rule"], f"R{len(names) + 1}")
-    return Box(text, "made", name)
+    return ProofBox(text, "made", name)
 
 
-def _write(axes, box: Box, x: float) -> None:
+def _write(axes, box: ProofBox, x: float) -> None:
     """A box: facts are filled, what is made has a frame and the name of its rule, conditions have none."""
     looks = {"fact": {"facecolor": SAND, "edgecolor": "black"}, "made": {"facecolor": PALE, "edgecolor": DARK}}
     frame = {"boxstyle": "round,pad=0.3", "linewidth": 0.8, **looks[box.kind]} if box.kind in looks else None

@@ -10,22 +10,22 @@ from pathlib import Path, PurePath
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
-from semi_naive.host.files import whole
+from semi_naive.host.files import replacing
 from semi_naive.host.numbers import about, number, seconds
 from semi_naive.plots.account import account, reconciled
 from semi_naive.plots.configuration import configuration
-from semi_naive.plots.course import courses
-from semi_naive.plots.described import described, title_of_figure
+from semi_naive.plots.course import stratum_courses
+from semi_naive.plots.descriptions import description, title_of_figure
 from semi_naive.plots.figures import PANELS, comparison, figures, panel_alone
 from semi_naive.plots.inline import inlined
 from semi_naive.plots.joins import join_figures
 from semi_naive.plots.joins import title as title_of_join
 from semi_naive.plots.labels import labels
-from semi_naive.plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
-from semi_naive.plots.panels.course import born, times
-from semi_naive.plots.program import relations, rules, spread_strata, strata
-from semi_naive.plots.run import Run, runs
-from semi_naive.plots.source import source
+from semi_naive.plots.page import bullet_list, escape, facts, folded, heading, page, paragraph, section, standing_alone, table
+from semi_naive.plots.panels.course import born, iteration_times
+from semi_naive.plots.program import relations, rules_table, spread_strata, strata_table
+from semi_naive.plots.run import RecordedRun, recorded_runs
+from semi_naive.plots.source import source_sections
 from semi_naive.plots.summary import named, outcome, summary
 from semi_naive.plots.words import events_in_words
 
@@ -43,7 +43,7 @@ def report(traces, path=None, names=None) -> str:
     traces, names = _given(traces, names)
     text = page(title_of(traces, names), body(traces, names), standing_alone())
     if path is not None:
-        with whole(path) as partial:
+        with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
     return text
 
@@ -104,9 +104,9 @@ def _of_one(trace: dict) -> list[str]:
     return [
         section("summary", "Summary", facts("The run in short", summary(trace))),
         section("account", "Where the time went", account(trace)),
-        section("strata", "Strata", strata(trace)),
-        section("rules", "Hottest rules", rules(trace)),
-        section("source", "The program", source(trace)),
+        section("strata", "Strata", strata_table(trace)),
+        section("rules", "Hottest rules", rules_table(trace)),
+        section("source", "The program", source_sections(trace)),
         section("relations", "Relations", relations(trace)),
         section("iterations", "Iterations in the driver", _courses(trace)),
         section("figures", "Balance and time", _figures(trace)),
@@ -138,11 +138,11 @@ def _of_several(traces: list[dict], names: list[str]) -> list[str]:
 def _figures(trace: dict) -> str:
     """The panels of a closure, or of the strata that were on the partitions and took longest."""
     if "strata" not in trace:
-        return _panels(Run(trace), "f", trace)
+        return _panels(RecordedRun(trace), "f", trace)
     spread = spread_strata(trace)
     chosen = _drawn(spread)
     parts = [
-        heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}", stratum)
+        heading(named(stratum)) + _panels(RecordedRun(stratum["trace"], named(stratum)), f"f{place}", stratum)
         for place, stratum in enumerate(chosen)
     ]
     left = about(len(spread) - len(chosen), "stratum", "strata")
@@ -162,7 +162,7 @@ def _drawn(spread: list[dict]) -> list[dict]:
     return drawn
 
 
-def _panels(run: Run, name: str, record: dict) -> str:
+def _panels(run: RecordedRun, name: str, record: dict) -> str:
     """The panels of a run; record: what has its account."""
     drawn = figures(run.trace, PANELS, PANEL) if len(run) else {}
     shown = "\n".join(_figure(panel, f"{name}-{panel}", figure, [run]) for panel, figure in drawn.items())
@@ -172,7 +172,7 @@ def _panels(run: Run, name: str, record: dict) -> str:
 
 def _courses(trace: dict) -> str:
     """What the strata that recurred in the driver made in each iteration, of those that took longest."""
-    found = courses(trace)
+    found = stratum_courses(trace)
     several = [one for one in found if len(one[1]) > 1]
     parts = [heading(named(stratum)) + _course(f"c{place}", course) for place, (stratum, course) in enumerate(several[:DRAWN])]
     if left := len(found) - len(parts):
@@ -183,7 +183,10 @@ def _courses(trace: dict) -> str:
 def _course(name: str, course) -> str:
     drawn = [
         inlined(panel_alone(panel, course, PANEL), f"{name}-{panel.__name__}", escape(title))
-        for panel, title in ((born, "Line chart: tuples of each iteration"), (times, "Stacked areas: time of each iteration"))
+        for panel, title in (
+            (born, "Line chart: tuples of each iteration"),
+            (iteration_times, "Stacked areas: time of each iteration"),
+        )
     ]
     shown = "\n".join(f'<figure>\n<div class="drawing">\n{each}\n</div>\n</figure>' for each in drawn)
     return paragraph(f"{course.told()}.", "quiet") + f'\n<div class="figures">\n{shown}\n</div>'
@@ -199,17 +202,17 @@ def _compared(traces: list[dict], names, called: list[str]) -> str:
     return '<div class="figures single">\n' + "\n".join(parts) + "\n</div>"
 
 
-def _run(trace: dict, stratum: str, label: str) -> Run:
-    found = runs(trace)
+def _run(trace: dict, stratum: str, label: str) -> RecordedRun:
+    found = recorded_runs(trace)
     run = found[stratum] if stratum in found else next(iter(found.values()))
     run.label = label
     return run
 
 
-def _figure(panel: str, name: str, figure, beside: list[Run]) -> str:
+def _figure(panel: str, name: str, figure, beside: list[RecordedRun]) -> str:
     """One figure and what it shows. Its own title says again what ran, and goes."""
     figure.suptitle("")
-    name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, described(panel, beside)))
+    name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, description(panel, beside)))
     across = ' tabindex="0"' * (len(beside) > 1)  # wider than a phone
     drawing = f'<div class="drawing"{across}>\n{inlined(figure, name, escape(title_of_figure(panel, beside)))}\n</div>'
     return f"<figure>\n{drawing}\n<figcaption>{caption}</figcaption>\n</figure>"
@@ -225,8 +228,10 @@ def _events(trace: dict, name: str = "") -> str:
     shown = told if len(told) <= LISTED else told[:LISTED]
     left = [f"… and {number(len(told) - LISTED)} more"] * (len(told) > LISTED)
     if len(told) <= UNFOLDED:
-        return listed(shown)
-    return listed(shown[:UNFOLDED]) + folded(f"more-events{name}", f"All {number(len(told))} events", listed(shown + left))
+        return bullet_list(shown)
+    return bullet_list(shown[:UNFOLDED]) + folded(
+        f"more-events{name}", f"All {number(len(told))} events", bullet_list(shown + left)
+    )
 
 
 def _footer(traces: list[dict]) -> str:

@@ -7,10 +7,10 @@ import numpy as np
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, spread
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 
-class Run:
+class RecordedRun:
     """One trace (`balance.trace`), of a closure or of one stratum: its iterations as arrays, one value for each entry.
 
     name: of the stratum, or of nothing; label: what tells it from those it is drawn beside.
@@ -19,7 +19,9 @@ class Run:
 
     def __init__(self, trace: dict, name: str = "", label: str = "", known: bool = False):
         if "iterations" not in (trace if known else _checked(trace)):
-            raise ValueError("expected the trace of one stratum, got that of a program: `plots.run.runs` has one of each")
+            raise ValueError(
+                "expected the trace of one stratum, got that of a program: `plots.run.recorded_runs` has one of each"
+            )
         self.trace, self.name, self.label = trace, name, label
         self.iterations = lasting(trace["iterations"])
         self.events, self.config = trace.get("events", []), trace.get("config", {})
@@ -147,22 +149,22 @@ class Run:
         facts = [self.name] if self.name else []
         facts += [f"{self.trace[key]} {word}" for key, word in (("plan", "plan"), ("rule", "rule")) if self.trace.get(key)]
         if "tuples" in result:
-            facts.append(f"{counted(result['tuples'], 'tuple')} in {counted(result.get('iterations', 0), 'iteration')}")
+            facts.append(f"{quantity(result['tuples'], 'tuple')} in {quantity(result.get('iterations', 0), 'iteration')}")
         if "seconds" in self.trace:
             facts.append(f"{self.trace['seconds']:,.2f} s")
         return "  ·  ".join(facts)
 
 
-def runs(record: dict) -> dict[str, Run]:
+def recorded_runs(record: dict) -> dict[str, RecordedRun]:
     """The runs of a record by their stratum's first relation; of a closure's trace the one, as "". ValueError when the record
     is none, or when nothing of it was on the partitions."""
-    return {name: Run(trace, name, known=True) for name, trace in spread(_checked(record)).items()}
+    return {name: RecordedRun(trace, name, known=True) for name, trace in spread(_checked(record)).items()}
 
 
-def drawn(record: dict) -> dict[str, Run]:
-    """As `runs`; none where a program's strata all stayed in the driver, which took time, if not on the partitions."""
+def drawable(record: dict) -> dict[str, RecordedRun]:
+    """As `recorded_runs`; none where a program's strata all stayed in the driver, which took time, if not on the partitions."""
     spared = "iterations" not in _checked(record) and not any(s.get("trace", {}).get("iterations") for s in record["strata"])
-    return {} if spared else {name: Run(trace, name, known=True) for name, trace in spread(record).items()}
+    return {} if spared else {name: RecordedRun(trace, name, known=True) for name, trace in spread(record).items()}
 
 
 def _checked(record) -> dict:

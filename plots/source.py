@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from semi_naive.host.numbers import counted, in_full, seconds
-from semi_naive.plots.page import Body, code, folded, paragraph, table
+from semi_naive.host.numbers import in_full, quantity, seconds
+from semi_naive.plots.page import Markup, code, folded, paragraph, table
 
 WHOLE = 150  # lines of a program that is shown whole; of a longer one what is around its rules
 AROUND = 2  # lines before and after a rule
@@ -13,7 +13,7 @@ MOST = 1500  # lines, and letters of one, of any file
 LETTERS = 400
 
 
-def source(trace: dict) -> str:
+def source_sections(trace: dict) -> str:
     """Each file of the program: of each line the time of the rules that begin there, its share as heat in the margin."""
     texts = {file: text for file, text in trace.get("source", {}).items() if isinstance(text, str)}
     rules = trace.get("profile", {}).get("rules", [])
@@ -38,7 +38,7 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
     rows, last = [], 0
     for at in [*kept, len(lines) + 1]:
         if at > last + 1:
-            rows.append(["⋯", "", Body(""), Body(f'<em class="quiet">{counted(at - last - 1, "line")}</em>')])
+            rows.append(["⋯", "", Markup(""), Markup(f'<em class="quiet">{quantity(at - last - 1, "line")}</em>')])
         if at <= len(lines):
             share = spent.get(owner.get(at, 0), 0.0) / total
             time = seconds(spent[at]) if at in spent else ""
@@ -72,8 +72,8 @@ def _kept(lines: int, owner: dict[int, int]) -> list[int]:
     return sorted([*near, *between])[:MOST]
 
 
-def _heat(share: float) -> Body:
+def _heat(share: float) -> Markup:
     """A mark in the margin, the stronger the larger the share."""
     if share < 0.005:
-        return Body("")
-    return Body(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')
+        return Markup("")
+    return Markup(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')

@@ -9,7 +9,7 @@ written here; `NIGHT` has for each what can be told from the others on a dark pa
 import io
 from pathlib import Path
 
-from semi_naive.host.files import whole
+from semi_naive.host.files import replacing
 
 FORMATS = (".png", ".svg", ".pdf")
 # From the cividis map: they differ in grey, and for every eye.
@@ -57,7 +57,7 @@ def save(figure, path) -> None:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: cannot tell the format: expected a name ending in {', '.join(FORMATS)}")
-    with whole(path) as partial, open(partial, "wb") as file:
+    with replacing(path) as partial, open(partial, "wb") as file:
         _write(figure, file, path.suffix.lower()[1:])
 
 

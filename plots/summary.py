@@ -1,7 +1,7 @@
 """A run in a few lines: what a person wants to know first. Of a closure, and of a Datalog program."""
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted, in_full, number, seconds, size
+from semi_naive.host.numbers import in_full, number, quantity, seconds, size
 from semi_naive.plots.words import several
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
@@ -22,10 +22,10 @@ def outcome(trace: dict) -> str:
     '7 tuples in 2 relations, 1 stratum'
     """
     if "strata" in trace:
-        tuples, relations = counted(_tuples(trace), "tuple"), counted(len(_relations(trace)), "relation")
-        return f"{tuples} in {relations}, {counted(len(trace['strata']), 'stratum', 'strata')}"
+        tuples, relations = quantity(_tuples(trace), "tuple"), quantity(len(_relations(trace)), "relation")
+        return f"{tuples} in {relations}, {quantity(len(trace['strata']), 'stratum', 'strata')}"
     pairs, iterations = _pairs(trace)
-    return f"{counted(pairs, 'pair')} in {counted(iterations, 'iteration')}"
+    return f"{quantity(pairs, 'pair')} in {quantity(iterations, 'iteration')}"
 
 
 def _pairs(trace: dict) -> tuple[int, int]:
@@ -61,7 +61,7 @@ def _done(events: list[dict]) -> dict[str, str]:
         found = [event for event in events if event["event"] == kind]
         if found:
             tuples = sum(event.get("moved", event.get("copied", 0)) for event in found)
-            lines[kind] = f"{len(found)}×" + (f", {counted(tuples, 'tuple')}" if tuples else "")
+            lines[kind] = f"{len(found)}×" + (f", {quantity(tuples, 'tuple')}" if tuples else "")
     return lines
 
 
@@ -85,7 +85,7 @@ def _tuples(trace: dict) -> int:
 def _of_program(trace: dict) -> dict[str, str]:
     strata = trace["strata"]
     lines = {
-        "tuples": f"{in_full(_tuples(trace))} in {counted(len(_relations(trace)), 'relation')}",
+        "tuples": f"{in_full(_tuples(trace))} in {quantity(len(_relations(trace)), 'relation')}",
         "strata": _plans(strata),
     }
     if "seconds" in trace:

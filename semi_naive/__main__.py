@@ -16,12 +16,12 @@ import click
 
 from semi_naive import __version__
 from semi_naive.cli.live import live_page, looking, write_report
-from semi_naive.cli.options import assignment, facts_from, limiting, settings, together
+from semi_naive.cli.options import assignment, facts_from, limiting, option_group, settings
 from semi_naive.cli.program import DATA
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
-from semi_naive.host.account import opened, part
+from semi_naive.host.account import open_account, part
 
 BAD = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
@@ -49,7 +49,7 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
-reading = together(  # how a program is read: where functions of user-defined functors are, and how old it is
+reading = option_group(  # how a program is read: where functions of user-defined functors are, and how old it is
     click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
     click.option(
         "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
@@ -158,7 +158,7 @@ def lsp():
     run_lsp()
 
 
-session_options = together(  # of what keeps a session
+session_options = option_group(  # of what keeps a session
     reading,
     facts_from("to begin with from this folder"),
     click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
@@ -264,7 +264,7 @@ def tc(
     """Compute the transitive closure of EDGES: .facts .tsv .csv .txt .mtx files (also .gz), .parquet, or 'edges/*.parquet'."""
     from semi_naive import Config, transitive_closure
     from semi_naive.cli.run import spark_of
-    from semi_naive.closure import read, small
+    from semi_naive.closure import read_input_edges, starts_in_driver
     from semi_naive.io.outputs import output_format
 
     spark = spark_of(master, cores and str(cores))
@@ -277,8 +277,8 @@ def tc(
     name = Path(edges[0]).name + " …" * (len(edges) > 1)
     with part("other"), live_page(live, live_host, name) as page:
         with Progress("closure", quiet, page) as progress:
-            source = read(_graph_of(edges, reading))
-            if plan != "auto" or not small(source, config):
+            source = read_input_edges(_graph_of(edges, reading))
+            if plan != "auto" or not starts_in_driver(source, config):
                 threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # beside the JVM, which takes longer
             closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
         with closure:
@@ -400,7 +400,7 @@ def _load_kernels(plan: str) -> None:
     from semi_naive.host import jit
 
     import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
-    jit.load()
+    jit.load_kernels()
 
 
 def _report(closure, quiet: bool) -> None:
@@ -436,13 +436,13 @@ FAILURES = {
 def main(arguments=None, begun: float | None = None) -> None:
     """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
     failed; 2: bad input and usage. begun: when the process did, by `time.perf_counter`."""
-    from semi_naive.host.needed import NotInstalled
+    from semi_naive.host.optional_packages import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
     from semi_naive.ra.java import NoJava
 
     try:
-        with opened("start", begun):
+        with open_account("start", begun):
             cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)

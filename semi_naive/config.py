@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from math import inf
 from typing import Any
 
-from semi_naive.quantities import bytes_of
+from semi_naive.quantities import parse_bytes
 
 RULES = {
     "path-edge": "path(x, z) :- path(x, y), edge(y, z).",
@@ -23,7 +23,7 @@ JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spar
 class Config:
     """How to evaluate. The answer does not depend on any tunable, except on `max_iterations` and on what ids are allowed.
 
-    A run says which tunables were given and had no effect: see `semi_naive.honoured`.
+    A run says which tunables were given and had no effect: see `semi_naive.unused_settings`.
 
     buckets: the fixed number of buckets of a relation. None means eight for each partition, and at least 64.
     partitions: the number of Spark partitions. None means as many as Spark has cores.
@@ -180,7 +180,7 @@ def _parsed(name: str, kind, value):
         return words[value.lower()]
     try:
         if name in BYTES:
-            return bytes_of(value)
+            return parse_bytes(value)
         return float(value) if "float" in str(kind) else int(value.replace("_", ""))
     except ValueError:
         raise ValueError(f"{name}={value}: expected {_expected(name, str(kind))}") from None

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
-from semi_naive.io.bits import expected, shown
+from semi_naive.host.numbers import quantity
+from semi_naive.io.bits import abbreviated, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values
 from semi_naive.io.records import Unpacked
@@ -116,7 +116,7 @@ class UserFunctor:
         def fault(row: int, wrong) -> EvaluationError:
             advice = f" ({wrong.hint})" if wrong.hint else ""
             call = self._call(arguments(row))
-            return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {expected(self.result)}")
+            return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {type_description(self.result)}")
 
         return bits_of_values(list(made), self.result, self.types, values, fault)
 
@@ -140,7 +140,7 @@ class UserFunctor:
             except Exception as one:
                 return self._failed(one, [column[row] for column in given])
         return EvaluationError(
-            f"@{self.name}, of {counted(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
+            f"@{self.name}, of {quantity(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
         )
 
     def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
@@ -158,9 +158,9 @@ class UserFunctor:
         size, wanted = len(given[0]), DTYPES.get(self.result.kind)
         if not isinstance(made, np.ndarray | list | tuple) or len(made) != size:
             listed = isinstance(made, np.ndarray | list | tuple)
-            found = counted(len(made), "value") if listed else f"a {type(made).__name__}"
+            found = quantity(len(made), "value") if listed else f"a {type(made).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
-            raise EvaluationError(f"@{self.name} gives {found} for {counted(size, 'tuple')} of arguments: {hint}")
+            raise EvaluationError(f"@{self.name} gives {found} for {quantity(size, 'tuple')} of arguments: {hint}")
         if wanted is not None and isinstance(made, np.ndarray) and _fits(made, wanted):
             return as_bits(made.astype(wanted, copy=False))
         rows = made.tolist() if isinstance(made, np.ndarray) else made
@@ -216,7 +216,7 @@ class UserFunctor:
         return _loop_over(self.function, len(self.params))
 
     def _call(self, arguments: list) -> str:
-        written = [f'"{each}"' if isinstance(each, str) else shown(each) for each in map(_plain, arguments)]
+        written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_plain, arguments)]
         return f"@{self.name}({', '.join(written)})"
 
     def _failed(self, error: Exception, arguments: list) -> EvaluationError:

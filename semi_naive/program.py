@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from semi_naive.config import Config
-from semi_naive.host.account import opened, part
-from semi_naive.host.numbers import counted, with_article
+from semi_naive.host.account import open_account, part
+from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.notebooks.progress import showing
@@ -24,7 +24,7 @@ from semi_naive.ra.rules import ir
 from semi_naive.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    from semi_naive.language.syntax import Source
+    from semi_naive.language.syntax import SourceProgram
     from semi_naive.libraries import Libraries
     from semi_naive.running.answers import Result
     from semi_naive.session.session import Session
@@ -85,9 +85,9 @@ class Program:
     @classmethod
     @compiling()
     def from_source(
-        cls, source: "Source", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
+        cls, source: "SourceProgram", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
     ) -> "Program":
-        """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
+        """A program given as a syntax tree (`semi_naive.language.syntax.SourceProgram`) instead of text."""
         program = cls.__new__(cls)
         program.name, program.sandbox = file, sandbox
         program.checked = check(source, functors={} if functors is None else functors)
@@ -110,9 +110,9 @@ class Program:
         relations: {name: {attribute: type}}. rules: tuples (head, literal, …). outputs: the relations that are written; None:
         those with rules. types: {name: {field: type}} of records, {name: type} of subtypes.
         """
-        from semi_naive.rule_source import source
+        from semi_naive.rule_source import syntax_of_rules
 
-        return cls.from_source(source(relations, rules, outputs, types, file), file)
+        return cls.from_source(syntax_of_rules(relations, rules, outputs, types, file), file)
 
     @property
     def warnings(self) -> list:
@@ -177,7 +177,7 @@ class Program:
         Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
         """
         _check_given(facts)
-        with opened():
+        with open_account():
             with part("start"):
                 from semi_naive.running.run import Run
             config = (config or Config()).with_options(options)
@@ -229,7 +229,7 @@ class Program:
 
     def __repr__(self) -> str:
         program = self.checked
-        counts = f"{counted(len(program.relations), 'relation')}, {counted(len(program.rules), 'rule')}"
+        counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from semi_naive.algebra import ANSWER, Rules
 from semi_naive.config import Config
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
 from semi_naive.ra.spark_context import is_connect
 from semi_naive.schema import Schema, aggregated, constant
@@ -316,7 +316,7 @@ class Relation(Tuples):
 
     def __repr__(self) -> str:
         result = self._node.result
-        known = "not evaluated" if result is None else counted(result[ANSWER].count(), "tuple")
+        known = "not evaluated" if result is None else quantity(result[ANSWER].count(), "tuple")
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import NAME
 from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.replica import Replica
@@ -109,7 +109,7 @@ class Closure(Answer):
 
     def explain(self) -> str:
         """The plan of the evaluation, why it was chosen, and what it made."""
-        made = f"{counted(self.count(), 'pair')} in {counted(self.iterations, 'iteration')}, {as_sum(self.trace)}"
+        made = f"{quantity(self.count(), 'pair')} in {quantity(self.iterations, 'iteration')}, {as_sum(self.trace)}"
         return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
 
     def write(self, path) -> None:
@@ -125,5 +125,5 @@ class Closure(Answer):
         return tuples_shown(self, run_shown("", self.trace))
 
     def __repr__(self) -> str:
-        made = f"{counted(self.count(), 'pair')}, {self.plan} plan, {counted(self.iterations, 'iteration')}"
+        made = f"{quantity(self.count(), 'pair')}, {self.plan} plan, {quantity(self.iterations, 'iteration')}"
         return f"<Closure: {made}, {self.trace['seconds']:.2f} s>"

@@ -16,7 +16,9 @@ NAME = re.compile(r"[A-Za-z_?][\w?]*(\.[A-Za-z_?][\w?]*)*")
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def source(relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>") -> syntax.Source:
+def syntax_of_rules(
+    relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>"
+) -> syntax.SourceProgram:
     """The syntax tree of a program, and the text that errors show. See `Program.from_rules`."""
     statements, lines = [], []
 
@@ -35,7 +37,7 @@ def source(relations: dict, rules, outputs=None, types: dict | None = None, file
         heads.append(statements[-1].heads[0].relation)
     for name in dict.fromkeys(heads if outputs is None else outputs):
         written(lambda line, name=name: line.output(name))
-    return syntax.Source(statements, {file: "\n".join(lines)})
+    return syntax.SourceProgram(statements, {file: "\n".join(lines)})
 
 
 def _pairs(items) -> tuple:
@@ -187,7 +189,7 @@ class _Line:
             self.text += "["
             args = self._separated(data, self._term)
             self.text += "]"
-            return self._node(syntax.Record, begin, args)
+            return self._node(syntax.RecordInit, begin, args)
         if isinstance(data, Branch):
             self.text += f"${self._name(data.name, 'a branch')}("
             args = self._separated(data.fields, self._term)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.ra.rules.ir import Const, Kind, Relation, Type
 
 HELD = {Kind.NUMBER: "integers", Kind.UNSIGNED: "unsigned integers", Kind.FLOAT: "floats", Kind.SYMBOL: "symbols"}
@@ -29,7 +29,7 @@ class Schema:
         object.__setattr__(self, "kinds", tuple(map(Kind, self.kinds)))
         if len(self.columns) != len(self.kinds):
             raise ValueError(
-                f"{counted(len(self.columns), 'attribute')} {_listed(self.columns)} but {counted(len(self.kinds), 'kind')}"
+                f"{quantity(len(self.columns), 'attribute')} {_listed(self.columns)} but {quantity(len(self.kinds), 'kind')}"
             )
         for number, name in enumerate(self.columns):
             if not isinstance(name, str) or not name:

@@ -20,7 +20,7 @@ RANKS = 4096  # more would take this process too long: some milliseconds a rank,
 
 
 @dataclass(frozen=True)
-class Ranks:
+class SimulatedRanks:
     """As much of a SparkContext as an evaluation asks for, whose jobs run in this process."""
 
     ranks: int
@@ -32,11 +32,11 @@ class Ranks:
     def defaultParallelism(self) -> int:
         return self.ranks
 
-    def partitioned_jobs(self, partitions: int) -> "JobsHere":
-        return JobsHere(partitions, self)
+    def partitioned_jobs(self, partitions: int) -> "LocalJobs":
+        return LocalJobs(partitions, self)
 
 
-class JobsHere:
+class LocalJobs:
     """A stand-in for `semi_naive.ra.jobs.PartitionedJobs`: the same tasks, in this process."""
 
     local = True
@@ -89,7 +89,7 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
     machine = machine or Machine()
     if config.refinement_minimum is None:
         config = config.with_options({"refinement_minimum": config.least(machine.worth())})
-    with program.run(facts, Ranks(ranks), config, plan="balanced") as result:
+    with program.run(facts, SimulatedRanks(ranks), config, plan="balanced") as result:
         record = result.trace
     strata = [
         stratum | ({"trace": priced_record(stratum["trace"], ranks, machine)} if "trace" in stratum else {})

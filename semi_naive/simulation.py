@@ -7,7 +7,7 @@ from typing import Any
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.tuples import Evaluated
 
 
@@ -31,8 +31,8 @@ class Simulated(dict, Evaluated):
 
     def __repr__(self) -> str:
         strata, iterations = self.get("strata"), self["result"].get("iterations", 0)
-        steps = counted(iterations, "iteration") if strata is None else counted(len(strata), "stratum", "strata")
-        return f"<Simulated: {counted(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
+        steps = quantity(iterations, "iteration") if strata is None else quantity(len(strata), "stratum", "strata")
+        return f"<Simulated: {quantity(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
 
 
 def simulate(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from semi_naive.host.needed import needed
+from semi_naive.host.optional_packages import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,7 @@ class Tuples(Evaluated):
         import pyarrow as pa
 
         batches = list(self.to_batches(dictionaries))
-        table = pa.Table.from_batches(batches, None if batches else encoded(self.arrow_schema(), dictionaries))
+        table = pa.Table.from_batches(batches, None if batches else dictionary_encoded(self.arrow_schema(), dictionaries))
         return table.unify_dictionaries() if dictionaries else table
 
     def write(self, path: Any) -> None:
@@ -117,7 +117,7 @@ class Tuples(Evaluated):
             return [()] * min(count, self.count())
         batches = self.to_batches()
         found = next((batch for batch in batches if batch.num_rows), None)
-        return [] if found is None else rows_of(found.slice(0, count))
+        return [] if found is None else python_rows(found.slice(0, count))
 
     def _repr_html_(self) -> str:
         from semi_naive.notebooks.html import tuples_shown
@@ -139,13 +139,13 @@ class Tuples(Evaluated):
     def to_pandas(self, dictionaries: bool = False) -> "pd.DataFrame":
         """A pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. ImportError where
         pandas is not installed."""
-        pandas = needed("pandas", "to_pandas()")
+        pandas = import_optional("pandas", "to_pandas()")
         return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
 
     def to_polars(self, dictionaries: bool = True) -> "pl.DataFrame":
         """A polars DataFrame, collected to this process. It shares numbers with the Arrow table that it is made of.
         `dictionaries`: columns of strings are Categorical. ImportError where polars is not installed."""
-        polars = needed("polars", "to_polars()")
+        polars = import_optional("polars", "to_polars()")
         return polars.from_arrow(self.to_arrow(dictionaries)) if self.columns else polars.DataFrame(height=self.count())
 
     def to_numpy(self) -> np.ndarray:
@@ -164,7 +164,7 @@ class Tuples(Evaluated):
         """Tuples of Python values, records as tuples too, collected to this process."""
         if not self.columns:
             return [()] * self.count()
-        return rows_of(self.to_arrow())
+        return python_rows(self.to_arrow())
 
     def to_set(self) -> set[tuple]:
         """The same as a set."""
@@ -205,17 +205,17 @@ class Relations:
         return ((name, self[name]) for name in self.relations)
 
 
-def rows_of(table: Any) -> list[tuple]:
+def python_rows(table: Any) -> list[tuple]:
     """The rows of an Arrow table or record batch."""
-    return list(zip(*(map(plain, column.to_pylist()) for column in table.columns), strict=True))
+    return list(zip(*(map(record_to_tuple, column.to_pylist()) for column in table.columns), strict=True))
 
 
-def plain(value: Any) -> Any:
+def record_to_tuple(value: Any) -> Any:
     """A record, which Arrow gives as a dict, as a tuple."""
-    return tuple(map(plain, value.values())) if isinstance(value, dict) else value
+    return tuple(map(record_to_tuple, value.values())) if isinstance(value, dict) else value
 
 
-def encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
+def dictionary_encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
     """A pyarrow schema whose columns of strings are dictionary-encoded, or as it is."""
     import pyarrow as pa
 

@@ -6,7 +6,7 @@
 import re
 from pathlib import Path
 
-from semi_naive.language.functors import OVERLOADS
+from semi_naive.language.functor_signatures import OVERLOADS
 
 ROOT = Path(__file__).parent.parent
 PAGE, GRAMMAR = ROOT / "docs" / "language.md", ROOT / "semi_naive" / "language" / "grammar.lark"

@@ -9,7 +9,7 @@ import pytest
 
 from semi_naive import BadInput, Program, subgraphs, transitive_closure
 from semi_naive.io.edges import edge_files
-from semi_naive.io.patterns import files_of
+from semi_naive.io.patterns import match_files
 from semi_naive.io.sources import TextFile
 
 PATHS = """
@@ -39,17 +39,17 @@ def edges(tmp_path, monkeypatch):
 
 
 def test_which_files_fit(edges):
-    assert files_of("edges/*.*") == ["edges/a.tsv", "edges/b.csv"] == files_of("edges/?.[ct]s[v]")
-    assert files_of("edges/**/*.*") == ["edges/a.tsv", "edges/b.csv", "edges/more/c.parquet"]
-    assert files_of("edges/a.tsv") is None and files_of("edges/none.tsv") is None
-    assert files_of("edges/*") == ["edges/a.tsv", "edges/b.csv", "edges/more"], "a folder of parquet is one"
-    assert files_of("edges/**/*")[2:] == ["edges/more"], "and its files do not count again"
+    assert match_files("edges/*.*") == ["edges/a.tsv", "edges/b.csv"] == match_files("edges/?.[ct]s[v]")
+    assert match_files("edges/**/*.*") == ["edges/a.tsv", "edges/b.csv", "edges/more/c.parquet"]
+    assert match_files("edges/a.tsv") is None and match_files("edges/none.tsv") is None
+    assert match_files("edges/*") == ["edges/a.tsv", "edges/b.csv", "edges/more"], "a folder of parquet is one"
+    assert match_files("edges/**/*")[2:] == ["edges/more"], "and its files do not count again"
     (edges / "odd[1].tsv").write_text("")
-    assert files_of("edges/odd[1].tsv") is None
-    assert files_of(f"file://{edges}/*.csv") == [f"file://{edges}/b.csv"]
+    assert match_files("edges/odd[1].tsv") is None
+    assert match_files(f"file://{edges}/*.csv") == [f"file://{edges}/b.csv"]
     for wrong, why in {"edges/*.txt": "no file fits", f"file://{edges}/*/c.parquet": "only the last part of a URI"}.items():
         with pytest.raises(BadInput, match=why):
-            files_of(wrong)
+            match_files(wrong)
 
 
 def test_facts_of_several_files(edges):
@@ -148,7 +148,7 @@ def test_graphs_of_several_files(edges, run):
     assert transitive_closure(edge_files(["edges/*.?sv", "edges/more"])).to_set() == CLOSED
     assert subgraphs("edges/**/*.*", [(0, 1), (1, 2)]) == 2
     os.chdir(edges.parent)
-    assert run("tc", "edges/**/*.*", "-q") == (0, "6\n", "") == run("tc", *files_of("edges/**/*.*"), "-q")
+    assert run("tc", "edges/**/*.*", "-q") == (0, "6\n", "") == run("tc", *match_files("edges/**/*.*"), "-q")
     assert run("subgraphs", "edges/a.tsv", "edges/b.csv", "--pattern", "a-b,b-c") == (0, "1\n", "")
     status, out, errors = run("tc", "edges/*.txt")
     assert (status, out) == (2, "") and "no file fits this pattern" in errors

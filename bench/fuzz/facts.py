@@ -260,7 +260,7 @@ def _in_pieces(source, size: int):
 
 
 def _by_rules(source, size: int):
-    with patch("semi_naive.io.sources.plain", lambda *given: None):
+    with patch("semi_naive.io.sources.read_plain", lambda *given: None):
         return _in_pieces(source, size)
 
 

@@ -2,7 +2,20 @@
 
 import numpy as np
 
-from ..style import DARK, EVENTS, GREY, MOST_MARKERS, ROW, YELLOW, inches, iteration_axis, legend, note, number_ticks, titled
+from semi_naive.plots.style import (
+    DARK,
+    EVENTS,
+    GREY,
+    MOST_MARKERS,
+    ROW,
+    YELLOW,
+    inches,
+    iteration_axis,
+    legend,
+    note,
+    number_ticks,
+    titled,
+)
 
 MOST_TICKS = 500  # markers beside each other
 RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
@@ -46,7 +59,7 @@ def _highest(run) -> float:
 def _ratio_axis(axes, highest: float) -> None:
     """From 1, which is perfect; logarithmic when the worst is far from it."""
     if highest > 10:
-        from ..style import log_ticks
+        from semi_naive.plots.style import log_ticks
 
         axes.set_yscale("log")
         log_ticks(axes.yaxis)

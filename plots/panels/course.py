@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, number_ticks, titled
+from semi_naive.plots.style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, number_ticks, titled
 
 MOST_STEPS = 400  # narrower steps cannot be seen
 FAR = 1000  # times as many tuples in one iteration as in another: a logarithmic axis
@@ -34,7 +34,7 @@ def born(axes, course) -> None:
     legend(axes)
 
 
-def times(axes, course) -> None:
+def iteration_times(axes, course) -> None:
     """Time of each iteration, by how it was evaluated: a tuple at a time, or a block at a time."""
     starts, steps = _together(course)
     edges, means = np.append(course.spans[starts], course.spans[-1]), np.add.reduceat(course.seconds, starts) / steps

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..style import iteration_axis, note, titled, whole_ticks
+from semi_naive.plots.style import iteration_axis, note, titled, whole_ticks
 
 MOST_MARKS = 200  # refinements shown one by one
 FAR = 20  # times as many tuples, from which on a scale is logarithmic

@@ -3,9 +3,8 @@
 import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import counted
-
-from ..style import DARK, MOST_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
+from semi_naive.host.numbers import quantity
+from semi_naive.plots.style import DARK, MOST_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
 OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
@@ -27,7 +26,7 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     """Some lists of loads beside each other, by what they are called. One by itself may be called nothing."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
-        name = f"{when}: " if when else f"{counted(len(loads), place)}: "
+        name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
         at = (number - (len(shown) - 1) / 2) * width
         _bars(axes, at, loads, width, style, label) if many <= MOST_BARS else _outline(axes, loads, style, label)

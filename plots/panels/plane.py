@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..style import MOST_BARS, SAND, number_ticks
+from semi_naive.plots.style import MOST_BARS, SAND, number_ticks
 
 COPIED, SECONDS, COUNT = 4, 5, 6  # columns of what `rectangles` returns, after the first and last value of x and of y
 THIN = 0.15  # of the lines around very many boxes; of few: three times that

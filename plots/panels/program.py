@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from ..style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
+from semi_naive.plots.style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
 
 PLANS = {"local": (SAND, "\\\\\\\\"), "decomposed": (YELLOW, "----"), "balanced": (DARK, "")}
 MOST_ROWS = 20
 LETTERS = 64  # of a rule or of a stratum's relations
 
 
-def strata(axes, record: dict, among=()) -> None:
+def strata_panel(axes, record: dict, among=()) -> None:
     """Seconds of each stratum, in the order of evaluation; of many, the slowest. The plan is the colour."""
     found = record.get("strata", [])
     slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MOST_ROWS]
@@ -22,7 +22,7 @@ def strata(axes, record: dict, among=()) -> None:
         _plan_legend(axes, rows, styles)
 
 
-def rules(axes, record: dict, among=()) -> None:
+def rules_panel(axes, record: dict, among=()) -> None:
     """Seconds of the hottest rules, the slowest first: what a partition spent on them, on average."""
     found = record.get("profile", {}).get("rules", [])
     hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MOST_ROWS]

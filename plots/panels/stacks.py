@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..style import (
+from semi_naive.plots.panels.partitions import bars_of
+from semi_naive.plots.style import (
     DARK,
     MOST_MARKERS,
     OTHERS,
@@ -18,7 +19,6 @@ from ..style import (
     titled,
     whole_ticks,
 )
-from .partitions import bars_of
 
 MOST_STEPS = 240  # narrower steps hide their hatches
 NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")

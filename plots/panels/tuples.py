@@ -1,6 +1,6 @@
 """The life of a tuple, counted: `new`, `delta`, `full`."""
 
-from ..style import DARK, GREY, MOST_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
+from semi_naive.plots.style import DARK, GREY, MOST_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
 
 LINES = {
     "full": {"color": SAND, "marker": "s", "linewidth": 3.5, "markersize": 7},

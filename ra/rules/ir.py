@@ -355,7 +355,7 @@ class Loop:
 
     Without `now`, an alternating fixpoint: each round begins with the facts and knows the round before
     (`language.wellfounded`). Else each round is for the keys in the relations `now`, one for each pair, whose keys are in
-    r@key, and adds to what is known (`language.in_order`)."""
+    r@key, and adds to what is known (`language.recursive_sums`)."""
 
     pairs: tuple[tuple[str, str], ...]
     now: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """How a command ends when it is told to (Ctrl-C, SIGTERM, a terminal that is gone), and before it is killed for want of memory.
 
-The first signal is raised in the main thread as `Told`, so everything on the way out is put in order. Where the main thread
+The first signal is raised in the main thread as `ToldToEnd`, so everything on the way out is put in order. If the main thread
 does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
 no process and no file.
 
@@ -32,7 +32,7 @@ SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
 
 
-class Told(BaseException):
+class ToldToEnd(BaseException):
     """The process was told to end, by a signal of this number. No KeyboardInterrupt: click would make something else of it."""
 
     def __init__(self, number: int):
@@ -52,7 +52,7 @@ class Ending:
     """What is known of the end so far. `told`: by which signal. `done`: there is nothing to be put in order any more. `by`:
     the thread that ends it at once. `status`: of a process that is not told to end."""
 
-    told: Told | None = None
+    told: ToldToEnd | None = None
     done = False
     by: int | None = None
     status = 1  # as of an exception that nobody has caught, after Python has shown it
@@ -75,8 +75,8 @@ def listen() -> None:
 
 def _raise(number: int, frame) -> None:
     if Ending.done or Ending.told:
-        return end(Ending.told or Told(number))
-    Ending.told = Told(number)
+        return end_now(Ending.told or ToldToEnd(number))
+    Ending.told = ToldToEnd(number)
     sys.unraisablehook = threading.excepthook = lambda *_: None  # nobody is left to be told of what fails from here on
     raise Ending.told
 
@@ -86,10 +86,10 @@ def _watch(read: int, numbers: list[int]) -> None:
     while (first := os.read(read, 1)[0]) not in numbers:
         pass
     select.select([read], [], [], PATIENCE)
-    end(Told(first))
+    end_now(ToldToEnd(first))
 
 
-def end(told: Told) -> None:
+def end_now(told: ToldToEnd) -> None:
     """At once: nothing is left running or lying about. Of several threads that come here, one does it."""
     if _alone.acquire(blocking=False):
         Ending.by = threading.get_ident()
@@ -105,7 +105,7 @@ def end(told: Told) -> None:
     os._exit(told.status)
 
 
-class UsedUp(Told):
+class MemoryExhausted(ToldToEnd):
     """Memory is: the system is about to kill the process, and would say nothing."""
 
     status = 1
@@ -123,7 +123,7 @@ def watch_memory() -> None:
     while not Ending.done:
         left, error = memory.last_of_it()
         if error is not None:
-            end(UsedUp(error))
+            end_now(MemoryExhausted(error))
         time.sleep(min(max(left / FASTEST, SHORTEST_LOOK), LONGEST_LOOK))
 
 
@@ -152,5 +152,5 @@ def command() -> None:
         raise
     finally:
         if Ending.told:  # whatever has become of it on the way
-            end(Ending.told)
+            end_now(Ending.told)
         Ending.done = True

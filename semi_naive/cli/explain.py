@@ -16,7 +16,7 @@ import click
 from semi_naive.io.bits import of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
-from semi_naive.provenance.search import TooMany
+from semi_naive.provenance.search import SearchTooLarge
 from semi_naive.provenance.tree import Tree, quoted, tree_of
 from semi_naive.provenance.why import Why
 from semi_naive.ra.rules.arithmetic import EvaluationError
@@ -115,7 +115,7 @@ class Prompt:
         name, row = found
         try:
             self._show_proof(self.why.why(name, row))
-        except TooMany:
+        except SearchTooLarge:
             raise
         except ValueError as error:
             self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))

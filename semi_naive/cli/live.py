@@ -4,12 +4,12 @@ import contextlib
 
 import click
 
-from semi_naive.cli.options import together
+from semi_naive.cli.options import option_group
 
 LOOPBACK = "127.0.0.1"
 
 
-looking = together(  # of a command that runs something
+looking = option_group(  # of a command that runs something
     click.option("--report", metavar="FILE", help="Write a page about the run: figures, what was moved, times (.html)."),
     click.option(
         "--live", metavar="[PORT]", is_flag=False, flag_value="0", help="Serve that page on a local port while the run goes on."

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 
 
-def together(*made: Callable) -> Callable:
+def option_group(*made: Callable) -> Callable:
     """A decorator that gives a command some `click.option`s, in this order."""
 
     def given(command):
@@ -16,7 +16,7 @@ def together(*made: Callable) -> Callable:
     return given
 
 
-limiting = together(  # of a command that evaluates rules; `Config.with_options` reads the values
+limiting = option_group(  # of a command that evaluates rules; `Config.with_options` reads the values
     click.option("--query-seconds", metavar="SECONDS", help="End an evaluation that takes longer; none sets no limit."),
     click.option("--query-bytes", metavar="BYTES", help="End an evaluation that makes more: 64M, 2G; none sets no limit."),
 )
@@ -38,7 +38,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 def facts_from(folder: str, headed: str = "Files of -F NAME=FILE") -> Callable:
     """Where a command reads facts. folder: what its help says of one; headed: which files --header is of."""
-    return together(
+    return option_group(
         click.option(
             "-F", "--fact-dir", "facts", metavar="DIR|NAME=FILE", multiple=True,
             help=f"Read the facts {folder}, those of a relation from this file or 'edges/*.parquet'.",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.plots.summary import bytes_a_tuple, memory_of
@@ -34,7 +34,7 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
             continue
         console.print(_table(shown, rows[:top], console.width - BETWEEN if terminal and not whole else None))
         if top is not None and len(rows) > top:
-            console.print(f"… and {counted(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
+            console.print(f"… and {quantity(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
     for line in _together(record):
         console.print(line, markup=False, highlight=False)
 

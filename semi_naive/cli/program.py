@@ -17,7 +17,7 @@ LINE = "-e"  # what messages call a program of the command line
 
 
 @dataclass
-class Facts:
+class FactOptions:
     """What -F says: a folder, and files or patterns of files of relations. header: these begin with a line of names."""
 
     folder: str | None = None
@@ -25,7 +25,7 @@ class Facts:
     header: bool = False
 
     @classmethod
-    def given(cls, texts, header: bool = False) -> "Facts":
+    def given(cls, texts, header: bool = False) -> "FactOptions":
         """The facts of some -F, each a folder or NAME=FILE. BadInput for two of a kind."""
         facts = cls(header=header)
         for text in texts:
@@ -87,7 +87,7 @@ class Origin:
 
     path: str
     rules: str | None = None
-    facts: Facts = field(default_factory=Facts)
+    facts: FactOptions = field(default_factory=FactOptions)
 
     @property
     def name(self) -> str:
@@ -107,8 +107,8 @@ class Origin:
 
     def _completed(self, source, sandbox):
         """With the declarations that it leaves out. A relation without rules may have NAME.facts in the folder."""
-        from semi_naive.io.columns import columns_of
-        from semi_naive.language.undeclared import declared, undeclared
+        from semi_naive.io.columns import inferred_columns
+        from semi_naive.language.undeclared import undeclared, with_declarations
 
         found = undeclared(source)
         for name in (name for name, ruled in found.items() if not ruled and name not in self.facts.files):
@@ -116,7 +116,9 @@ class Origin:
             if os.path.isfile(path) and not (sandbox and not sandbox.holds(path)):
                 self.facts.files[name] = path
         files = {name: path for name, path in self.facts.files.items() if name in found}
-        return declared(source, {name: columns_of(path, self.facts.header, name) for name, path in files.items()})
+        return with_declarations(
+            source, {name: inferred_columns(path, self.facts.header, name) for name, path in files.items()}
+        )
 
     def checked(self, reading: dict, pragmas: Mapping[str, str] = NOTHING):
         """The `Program`. reading: how it is read, as `Program` takes it. pragmas: in place of those that it has itself."""

@@ -3,12 +3,12 @@
 import logging
 import sys
 
-from semi_naive.steps_told import Steps
+from semi_naive.progress_text import ProgressText
 
 _log, _compiling = logging.getLogger("semi_naive"), logging.getLogger("semi_naive.compiling")
 
 
-class _Lines(logging.Handler):
+class _LogAboveBar(logging.Handler):
     """What is logged, above the bar."""
 
     def __init__(self, console):
@@ -19,7 +19,7 @@ class _Lines(logging.Handler):
         self.console.print(f"semi-naive: {record.getMessage()}", highlight=False)
 
 
-class Progress(Steps):
+class Progress(ProgressText):
     """A bar from `with` on, only on a terminal, so that what a script sees has none of it; nor is `rich` loaded then."""
 
     def __init__(self, what: str, quiet: bool, page=None):
@@ -32,7 +32,7 @@ class Progress(Steps):
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
         self.bar = Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-        self.lines = _Lines(self.bar.console)
+        self.lines = _LogAboveBar(self.bar.console)
 
     def __enter__(self):
         if self.bar:

@@ -2,7 +2,7 @@
 
 import click
 
-from semi_naive.quantities import bytes_of
+from semi_naive.quantities import parse_bytes
 
 
 class Bytes(click.ParamType):
@@ -16,7 +16,7 @@ class Bytes(click.ParamType):
 
     def convert(self, value, param, ctx):
         try:
-            found = bytes_of(str(value))
+            found = parse_bytes(str(value))
         except ValueError:
             found = 0
         if found < 1:

@@ -11,10 +11,10 @@ from click.core import ParameterSource
 
 from semi_naive.cli import souffle
 from semi_naive.cli.live import live_page, write_report
-from semi_naive.cli.program import Facts, Origin
+from semi_naive.cli.program import FactOptions, Origin
 from semi_naive.cli.progress import Progress
 from semi_naive.host.account import as_sum, part
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
@@ -36,10 +36,10 @@ def run_program(program: str | None, given: dict) -> None:
     from semi_naive import Config
 
     pragmas = souffle.pragmas_of(given)
-    given = souffle.settled(given, pragmas)
-    souffle.told(pragmas, quiet=given["no_warn"])
+    given = souffle.merge_pragmas(given, pragmas)
+    souffle.note_flags(pragmas, quiet=given["no_warn"])
     config = Config().with_options(given["options"])
-    facts = Facts.given(given["facts"], given["header"])
+    facts = FactOptions.given(given["facts"], given["header"])
     origin = Origin(program or "", given["rules"], facts)
     given |= printing(given)
     check_folders(facts.folder or ".", given["output"], given["include_dirs"])
@@ -98,7 +98,7 @@ def tell(trace: dict, strata: bool) -> None:
     from semi_naive.plots.summary import outcome
 
     for stratum in trace["strata"] if strata else ():
-        names, tuples = ", ".join(stratum["relations"]), counted(stratum["tuples"], "tuple")
+        names, tuples = ", ".join(stratum["relations"]), quantity(stratum["tuples"], "tuple")
         click.echo(f"semi-naive: {names}: {tuples}, {stratum['plan']}, {as_sum(stratum)}", err=True)
     click.echo(f"semi-naive: {outcome(trace)}, {as_sum(trace)}", err=True)
 
@@ -133,14 +133,14 @@ def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
     """The options of the command line, with those that the program's pragmas name and it does not. BadInput for a folder that
     is not there, or outside of the sandbox."""
     said = ("output-dir",) if given["output"] == "-" else ()
-    found = souffle.settled(given, pragmas, [name for name in souffle.IN_THE_TEXT if name not in said])
+    found = souffle.merge_pragmas(given, pragmas, [name for name in souffle.IN_THE_TEXT if name not in said])
     for name in ("output", "profile"):
         check_pragma(found[name] if found[name] != given[name] else None, sandbox)
     check_folders(".", found["output"], ())
     return found
 
 
-def folder_of(facts: Facts, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
+def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
     """The folder that facts are read from: that of -F, of -P, or of the program's own pragma."""
     if facts.folder is None and "fact-dir" not in given:
         check_pragma(pragmas.get("fact-dir"), sandbox)
@@ -264,7 +264,7 @@ def show_errors(origin: Origin, reading: dict) -> int:
 
 def write_record(path: str, record: dict) -> None:
     """A record as JSON, whole or not at all."""
-    from semi_naive.io.files import written
+    from semi_naive.io.files import atomic_stream
 
-    with written(path) as file:
+    with atomic_stream(path) as file:
         file.write(json.dumps(record, indent=1).encode())

@@ -7,7 +7,7 @@ import ssl
 
 import click
 
-from semi_naive.cli.session import opened
+from semi_naive.cli.session import open_session
 from semi_naive.host.memory_limits import limit
 from semi_naive.io.errors import BadInput
 
@@ -66,7 +66,7 @@ def run_server(program: str, state: str | None, place: tuple[str, int], retain: 
     clients, encrypted = read_clients(given["token"]) if given["token"] else Clients(), _encrypted(given)
     with _listening(host, port) as listening:
         _check_open(listening, given)
-        with opened(program, state, given, retain) as session:
+        with open_session(program, state, given, retain) as session:
             app = Web(session, program).app({host, "localhost", socket.gethostname(), *given["aliases"]}, clients)
             settings = {"log_level": "warning", "timeout_graceful_shutdown": 1, "lifespan": "off", "ws": "none"} | encrypted
             server = uvicorn.Server(uvicorn.Config(app, **settings))

@@ -12,12 +12,12 @@ import click
 import numpy as np
 
 from semi_naive.host.limits import LimitExceeded
-from semi_naive.host.numbers import counted
-from semi_naive.io.bits import BUILT_IN, float_text, of_text, shown, to_value
+from semi_naive.host.numbers import quantity
+from semi_naive.io.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
 from semi_naive.io.errors import BadInput
-from semi_naive.io.in_order import Columns
-from semi_naive.io.patterns import files_of
-from semi_naive.io.record_text import Readable
+from semi_naive.io.patterns import match_files
+from semi_naive.io.record_text import ReadableStyle
+from semi_naive.io.sorted_pieces import Columns
 from semi_naive.io.writing import lines
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.arithmetic import EvaluationError
@@ -37,17 +37,17 @@ def run_session(program: str, state: str | None, given: dict) -> None:
     """Read commands from standard input until it ends. given: the other options of the command, by their names."""
     if program == "-":
         raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
-    with opened(program, state, given) as session:
+    with open_session(program, state, given) as session:
         Shell(session, sys.stdin, sys.stdin.isatty()).run()
 
 
-def opened(program: str, state: str | None, given: dict, retain: int = 0):
+def open_session(program: str, state: str | None, given: dict, retain: int = 0):
     """The session of a program in a file."""
     from semi_naive import Config
-    from semi_naive.cli.program import Facts, Origin
+    from semi_naive.cli.program import FactOptions, Origin
     from semi_naive.cli.run import check_folders, complain, definitions, libraries_of, sandbox_of
 
-    facts = Facts.given(given["facts"], given["header"])
+    facts = FactOptions.given(given["facts"], given["header"])
     check_folders(facts.folder or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
     reading["sandbox"] = sandbox_of(given | {"output": "-"})
@@ -103,7 +103,7 @@ class Shell:
         if command == "quit":
             return True
         if command not in ("begin", "commit", "abort", *USAGE):
-            raise BadInput(f"{shown(command)} is no command", hint=f"commands are {COMMANDS}")
+            raise BadInput(f"{abbreviated(command)} is no command", hint=f"commands are {COMMANDS}")
         if command in USAGE and not rest.strip() or command not in USAGE and rest.strip():
             raise BadInput(f"expected {USAGE.get(command, command)}")
         getattr(self, f"_{command}")(*[rest] * (command in USAGE))
@@ -169,7 +169,8 @@ class Shell:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
             hint = "fields are separated by blanks; one that has some is in double quotes"
             raise BadInput(
-                f"{name}({names}) has {counted(relation.arity, 'attribute')}, found {counted(len(fields), 'field')}", hint=hint
+                f"{name}({names}) has {quantity(relation.arity, 'attribute')}, found {quantity(len(fields), 'field')}",
+                hint=hint,
             )
         return name, [tuple(map(_python, fields, relation.kinds))]
 
@@ -178,7 +179,7 @@ class Shell:
         path = _fields(rest)
         if len(path) != 1:
             raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
-        if "://" not in path[0] and files_of(path[0]) is None and not os.path.exists(path[0]):
+        if "://" not in path[0] and match_files(path[0]) is None and not os.path.exists(path[0]):
             raise BadInput("no such file", path[0], hint=f"looked from {os.getcwd()}")
         return name, path[0]
 
@@ -198,7 +199,7 @@ class Shell:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
         types = BUILT_IN | upkeep.program.types
-        pieces = lines(Columns(columns), relation, types, upkeep.values, Readable(), _printed, seams)
+        pieces = lines(Columns(columns), relation, types, upkeep.values, ReadableStyle(), _printed, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
 
 
@@ -255,7 +256,7 @@ def _unquoted(field: str) -> str:
         return field
     found, end = _quoted(field, 1)
     if end < len(field):
-        raise BadInput(f"a quoted field goes on behind its quote: {shown(field)}", hint='a " in quotes is written \\"')
+        raise BadInput(f"a quoted field goes on behind its quote: {abbreviated(field)}", hint='a " in quotes is written \\"')
     return found
 
 
@@ -270,7 +271,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             made.append(text[at])
         at += 1
     if at == len(text):
-        raise BadInput(f"a quote is not closed: {shown(text)}")
+        raise BadInput(f"a quote is not closed: {abbreviated(text)}")
     return "".join(made), at + 1
 
 

@@ -9,9 +9,9 @@ import click
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
-from semi_naive.cli.program import Facts, Origin
+from semi_naive.cli.program import FactOptions, Origin
 from semi_naive.config import Config
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 
 WORD = 8  # bytes of a tuple in memory
@@ -38,13 +38,13 @@ def simulate_command(
         if source.endswith(".json"):
             runs = _of_record(source, numbers, bool(policies or options), trace)
         elif source.endswith(".dl"):
-            runs = _of_program(source, Facts.given(facts, header), numbers, policies, options or {}, trace)
+            runs = _of_program(source, FactOptions.given(facts, header), numbers, policies, options or {}, trace)
         else:
             runs = _of_edges(source, header, numbers, policies, options or {}, say)
         tables: dict[str, list[dict]] = {}
         for title, count, record in runs:
-            say(f"{title}: {counted(count, 'rank')}".removeprefix(": "))
-            tables.setdefault(title, []).append(summary(record, count))
+            say(f"{title}: {quantity(count, 'rank')}".removeprefix(": "))
+            tables.setdefault(title, []).append(summary_row(record, count))
             if trace:
                 write_trace(record, trace)
     _print(tables)
@@ -89,7 +89,7 @@ def _of_edges(source: str, header: bool, numbers: list[int], policies, options: 
         yield f"policy {policy}" if policy else "", count, closure.simulate(count, config)
 
 
-def _of_program(source: str, facts: Facts, numbers: list[int], policies, options: dict, trace: str | None):
+def _of_program(source: str, facts: FactOptions, numbers: list[int], policies, options: dict, trace: str | None):
     """(title, ranks, record), stratum by stratum of each policy; the titles name the first relation."""
     from semi_naive.cli.run import folder_of
     from semi_naive.simulated_ranks import simulate_program
@@ -127,7 +127,7 @@ def _of_record(source: str, numbers: list[int], settings: bool, trace: str | Non
     return ((name, count, replayed(record, count)) for name, record in records.items() for count in numbers)
 
 
-def summary(record: dict, ranks: int) -> dict:
+def summary_row(record: dict, ranks: int) -> dict:
     """A simulated run in a row. driver, balancing: of its seconds those that are spent between phases, and between iterations.
     work: heaviest ÷ average rank of the whole run, in tuples that come into its joins and inserts, and pairs that meet. moved:
     tuples that changed their rank, or were copied to another, for balance."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 from click.core import ParameterSource
 
-from semi_naive.cli.options import together
+from semi_naive.cli.options import option_group
 from semi_naive.io.errors import BadInput
 
 
@@ -80,13 +80,13 @@ IN_THE_TEXT = (
 )  # fmt: skip  # pragmas of a program that are options
 
 
-transforming = together(  # how rules are rewritten, and -P
+transforming = option_group(  # how rules are rewritten, and -P
     click.option("-m", "--magic-transform", metavar="RELATIONS", help="Compute these as far as they are asked for; * is all."),
     click.option("--magic-transform-exclude", metavar="RELATIONS", help="Compute these in full."),
     click.option("--inline-exclude", metavar="RELATIONS", help="Inline none of these, whatever the program says."),
     click.option("-P", "--pragma", "pragmas", metavar="KEY:VALUE", multiple=True, help="Set a pragma."),
 )
-warning = together(  # what is warned of
+warning = option_group(  # what is warned of
     click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty."),
     click.option("-W", "--warn", metavar="NAME", multiple=True, help="Warn of this and nothing else: var-appears-once, …"),
     click.option("--wno", metavar="NAME", multiple=True, help="Do not warn of this."),
@@ -105,10 +105,10 @@ def _silent(flag: Flag):
     return click.option(*names, callback=_told, expose_value=False, hidden=True, **how)
 
 
-flags = together(*(_silent(flag) for flag in FLAGS if flag.here))
+flags = option_group(*(_silent(flag) for flag in FLAGS if flag.here))
 
 
-def told(pragmas: dict[str, str], quiet: bool) -> None:
+def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
     """Say of each flag that was given what there is to be said, a line each. BadInput for one that is refused.
     pragmas: those of -P, which may name flags, too. quiet: notes are not said."""
     for name, value in [*click.get_current_context().meta.get(__name__, []), *pragmas.items()]:
@@ -136,7 +136,7 @@ def pragmas_of(given: dict) -> dict[str, str]:
     return found | {key: value for key, value in named.items() if value is not None}
 
 
-def settled(given: dict, pragmas: dict[str, str], names=None) -> dict:
+def merge_pragmas(given: dict, pragmas: dict[str, str], names=None) -> dict:
     """The options of the command line, and those that pragmas name and it does not; names: the pragmas that may."""
     context = click.get_current_context()
     found = dict(given)

@@ -2,10 +2,10 @@
 
 from semi_naive.editor.last_run import LastRun, last_run
 from semi_naive.editor.names import Declaration
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
-from semi_naive.language.trees import shown
+from semi_naive.language.trees import written_name
 from semi_naive.planning.passes import Compiled
 from semi_naive.ra.rules import ir
 
@@ -76,7 +76,7 @@ def _types(declaration: Declaration, clause: str, checked: ir.Program | None) ->
     for rule in checked.rules if checked is not None else ():
         if rule.text == clause:
             for name, types in types_of(rule, checked).items():
-                found |= dict.fromkeys(types if shown(name) == declaration.name else ())
+                found |= dict.fromkeys(types if written_name(name) == declaration.name else ())
     return " & ".join(found) or "?"
 
 
@@ -97,5 +97,5 @@ def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
         for number, stratum in enumerate(strata, 1) if name in stratum.relations
     ]  # fmt: skip
     if run is not None and name in run.tuples:
-        told.append(f"{counted(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
+        told.append(f"{quantity(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
     return "; ".join(told)

@@ -14,7 +14,7 @@ from itertools import accumulate
 from semi_naive.language import syntax
 from semi_naive.language.component_scopes import Scopes
 from semi_naive.language.errors import Span
-from semi_naive.language.syntax import Component, Source
+from semi_naive.language.syntax import Component, SourceProgram
 from semi_naive.language.trees import walk
 from semi_naive.language.wellfounded import COMPANIONS
 
@@ -36,8 +36,8 @@ class Declaration:
 class Names:
     """All names of a program. An occurrence is a span and the declaration that it means; declarations are among them."""
 
-    def __init__(self, source: Source):
-        self.texts = {file: _Lines(text) for file, text in source.texts.items()}
+    def __init__(self, source: SourceProgram):
+        self.texts = {file: _TextLines(text) for file, text in source.texts.items()}
         self.scopes = Scopes(source.statements)
         self.declarations: list[Declaration] = []
         self.occurrences: dict[Span, Declaration] = {}
@@ -261,7 +261,7 @@ def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:
         yield from walk(part)
 
 
-class _Lines:
+class _TextLines:
     """A text by its lines and columns."""
 
     def __init__(self, text: str):

@@ -29,7 +29,7 @@ KINDS = {
 }  # fmt: skip
 
 
-class Server(LanguageServer):
+class EditorServer(LanguageServer):
     """uris: of the documents that are open, by their paths."""
 
     def __init__(self):
@@ -121,16 +121,16 @@ class Server(LanguageServer):
         )
 
 
-def server() -> Server:
+def make_server() -> EditorServer:
     """A server with all that it answers."""
-    made = Server()
+    made = EditorServer()
     _documents(made)
     _questions(made)
     _changes(made)
     return made
 
 
-def _documents(server: Server) -> None:
+def _documents(server: EditorServer) -> None:
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams):
         server.begin(params.initialization_options)
@@ -156,7 +156,7 @@ def _documents(server: Server) -> None:
             server.tell(root, [], {path})
 
 
-def _questions(server: Server) -> None:
+def _questions(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
         reading, found = server.asked(params)
@@ -195,7 +195,7 @@ def _questions(server: Server) -> None:
         return [symbol(each) for each in reading.names.inside(None) if each.span.file == path]
 
 
-def _changes(server: Server) -> None:
+def _changes(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
         text = server.workspace.get_text_document(params.text_document.uri).source
@@ -228,4 +228,4 @@ def _changes(server: Server) -> None:
 
 def serve() -> None:
     """Answer an editor on standard input and output until it says good-bye."""
-    server().start_io()
+    make_server().start_io()

@@ -111,17 +111,17 @@ def current() -> Account | None:
 
 
 @contextmanager
-def opened(name: str = "other", since: float | None = None) -> Iterator[Account]:
+def open_account(name: str = "other", since: float | None = None) -> Iterator[Account]:
     """The account of what begins here: a new one, or that of whoever has opened one and waits, as a command for its run."""
     known = current()
     with (Account() if known is None or known.claimed else known).open(name, since) as account:
         yield account
 
 
-def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+def spent_between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
     """What was spent from one look at `Account.parts` to a later one.
 
-    >>> between({"load": 1.0}, {"load": 1.0, "iterate": 0.5})
+    >>> spent_between({"load": 1.0}, {"load": 1.0, "iterate": 0.5})
     {'iterate': 0.5}
     """
     return {name: seconds - before.get(name, 0.0) for name, seconds in after.items() if seconds > before.get(name, 0.0)}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def whole(path):
+def replacing(path):
     """Yields the path of a file beside `path`, which takes its place when the block has written it, and goes if it fails."""
     path = Path(path)
     partial = path.with_name(f".{path.name}.partial")

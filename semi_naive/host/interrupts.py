@@ -53,7 +53,7 @@ class _Waiting:
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
+def deferred() -> Iterator[None]:
     """While the block runs, signals wait for its end. A signal that is sent again after a second is handled at once."""
     waiting = _Waiting()
     with afterwards(waiting.end):

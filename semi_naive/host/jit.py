@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.account import part
-from semi_naive.host.interrupts import held, interrupt_in, locked
+from semi_naive.host.interrupts import deferred, interrupt_in, locked
 from semi_naive.host.signatures import Signature, types
 
-__all__ = ["Kernel", "load", "njit", "types"]
+__all__ = ["Kernel", "load_kernels", "njit", "types"]
 
 log = logging.getLogger("semi_naive")
 
@@ -112,10 +112,10 @@ class Kernel:
             return True
         _Spent.numba = True
         if self.worth is None:
-            with part("kernels"), held():  # as numba may be loaded
-                from semi_naive.host.kernel_cache import kept
+            with part("kernels"), deferred():  # as numba may be loaded
+                from semi_naive.host.kernel_cache import is_cached
 
-                self.worth = LOADING if kept(self) else COMPILING
+                self.worth = LOADING if is_cached(self) else COMPILING
         return self.seconds < self.worth and (self.worth > LOADING or numbers <= FEWEST)
 
     def _timed(self, given):
@@ -151,7 +151,7 @@ class Kernel:
     def compiled(self):
         """What numba makes of it."""
         if self.dispatcher is None:
-            with part("kernels"), locked(_alone), held():  # what the linker calls loses an interrupt
+            with part("kernels"), locked(_alone), deferred():  # what the linker calls loses an interrupt
                 if self.dispatcher is None:
                     from semi_naive.host.kernel_cache import dispatcher_of
 
@@ -162,24 +162,24 @@ class Kernel:
         return self.dispatcher
 
 
-def known() -> list[Kernel]:
+def defined_kernels() -> list[Kernel]:
     """The kernels that have been defined with signatures so far, without those that are only ever called by others."""
     return list(_known)
 
 
-def load(names: Iterable[str] = ()) -> None:
+def load_kernels(names: Iterable[str] = ()) -> None:
     """Load the machine code of kernels, as far as there is any, 5 ms each: those of some names, as "words.sort", or all that
     have been defined, for a process that forks others."""
-    with held():
-        from semi_naive.host.kernel_cache import kept
+    with deferred():
+        from semi_naive.host.kernel_cache import is_cached
 
     _Spent.numba, names = True, set(names)
     for kernel in _known:
-        if mode != "uncompiled" and (not names or name_of(kernel) in names) and kept(kernel):
+        if mode != "uncompiled" and (not names or name_of(kernel) in names) and is_cached(kernel):
             kernel.compiled()
 
 
-def loading() -> tuple[float, float]:
+def seconds_loading() -> tuple[float, float]:
     """Seconds that have passed until kernels were compiled, or their machine code was loaded, and of this process's work."""
     return _Spent.loading
 

@@ -29,7 +29,7 @@ from numba.core.runtime._nrt_python import c_helpers
 from numba.core.serialize import dumps
 
 from semi_naive.host import private
-from semi_naive.host.alone import alone
+from semi_naive.host.exclusive import exclusive
 from semi_naive.host.signatures import Signature
 
 log = logging.getLogger("semi_naive")
@@ -46,7 +46,7 @@ class _Compiling:
 
 def dispatcher_of(kernel) -> Dispatcher:
     """A `host.jit.Kernel` compiled, or loaded; what it calls is only compiled if it has to be."""
-    if kept(kernel):
+    if is_cached(kernel):
         return _made(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
     _Compiling.since = _Compiling.since or now
@@ -71,7 +71,7 @@ def _made(kernel) -> Dispatcher:
     return made
 
 
-def kept(kernel) -> bool:
+def is_cached(kernel) -> bool:
     """Whether there is machine code of a kernel."""
     cache = KernelCache(kernel)
     return kernel.cache and all(cache.kept(_of_numba(signature)) for signature in kernel.signatures)
@@ -100,11 +100,11 @@ class KernelCache:
 
     @property
     def cache_path(self) -> str:
-        return str(home())
+        return str(cache_folder())
 
     def made_by_one(self, signature):
         """Numba's compiler asks for a file, and saves it, in here."""
-        return nullcontext() if self.kept(signature) else alone(f"{self.path(signature)}.lock")
+        return nullcontext() if self.kept(signature) else exclusive(f"{self.path(signature)}.lock")
 
     def kept(self, signature) -> bool:
         return any(path.exists() for path in self.places(signature))
@@ -141,10 +141,10 @@ class KernelCache:
     def places(self, signature) -> tuple[Path, Path]:
         """Where its machine code may be: in the cache, and in the package, if a wheel has carried it."""
         path = self.path(signature)
-        return path, carried() / path.name
+        return path, wheel_kernels() / path.name
 
     def path(self, signature) -> Path:
-        return home() / _name(self.kernel, str(signature))
+        return cache_folder() / _name(self.kernel, str(signature))
 
 
 class _Loading(pickle.Unpickler):
@@ -178,17 +178,17 @@ def _name(kernel, signature: str) -> str:
     name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
     machine = cpu_target.target_context.codegen().magic_tuple()
     parts = sys.version, numba.__version__, np.__version__, machine, signature, name
-    return f"{name}-{private.digest(*parts, *made_from(kernel))}"
+    return f"{name}-{private.digest(*parts, *kernel_inputs(kernel))}"
 
 
 @cache
-def home() -> Path:
+def cache_folder() -> Path:
     """Where kernels are kept."""
     return private.cache("kernels")
 
 
 @cache
-def carried() -> Path:
+def wheel_kernels() -> Path:
     """The directory of the kernels that a wheel has installed (see `setup.py`), as trustworthy as the package itself.
 
     A checkout that is imported from has none. It uses those of an installed wheel, whose names match if the code is the same.
@@ -199,7 +199,7 @@ def carried() -> Path:
 
 
 @cache
-def made_from(kernel) -> tuple:
+def kernel_inputs(kernel) -> tuple:
     """All that the machine code of a kernel is made from: its options and its code, and those of what it calls."""
     return tuple(_parts(kernel, set()))
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 EVERY = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
 LOOK = 0.1  # seconds between two checks of an evaluation that waits for a lock
@@ -56,7 +56,7 @@ class Limits:
         if self.cancelled:
             raise LimitExceeded(self.cancelled)
         if time.monotonic() > self.until:
-            taken = counted(self.seconds or 0, "second", show="{:g}".format)
+            taken = quantity(self.seconds or 0, "second", show="{:g}".format)
             limit = f"it has taken {taken}, which is the limit (query_seconds)"
             raise LimitExceeded(limit, helps=HELPS.format("query_seconds"))
 
@@ -71,7 +71,7 @@ class Limits:
         self.due = time.monotonic() + EVERY
         made = self.held() + beside() - self.before
         if made > self.nbytes:
-            limit = f"it has made {counted(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
+            limit = f"it has made {quantity(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
             raise LimitExceeded(limit, helps=HELPS.format("query_bytes"))
 
 

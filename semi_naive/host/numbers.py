@@ -23,10 +23,10 @@ def number(value: float) -> str:
     return _scaled(value, " kMGTPE")
 
 
-def counted(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
+def quantity(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
     """So many of something. several: what more than one are called, if an s is not enough.
 
-    >>> counted(1, "iteration"), counted(1200, "tuple"), counted(0.3, "rule"), counted(2, "stratum", "strata")
+    >>> quantity(1, "iteration"), quantity(1200, "tuple"), quantity(0.3, "rule"), quantity(2, "stratum", "strata")
     ('1 iteration', '1,200 tuples', '0 rules', '2 strata')
     """
     shown = show(count)
@@ -48,7 +48,7 @@ def about(count: float, what: str, several: str = "") -> str:
     >>> about(1, "tuple"), about(21_402_960, "tuple")
     ('1 tuple', '21.4 M tuples')
     """
-    return counted(count, what, several, number)
+    return quantity(count, what, several, number)
 
 
 def size(count: float) -> str:

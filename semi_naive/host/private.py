@@ -35,12 +35,12 @@ def folder(path: str | os.PathLike) -> str:
             folder(os.path.dirname(path))
         with contextlib.suppress(FileExistsError):  # by another process, a moment ago
             os.mkdir(path, 0o700)
-    if wrong := fault(path):
+    if wrong := privacy_fault(path):
         raise NotPrivate(f"{path} {wrong}")
     return path
 
 
-def fault(path: str | os.PathLike) -> str:
+def privacy_fault(path: str | os.PathLike) -> str:
     """Why others could have written what is in a folder; empty if they could not."""
     facts = os.lstat(path)
     if not stat.S_ISDIR(facts.st_mode):
@@ -52,7 +52,7 @@ def fault(path: str | os.PathLike) -> str:
     return ""
 
 
-def place(*folders: str | os.PathLike) -> Path:
+def first_private(*folders: str | os.PathLike) -> Path:
     """The first of some folders that can be had for this user alone. If there is none: a fresh one, until this process ends."""
     for path in folders:
         try:
@@ -76,7 +76,7 @@ def cache(name: str) -> Path:
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     number = os.getuid() if hasattr(os, "getuid") else "user"
     places = os.path.join(user, "semi-naive", name), os.path.join(tempfile.gettempdir(), f"semi-naive-{number}", name)
-    return place(*filter(os.path.isabs, places))  # there may be no home
+    return first_private(*filter(os.path.isabs, places))  # there may be no home
 
 
 def _check_above(path: str) -> None:
@@ -88,7 +88,7 @@ def _check_above(path: str) -> None:
 
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike, synced: bool = False):
+def replacing(path: str | os.PathLike, synced: bool = False):
     """Yields a binary file to write. It takes the place of `path` when the block has written it, and goes if it fails.
     synced: when this returns it is on the disk, whatever happens to the machine."""
     partial = f"{os.fspath(path)}.{uuid.uuid4().hex}.partial"
@@ -137,7 +137,7 @@ def sync(path: str | os.PathLike) -> None:
 
 def save(path: str | os.PathLike, data: bytes, synced: bool = False) -> None:
     """Write a file that `load` reads."""
-    with whole(path, synced) as file:
+    with replacing(path, synced) as file:
         file.write(zlib.crc32(data).to_bytes(CHECKSUM, "little") + data)
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 WORD = (1 << 64) - 1
 
 
-class Type:
+class KernelType:
     """What is common to all of them."""
 
-    def __call__(self, *arguments: "Type") -> "Signature":
+    def __call__(self, *arguments: "KernelType") -> "Signature":
         return Signature(self, arguments)
 
     def of_numba(self, types) -> Any:
@@ -36,7 +36,7 @@ class Type:
 
 
 @dataclass(frozen=True)
-class Scalar(Type):
+class Scalar(KernelType):
     name: str
 
     def __getitem__(self, dimension: slice) -> "Array":
@@ -76,7 +76,7 @@ class Nothing(Scalar):
 
 
 @dataclass(frozen=True)
-class Array(Type):
+class Array(KernelType):
     of: Scalar
     dimensions: int
     layout: str
@@ -95,8 +95,8 @@ class Array(Type):
 
 
 @dataclass(frozen=True)
-class Tuple(Type):
-    of: tuple[Type, ...]
+class Tuple(KernelType):
+    of: tuple[KernelType, ...]
 
     def of_numba(self, types):
         return types.Tuple(tuple(each.of_numba(types) for each in self.of))
@@ -107,8 +107,8 @@ class Tuple(Type):
 
 @dataclass(frozen=True)
 class Signature:
-    result: Type
-    arguments: tuple[Type, ...]
+    result: KernelType
+    arguments: tuple[KernelType, ...]
 
     def of_numba(self, types):
         return self.result.of_numba(types)(*(each.of_numba(types) for each in self.arguments))
@@ -124,7 +124,7 @@ class Signature:
         TypeError: expected a writeable contiguous array of int64, of 1 dimensions, found array([0., 1.])
         """
         if len(values) != len(self.arguments):
-            raise TypeError(f"expected {counted(len(self.arguments), 'argument')}, found {len(values)}")
+            raise TypeError(f"expected {quantity(len(self.arguments), 'argument')}, found {len(values)}")
         return [each.given(value) for each, value in zip(self.arguments, values, strict=True)]
 
 

@@ -7,7 +7,7 @@
     parallel.ReadSpan, parallel.frame_parts                     a source read by Spark's tasks
     as_columns, read                                            the first two, read at once
     write(directive, relation, types, columns, folder, values)  .output and .printsize
-    together()                                                  several files that appear at once, or not at all
+    atomic_files()                                               several files that appear at once, or not at all
     arrow_table(relation, types, columns, values)               a relation for pandas, Spark and parquet
 
 Formats and file names are Soufflé's; parquet, MatrixMarket and the graphs' loose text (.txt, comments, any white space) are
@@ -25,7 +25,7 @@ _LAZY = {
     "source_of": "semi_naive.io.python_data",
     "source_of_directive": "semi_naive.io.reading",
     "write": "semi_naive.io.writing",
-    "together": "semi_naive.io.files",
+    "atomic_files": "semi_naive.io.files",
     "as_columns": "semi_naive.io.python_data",
     "arrow_table": "semi_naive.io.arrow",
 }

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
-from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, expected
+from semi_naive.host.numbers import quantity
+from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
-from semi_naive.io.names import places
-from semi_naive.io.order import distinct
-from semi_naive.io.record_text import Readable
+from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
+from semi_naive.io.names import column_places
+from semi_naive.io.order import distinct_in_column
+from semi_naive.io.record_text import ReadableStyle
 from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.arrow_arrays import arrow_of
 from semi_naive.ra.rules.ir import Kind
@@ -46,7 +46,7 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
     import pyarrow as pa
 
     if type_.kind == Kind.SYMBOL:
-        found, at = distinct(column)
+        found, at = distinct_in_column(column)
         texts = values.arrow(found).cast(pa.string())
         if dictionaries:
             return pa.DictionaryArray.from_arrays(arrow_of(at.astype(np.int32)), texts)
@@ -54,9 +54,9 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
     if type_.kind != Kind.RECORD:
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
-    found, at = distinct(column)
+    found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
-        unpacked, style = Unpacked(found[found != NIL], type_, types, values), Readable()
+        unpacked, style = Unpacked(found[found != NIL], type_, types, values), ReadableStyle()
         return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
 
@@ -95,7 +95,8 @@ def _held(type_, types: dict) -> set:
 
 
 class KeyedArrays:
-    """Record batches of what `io.in_order.InOrder` gives, whose columns have `keys`: what repeats is made once for all."""
+    """Record batches of the pieces of `io.sorted_pieces.SortedPieces`, whose columns have `keys`. Repeated values are decoded
+    once for all pieces."""
 
     def __init__(self, relation, types: dict, values, keys):
         types = BUILT_IN | types
@@ -122,12 +123,12 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
     """The columns of an Arrow table, by name or in their order (`semi_naive.io.names`). BadInput names the column and the row
     of a value that does not fit; `first_row` is the number of the first one, None if rows have no numbers."""
     names = [name for name, _ in relation.attributes]
-    if (order := places(relation, table.column_names, file)) is not None:
+    if (order := column_places(relation, table.column_names, file)) is not None:
         table = table.select(order)
     found = table.column_names
     if len(found) != len(names):
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        has, there = counted(len(names), "attribute"), counted(len(found), "column")
+        has, there = quantity(len(names), "attribute"), quantity(len(found), "column")
         message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(found)})"
         raise BadInput(message, file, hint="name the attributes as the columns that you want")
     if not names:
@@ -137,7 +138,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
 
         def fault(row: int, wrong, hint: str = "", type_=type_, label=f"column {relation.name}.{name}") -> BadInput:
             place = "" if first_row is None else f", row {first_row + row}"
-            hint = hint or getattr(wrong, "hint", "") or f"expected {expected(type_)}"
+            hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
             return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
 
         _check_type(table.column(at), type_, f"column {relation.name}.{name}", file)
@@ -151,7 +152,7 @@ def _check_type(column, type_, label: str, file: str) -> None:
     if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(column.type, type_):
         missing = first_missing(column, type_.kind)
         if missing is None:
-            message = f"{label} has type {column.type}, expected {expected(type_)}"
+            message = f"{label} has type {column.type}, expected {type_description(type_)}"
             raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 
 
@@ -195,7 +196,7 @@ def _categories(column):
     Arrow casts nowhere else."""
     import pyarrow as pa
 
-    if kind_of(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
+    if kind_of_arrow(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
         chunks = [pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(pa.string())) for each in column.chunks]
         column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.string()))
     missing = any(chunk.dictionary.null_count for chunk in column.chunks)
@@ -229,7 +230,7 @@ def first_missing(column, kind: Kind):
 
 
 def _fits(found, type_) -> bool:
-    kind, whole = kind_of(found), (Kind.NUMBER, Kind.UNSIGNED)
+    kind, whole = kind_of_arrow(found), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:
         return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)
     return kind in whole or kind == Kind.FLOAT == type_.kind

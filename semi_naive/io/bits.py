@@ -67,14 +67,14 @@ class Vertex(Type):
 
     def of_text(self, text: str) -> int:
         if not DECIMAL.fullmatch(text):
-            raise Mismatch(f"{shown(text)} is not an integer", "" if self.said else AS_NAMES)
+            raise Mismatch(f"{abbreviated(text)} is not an integer", "" if self.said else AS_NAMES)
         return self.checked(_integer(text, "does not fit in 64 bits", TOO_LONG))
 
     def checked(self, value: int, row: int = 0) -> int:
         if self.low <= value <= self.high:
             return value
         if not -SIGN <= value < SIGN:
-            raise Mismatch(f"{shown(value)} does not fit in 64 bits", TOO_LONG, row)
+            raise Mismatch(f"{abbreviated(value)} does not fit in 64 bits", TOO_LONG, row)
         if self.said:
             raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.said, row)
         kind = "is negative" if value < 0 else "is above 2^32"
@@ -104,12 +104,12 @@ NAME = Type("vertex", Kind.SYMBOL)  # what names a vertex where vertices are str
 ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
 
 
-def expected(type_: Type) -> str:
+def type_description(type_: Type) -> str:
     """What a value of a type is, for errors."""
     return BRANCH if type_.branches else EXPECTED[type_.kind]
 
 
-def within(type_: Type, column: np.ndarray) -> np.ndarray:
+def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
     """A column of integers; Mismatch for the first that names no vertex, where vertices are wanted."""
     return type_.check(column) if isinstance(type_, Vertex) else column
 
@@ -124,11 +124,11 @@ def of_text(text: str, kind: Kind) -> int:
         if HEX_FLOAT.match(text):
             return of_float(_hexadecimal(text))
         if not FLOAT.fullmatch(text):
-            raise Mismatch(f"{shown(text)} is not a float")
+            raise Mismatch(f"{abbreviated(text)} is not a float")
         return of_float(_decimal(text))
     found = INTEGER.fullmatch(text)
     if not found:
-        raise Mismatch(f"{shown(text)} is not {_article(kind)}")
+        raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}")
     sign, hexadecimal, binary, decimal = found.groups()
     if decimal:
         return of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
@@ -140,7 +140,7 @@ def of_integer(value: int, kind: Kind) -> int:
     """The 64 bits of an integer, if it is in the range of its kind."""
     lowest, highest = RANGES[kind]
     if not lowest <= value <= highest:
-        raise Mismatch(f"{shown(value)} is out of range of {kind.value}")
+        raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
     return value - (1 << 64) if value >= SIGN else value
 
 
@@ -148,7 +148,7 @@ def _integer(text: str, otherwise: str, hint: str = "") -> int:
     """Decimal digits as an integer; Mismatch, which says `otherwise`, of more than Python takes."""
     digits = text.strip().lstrip("+-").lstrip("0")
     if len(digits) > LONGEST:
-        raise Mismatch(f"{shown(text)} {otherwise}", hint)
+        raise Mismatch(f"{abbreviated(text)} {otherwise}", hint)
     return -int(digits or "0") if "-" in text else int(digits or "0")
 
 
@@ -163,7 +163,7 @@ def of_value(value, type_: Type):
     if kind == Kind.SYMBOL and isinstance(value, str):
         return _checked_text(str(value))
     if isinstance(value, OutOfRange):
-        raise Mismatch(f"{shown(value)} is out of range of {kind.value}")
+        raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if whole and type_ == NAME:
         return str(value)
@@ -173,8 +173,8 @@ def of_value(value, type_: Type):
         try:
             return of_float(float(value))
         except OverflowError:
-            raise Mismatch(f"{shown(value)} is out of range of float") from None
-    raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not {_article(kind)}")
+            raise Mismatch(f"{abbreviated(value)} is out of range of float") from None
+    raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not {_article(kind)}")
 
 
 def _checked_text(text: str) -> str:
@@ -183,7 +183,7 @@ def _checked_text(text: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise Mismatch(f"{shown(text)} is no text: {ascii(text[error.start])} is half of a character") from None
+            raise Mismatch(f"{abbreviated(text)} is no text: {ascii(text[error.start])} is half of a character") from None
     return text
 
 
@@ -218,7 +218,7 @@ def short_float_text(value: float) -> str:
 def _decimal(text: str) -> float:
     value = float(text.partition("(")[0])  # of nan(…)
     if math.isinf(value) and "n" not in text.lower():
-        raise Mismatch(f"{shown(text)} is out of range of float")
+        raise Mismatch(f"{abbreviated(text)} is out of range of float")
     return value
 
 
@@ -226,14 +226,14 @@ def _hexadecimal(text: str) -> float:
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):
-        raise Mismatch(f"{shown(text)} is not a float") from None
+        raise Mismatch(f"{abbreviated(text)} is not a float") from None
 
 
 def _article(kind: Kind) -> str:
     return f"{'an' if kind == Kind.UNSIGNED else 'a'} {kind.value}"
 
 
-def shown(value) -> str:
+def abbreviated(value) -> str:
     """A value as messages have it: no longer than 60 characters."""
     try:
         text = repr(value)

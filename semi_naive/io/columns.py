@@ -5,13 +5,13 @@ from itertools import islice
 
 from semi_naive.io.bits import DECIMAL
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of
+from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.names import identifiers
 from semi_naive.io.parquet import is_parquet, read_schema
-from semi_naive.io.patterns import files_of
+from semi_naive.io.patterns import match_files
 from semi_naive.io.sniff import USUAL
 
 ROWS = 1000  # of a text that are looked at
@@ -20,23 +20,23 @@ AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"} 
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 
-def columns_of(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
+def inferred_columns(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
     """The (name, type) of each column, of a pattern's first file; a name is "" where the file has none.
 
     Parquet has both. Of text the first 1,000 rows are looked at: a column is a number if all its fields are decimal integers, a
     float if all are numbers, else a symbol. header: its first line has the names. Of a `table` of SQLite, whose columns may
     hold anything, values are looked at likewise. BadInput where nothing can be told.
     """
-    path = (files_of(path) or [path])[0]
+    path = (match_files(path) or [path])[0]
     if is_parquet(path):
         schema = read_schema(path)[0].schema
         types = [_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
         return list(zip(identifiers(schema.names), types, strict=True))
     extension = extension_of(path)
     if BY_NAME.get(extension) == "sqlite":
-        from semi_naive.io.sqlite import first_rows
+        from semi_naive.io.sqlite import sample_table
 
-        names, declared, rows = first_rows(path, table, ROWS)
+        names, declared, rows = sample_table(path, table, ROWS)
         types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
         return list(zip(identifiers(names), types, strict=True))
     with io_errors(path):
@@ -53,7 +53,7 @@ def _of_arrow(name: str, type_, path: str) -> str:
 
     if pa.types.is_uint64(type_):
         return "unsigned"
-    if (kind := kind_of(type_)) is None:
+    if (kind := kind_of_arrow(type_)) is None:
         raise BadInput(f"column {name!r} has type {type_}", path, hint="declare the relation with the columns that you want")
     return kind.value
 

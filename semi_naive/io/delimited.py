@@ -5,20 +5,20 @@ import re
 
 import numpy as np
 
-from semi_naive.io.agreement import check, check_beginning, check_column, unix_lines
 from semi_naive.io.bits import Mismatch
+from semi_naive.io.csv_differences import check_agreement, check_beginning, check_column, unix_lines
 from semi_naive.io.fields import arrow_type, bits_of_arrow
-from semi_naive.io.files import pieces
+from semi_naive.io.files import line_pieces
 from semi_naive.io.lines import read_lines
-from semi_naive.io.plain import PIECE as PLAIN
-from semi_naive.io.plain import plain
+from semi_naive.io.plain_text import PIECE as PLAIN
+from semi_naive.io.plain_text import read_plain
 
 PIECE = 1 << 20
 
 
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
     """The columns of a text whose first row is on line `line` of `path`; BadInput names the first wrong line, column, value."""
-    if found := plain(pieces(io.BytesIO(data), PLAIN), form, relation, threads):
+    if found := read_plain(line_pieces(io.BytesIO(data), PLAIN), form, relation, threads):
         return found.columns(values)
     return read_by_rules(data, form, relation, types, values, path, line, threads)
 
@@ -38,7 +38,7 @@ def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, l
     if form.rfc4180 and not form.loose:  # a quoted field may hold the end of a piece
         return read_lines(data, form, relation, types, values, path, line)
     parts = [np.empty((relation.arity, 0), np.int64)]
-    for piece in pieces(io.BytesIO(data), PIECE):
+    for piece in line_pieces(io.BytesIO(data), PIECE):
         try:
             parts.append(_by_arrow(piece, form, relation, types, values, threads=False))
         except ValueError:
@@ -56,7 +56,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
     data = unix_lines(data, form)
     width = _width(data, form, max(fields) + 1)
-    check(data, form, list(wanted.values()), width)
+    check_agreement(data, form, list(wanted.values()), width)
     data, delimiter = _tidied(data, form) if form.loose else (data, form.delimiter)
     check_beginning(data)
     if not data or (form.loose and not data.lstrip(b"\n")):

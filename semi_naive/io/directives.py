@@ -57,12 +57,14 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     known = READABLE if reading else WRITABLE
     if io not in known:
         message = f'.{directive.kind} {relation.name}: there is no IO="{io}"'
-        raise BadInput(message, *place(directive), hint=f"known are {', '.join(known)}")
+        raise BadInput(message, *directive_place(directive), hint=f"known are {', '.join(known)}")
     rfc4180 = _is_true(given, "rfc4180")
     delimiter = given.get("delimiter", "," if rfc4180 else "\t")
     if not delimiter or (rfc4180 and '"' in delimiter):
         hint = "a delimiter has at least one character, and no quote where rfc4180 is true"
-        raise BadInput(f".{directive.kind} {relation.name}: the delimiter is {delimiter!r}", *place(directive), hint=hint)
+        raise BadInput(
+            f".{directive.kind} {relation.name}: the delimiter is {delimiter!r}", *directive_place(directive), hint=hint
+        )
     names = delimiter.join(name for name, _ in relation.attributes)
     return Format(
         io=io,
@@ -90,7 +92,7 @@ def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
     for path in paths if sandbox else ():
         if not sandbox.holds(path):
             message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
-            raise BadInput(message, *place(directive), hint=sandbox.advice)
+            raise BadInput(message, *directive_place(directive), hint=sandbox.advice)
 
 
 def _named(directive, form: Format, folder: str) -> str:
@@ -105,7 +107,7 @@ def _named(directive, form: Format, folder: str) -> str:
     return os.path.join(given.get("fact-dir" if reading else "output-dir", folder), name)
 
 
-def place(directive) -> tuple:
+def directive_place(directive) -> tuple:
     """(file, line, column) of a directive in its program, as far as known."""
     span = directive.span
     return (span.file, span.line, span.column) if span else (None, None, None)
@@ -125,5 +127,5 @@ def _columns(directive, relation) -> dict | None:
         columns = {}
     if len(columns) != relation.arity or min(columns, default=0) < 0:
         hint = f'name {relation.arity} different columns of the file, from 0: columns="0:2"'
-        raise BadInput(f"Invalid column set was given: <{text}>", *place(directive), hint=hint)
+        raise BadInput(f"Invalid column set was given: <{text}>", *directive_place(directive), hint=hint)
     return columns

@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, of_value, within
-from semi_naive.io.record_text import parsed
+from semi_naive.io.bits import Mismatch, checked_vertices, of_value
+from semi_naive.io.record_text import parse_record
 from semi_naive.io.records import Records
 from semi_naive.ra.arrow_arrays import numpy_of
 from semi_naive.ra.rules.ir import Kind
@@ -26,7 +26,7 @@ def plain_type(found):
     return found.value_type if pa.types.is_dictionary(found) else found
 
 
-def kind_of(found) -> Kind | None:
+def kind_of_arrow(found) -> Kind | None:
     """The kind of the values of an Arrow type; None if they are none of ours. Spark's unsigned are decimals of 20 digits."""
     import pyarrow.types as is_
 
@@ -41,13 +41,13 @@ def kind_of(found) -> Kind | None:
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
     """Map a column of `arrow_type`, text dictionary-encoded, to int64: the bits of numbers, ids of symbols and records."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
-        return within(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
+        return checked_vertices(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # which unites dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, at = column.dictionary, numpy_of(column.indices)
     if type_.kind == Kind.SYMBOL:
         return np.asarray(values.intern(texts), np.int64)[at]
-    return record_ids([parsed(text, type_, types) for text in texts.to_pylist()], type_, types, values)[at]
+    return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[at]
 
 
 def record_ids(nested: list, type_, types: dict, values) -> np.ndarray:
@@ -82,7 +82,7 @@ def bits_of_values(column: list, type_, types: dict, values, fault, convert=None
     that is none of the type."""
     if type_.kind == Kind.NUMBER and not convert and set(map(type, column)) <= {int}:
         try:
-            return within(type_, np.array(column, np.int64))
+            return checked_vertices(type_, np.array(column, np.int64))
         except OverflowError:
             pass
         except Mismatch as wrong:
@@ -94,7 +94,7 @@ def bits_of_values(column: list, type_, types: dict, values, fault, convert=None
             if type_.kind != Kind.RECORD:
                 taken.append(of_value(value, type_))
             else:
-                taken.append(records.add(parsed(value, type_, types) if isinstance(value, str) else value, type_))
+                taken.append(records.add(parse_record(value, type_, types) if isinstance(value, str) else value, type_))
         except Mismatch as wrong:
             raise fault(row, wrong) from None
     return records.ids(taken) if type_.kind == Kind.RECORD else bits_of_list(taken, type_, types, values)

@@ -124,7 +124,7 @@ def check_folder(path: str) -> None:
         raise BadInput(f"there is no folder {folder!r} to write to", path, hint=hint, shell=shell)
 
 
-def pieces(stream, size: int, stop: int | None = None):
+def line_pieces(stream, size: int, stop: int | None = None):
     """Yields what follows in `stream` in pieces of whole lines, some `size` bytes each.
 
     The last piece holds the line that begins before the offset `stop`; without a stop, the end of the stream.
@@ -138,7 +138,7 @@ def pieces(stream, size: int, stop: int | None = None):
         yield piece
 
 
-def buffers(stream, size: int):
+def line_buffers(stream, size: int):
     """The same where there is no stop, in memory that was read into: nothing is copied to make the last line whole. Reading
     450 MB takes 0.15 s of processor time instead of 0.26."""
     got = size
@@ -157,7 +157,7 @@ _waiting = contextvars.ContextVar("files that are to appear together", default=N
 
 
 @contextlib.contextmanager
-def together():
+def atomic_files():
     """All files written meanwhile appear at the end, or none of them; what was there before stays until then. A database is
     no such file: it changes when its own transaction ends."""
     waiting = []
@@ -178,10 +178,10 @@ def together():
 
 
 @contextlib.contextmanager
-def appearing(path: str):
-    """A path beside `path` to write to, which becomes `path` at the end (see `together`), or is gone after any error."""
+def atomic_path(path: str):
+    """A path beside `path` to write to, which becomes `path` at the end (see `atomic_files`), or is gone after any error."""
     check_folder(path)
-    unfinished = beside(path)
+    unfinished = unfinished_name(path)
     try:
         with _denied(path):
             yield unfinished
@@ -195,7 +195,7 @@ def appearing(path: str):
         raise
 
 
-def beside(path: str) -> str:
+def unfinished_name(path: str) -> str:
     """A name for something unfinished, in the directory where it will end up, so that renaming is enough."""
     name = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}.partial")
     leftovers.add(name)
@@ -217,10 +217,10 @@ def _remove(path: str) -> None:
 
 
 @contextlib.contextmanager
-def written(path: str, compress: bool = False):
+def atomic_stream(path: str, compress: bool = False):
     """A binary stream to a file that appears whole or not at all. Compressed ones carry no time, so they are the same
     each time."""
-    with appearing(path) as unfinished:
+    with atomic_path(path) as unfinished:
         with open(unfinished, "wb") as file:
             if compress:
                 with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:

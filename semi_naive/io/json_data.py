@@ -5,10 +5,10 @@ from math import isinf
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, OutOfRange, expected, shown
+from semi_naive.io.bits import Mismatch, OutOfRange, abbreviated, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
-from semi_naive.io.names import note_order, places
+from semi_naive.io.names import column_places, note_order
 from semi_naive.ra.rules.numerals import LONGEST
 
 
@@ -22,7 +22,7 @@ def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {expected(type_)}")
+        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {type_description(type_)}")
 
     known: dict = {}
     rows = [_row(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
@@ -61,7 +61,7 @@ def _row(row, number: int, relation, path: str, known: dict) -> list:
     order = None
     if isinstance(row, dict):
         if (names := tuple(row)) not in known:
-            known[names] = places(relation, names, path, where=f"element {number}: ")
+            known[names] = column_places(relation, names, path, where=f"element {number}: ")
             note_order(relation, names, path)
         order, row = known[names], list(row.values())
     if order is not None:
@@ -69,5 +69,5 @@ def _row(row, number: int, relation, path: str, known: dict) -> list:
     if isinstance(row, list) and len(row) == relation.arity:
         return row
     names = ", ".join(name for name, _ in relation.attributes)
-    message = f"element {number} is {shown(row)}: {relation.name} has the attributes {names}"
+    message = f"element {number} is {abbreviated(row)}: {relation.name} has the attributes {names}"
     raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")

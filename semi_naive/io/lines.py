@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, Vertex, expected, of_text
+from semi_naive.io.bits import Mismatch, Vertex, of_text, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_list
 from semi_naive.io.files import skip_mark
-from semi_naive.io.names import headed
-from semi_naive.io.record_text import parsed
+from semi_naive.io.names import with_header
+from semi_naive.io.record_text import parse_record
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
@@ -19,7 +19,7 @@ NAMES = "; of a file that begins with a line of names, .input says headers=true,
 
 def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
     """The columns of a text whose first line is number `line` of `path`: about 2 µs a field."""
-    reader = _Lines(form, relation, types, values, path)
+    reader = _LineReader(form, relation, types, values, path)
     for raw in _rows(data, form):
         reader.read(raw.removesuffix(b"\r"), line)
         line += 1 + raw.count(b"\n")
@@ -81,7 +81,7 @@ def _find(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
     return stop if found < 0 else found
 
 
-class _Lines:
+class _LineReader:
     """Takes lines, gathers a list of values for each attribute."""
 
     def __init__(self, form, relation, types: dict, values, path: str):
@@ -103,7 +103,7 @@ class _Lines:
                 name, type_ = self.relation.attributes[attribute]
                 message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
                 headed = NAMES * (line == 1 and not self.form.headers and field[:1].isalpha())
-                hint = wrong.hint or f"expected {expected(type_)}{headed}"
+                hint = wrong.hint or f"expected {type_description(type_)}{headed}"
                 raise _bad(message, self.path, text, line, begin, hint) from None
 
     def _fields(self, text: str, line: int) -> list:
@@ -135,13 +135,13 @@ class _Lines:
         if type_.kind == Kind.SYMBOL:
             return field
         if type_.kind == Kind.RECORD:
-            nested = parsed(field, type_, self.types)
+            nested = parse_record(field, type_, self.types)
             Records(self.types, self.values).add(nested, type_)  # only to see that it fits
             return nested
         return of_text(field, type_.kind)
 
 
-def begun(stream, form, relation, path: str):
+def located_rows(stream, form, relation, path: str):
     """The format of a text with where its rows begin, behind a byte order mark and a header, and the order of their fields."""
     if form.loose:  # `semi_naive.io.sniff` has looked
         return form
@@ -149,7 +149,7 @@ def begun(stream, form, relation, path: str):
     if not form.headers:
         return replace(form, offset=offset)
     names, line = _header(stream, form, path)
-    form = form if form.columns else headed(form, names, relation, path, 1)
+    form = form if form.columns else with_header(form, names, relation, path, 1)
     return replace(form, offset=stream.tell(), line=line)
 
 

@@ -39,7 +39,7 @@ def _plain(name) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
+def column_places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
     """Find the column of each attribute by name; None if no name matches.
 
     BadInput, with both lists, if only some attributes have a column, or if two columns have the name of one. `where` begins its
@@ -71,7 +71,7 @@ def note_order(relation, columns: Sequence, file: str) -> None:
     """Log a note if columns have names and are read in their order; only the driver calls this. Files of one folder and one
     format with the same columns share a note."""
     named = any(re.search(r"[^\W\d_]", str(name)) for name in columns)  # 0, _1 and the like are no names
-    if not named or not relation.attributes or places(relation, columns, file) is not None:
+    if not named or not relation.attributes or column_places(relation, columns, file) is not None:
         return
     attributes = ", ".join(name for name, _ in relation.attributes)
     text = f"the columns {_listed(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
@@ -82,9 +82,9 @@ def note_order(relation, columns: Sequence, file: str) -> None:
         log.warning("note: %s: %s", file, text)
 
 
-def headed(form: Format, names: list[str], relation, path: str, line: int) -> Format:
+def with_header(form: Format, names: list[str], relation, path: str, line: int) -> Format:
     """The format of a text whose header has these names."""
-    order = places(relation, names, path, line)
+    order = column_places(relation, names, path, line)
     if order is None:
         note_order(relation, names, path)
     if order is None or order == list(range(len(names))):

@@ -37,23 +37,25 @@ class Ordered:
         return (self.keys ^ FLIP).view(np.uint64) if self.kind == Kind.UNSIGNED else self.keys
 
 
-def ordered(columns: np.ndarray, relation, types: dict, values, style) -> list[Ordered]:
+def order_rows(columns: np.ndarray, relation, types: dict, values, style) -> list[Ordered]:
     """The rows sorted by their attributes, first to last; `style` says how records are printed."""
-    made = [keyed(column, type_, types, values, style) for column, (_, type_) in zip(columns, relation.attributes, strict=True)]
+    made = [
+        key_column(column, type_, types, values, style) for column, (_, type_) in zip(columns, relation.attributes, strict=True)
+    ]
     keys = sorted_rows([column.keys for column in made])
     return [Ordered(column.kind, key, column.distinct) for column, key in zip(made, keys, strict=True)]
 
 
-def keyed(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
+def key_column(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
     """A column with its keys, rows as they are."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
-        return Ordered(type_.kind, comparable(column, type_, types, values, style)[0])
-    found, at = distinct(column)
-    order, texts = ranked(found, type_, types, values, style)
+        return Ordered(type_.kind, order_keys(column, type_, types, values, style)[0])
+    found, at = distinct_in_column(column)
+    order, texts = rank_values(found, type_, types, values, style)
     return Ordered(type_.kind, _ranks(order)[at], texts)
 
 
-def ranked(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+def rank_values(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
     """Which of different symbols, floats or records is at each place of their order, and in that order what `Ordered` has as
     `distinct`. Of many symbols no Python object is made: the order of UTF-8 bytes is that of characters."""
     if type_.kind == Kind.FLOAT:
@@ -78,11 +80,11 @@ def _ranks(order: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def comparable(column: np.ndarray, type_, types: dict, values, style) -> tuple:
+def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
     """Return keys in the order of a column's values, and for each row the place of its key, or None if row i has key i."""
     if type_.kind in DTYPES:
         return by_size(column, type_.kind), None
-    found, at = distinct(column)
+    found, at = distinct_in_column(column)
     return values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style), at
 
 
@@ -92,7 +94,7 @@ def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str
     return [unpacked.text(i, type_, style) for i in ids.tolist()]
 
 
-def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different values of a column, and where among them each row's is. Arrow hashes 20 times as fast as numpy."""
     if column.size <= FEW:
         return np.unique(column, return_inverse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.files import appearing, beside, written
+from semi_naive.io.files import atomic_path, atomic_stream, unfinished_name
 from semi_naive.io.formats import Format
 from semi_naive.io.read_back import check_texts
 from semi_naive.ra.arrow_arrays import numpy_of, strings_of
@@ -46,12 +46,12 @@ def write_batches(path, schema, batches: Iterable, name: str = "result") -> None
     kind, zipped = output_format(path)
     path = os.path.abspath(path)
     if kind == ".parquet":
-        with appearing(path) as unfinished, parquet_writer(unfinished, schema) as writer:
+        with atomic_path(path) as unfinished, parquet_writer(unfinished, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
         return
     text = partial(_text, form=Format(delimiter=DELIMITERS[kind], rfc4180=kind == ".csv"), name=name)
-    with written(path, zipped) as file:
+    with atomic_stream(path, zipped) as file:
         for rows in in_threads(text, batches):
             file.write(rows)
 
@@ -101,7 +101,7 @@ def write_frame(frame, path: str) -> None:
     if "://" in path:
         return frame.write.mode("overwrite").parquet(path)
     target = Path(path).absolute()
-    unfinished = Path(beside(str(target)))
+    unfinished = Path(unfinished_name(str(target)))
     try:
         spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(unfinished.as_uri()))
         with contextlib.suppress(FileNotFoundError):

@@ -23,7 +23,7 @@ from semi_naive.ra.strings import Interning
 BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
 
-class Part(NamedTuple):
+class SourcePart(NamedTuple):
     """Some of a source, as a task has read it: columns in which a symbol is its place among `symbols`, a pyarrow array or None;
     how many rows of the source that was; or what is wrong there, with its span."""
 
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Gathered(Interning):
+class GatheredSymbols(Interning):
     """Stands for the values of a run while a task reads: symbols are numbered as they come, and may be numbered twice."""
 
     found: list = field(default_factory=list)
@@ -70,18 +70,18 @@ class ReadSpan:
 
     def __call__(self, span):
         try:
-            gathered = Gathered()
+            gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):
-                yield Part(columns, gathered.array(), rows)
+                yield SourcePart(columns, gathered.array(), rows)
                 gathered = gathered.__init__() or gathered
         except BadInput as fault:
-            yield Part(None, None, 0, (span, fault))
+            yield SourcePart(None, None, 0, (span, fault))
 
 
 def frame_parts(source: SparkFrame):
-    """An RDD of the `Part`s of a DataFrame. Runs no job."""
+    """An RDD of the `SourcePart`s of a DataFrame. Runs no job."""
     empty = schema_of(source.frame).empty_table()
-    columns_of_table(empty, source.relation, source.types, Gathered(), source.relation.name)  # its names and its width
+    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), source.relation.name)  # its names and its width
     note_order(source.relation, empty.column_names, source.relation.name)
     packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
@@ -98,12 +98,12 @@ class ReadBatches:
         import pyarrow as pa
 
         for table in _tables(batches):
-            gathered = Gathered()
+            gathered = GatheredSymbols()
             try:
                 columns = columns_of_table(table, self.relation, self.types, gathered, self.relation.name, None)
-                part = Part(columns, gathered.array(), table.num_rows)
+                part = SourcePart(columns, gathered.array(), table.num_rows)
             except BadInput as fault:
-                part = Part(None, None, 0, (None, fault))
+                part = SourcePart(None, None, 0, (None, fault))
             yield pa.record_batch([pa.array([pickle.dumps(part, protocol=5)], pa.binary())], names=["part"])
 
 
@@ -127,14 +127,14 @@ def check_reports(source: Source, reports) -> int:
     rows = 0
     for found, fault in reports:
         if fault:
-            raise located(source, *fault)
+            raise with_line_in_file(source, *fault)
         rows += found
     if source.matrix:
         check_entries(rows, source.matrix, source.path)
     return rows
 
 
-def located(source: Source, span, fault: BadInput) -> BadInput:
+def with_line_in_file(source: Source, span, fault: BadInput) -> BadInput:
     """The error of a task, its line counted from the beginning of the file instead of from its span's."""
     if fault.line is None:
         return fault

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
-from semi_naive.io.names import places
+from semi_naive.io.names import column_places
 
 
 def is_parquet(path: str) -> bool:
@@ -54,7 +54,7 @@ def read_row_group(path: str, part: str, group: int, relation=None):
 
 def _wanted(file, relation, path: str) -> list[str] | None:
     names = file.schema_arrow.names
-    order = places(relation, names, path) if relation else None
+    order = column_places(relation, names, path) if relation else None
     return None if order is None else [names[at] for at in order]
 
 

@@ -9,7 +9,7 @@ from semi_naive.io.files import filesystem, io_errors, is_uri
 from semi_naive.io.parquet import is_parquet
 
 
-def files_of(path: str) -> list[str] | None:
+def match_files(path: str) -> list[str] | None:
     """The files that fit a pattern, sorted by name; None for a path that is none, or is there as it is written.
 
     ** is any number of folders. A folder counts if it holds parquet files, and those in it do not count again. Of a URI the

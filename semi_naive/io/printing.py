@@ -10,12 +10,12 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import BUILT_IN, short_float_text
 from semi_naive.io.formats import Format
-from semi_naive.io.in_order import InOrder
-from semi_naive.io.order import FEW, ordered
-from semi_naive.io.record_text import Tables
+from semi_naive.io.order import FEW, order_rows
+from semi_naive.io.record_text import TableStyle
+from semi_naive.io.sorted_pieces import SortedPieces
 from semi_naive.io.writing import lines, write_rows
 from semi_naive.ra.rules.ir import Kind
 
@@ -25,8 +25,8 @@ PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", r
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 
-class Shown(NamedTuple):
-    """A relation to be printed. rows: a source of `io.in_order`."""
+class PrintedRelation(NamedTuple):
+    """A relation to be printed. rows: a source of `io.sorted_pieces`."""
 
     relation: object
     types: dict
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
     values: object
 
 
-def print_relations(found: list[Shown], form: str, stream) -> None:
+def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
     """Print relations to a binary stream. form: one of `FORMATS` but the first.
 
     tsv has no header, csv one; of several relations each begins with a line of its name, and a blank line is between. json is
@@ -49,17 +49,17 @@ def print_relations(found: list[Shown], form: str, stream) -> None:
         {"table": _table, "markdown": _markdown}.get(form, partial(_plain, form=PLAIN.get(form)))(shown, stream)
 
 
-def _plain(shown: Shown, stream, form: Format) -> None:
+def _plain(shown: PrintedRelation, stream, form: Format) -> None:
     if form.rfc4180:
         stream.write((",".join(_names(shown)) + "\n").encode())
     write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
 
 
-def _names(shown: Shown) -> list[str]:
+def _names(shown: PrintedRelation) -> list[str]:
     return [name for name, _ in shown.relation.attributes]
 
 
-def _json(found: list[Shown], stream) -> None:
+def _json(found: list[PrintedRelation], stream) -> None:
     opened, form = b"{", Format("jsonfile", objects=True)
     for shown in found:
         stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
@@ -71,7 +71,7 @@ def _json(found: list[Shown], stream) -> None:
     stream.write(b"}\n" if found else b"{}\n")
 
 
-def _markdown(shown: Shown, stream) -> None:
+def _markdown(shown: PrintedRelation, stream) -> None:
     stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
     if not shown.relation.arity:
         stream.write(b"()\n" * bool(shown.rows.size))
@@ -80,7 +80,7 @@ def _markdown(shown: Shown, stream) -> None:
     heading = [_names(shown), ["--:" if each else "---" for each in right]]
     stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
     seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
-    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, Tables(), _markdown_value, seams):
+    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, TableStyle(), _markdown_value, seams):
         stream.write(piece)
 
 
@@ -97,7 +97,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def _table(shown: Shown, stream) -> None:
+def _table(shown: PrintedRelation, stream) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -111,7 +111,7 @@ def _table(shown: Shown, stream) -> None:
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for row in zip(*_first(shown), strict=True):
         table.add_row(*map(Text, row))
-    told = counted(size, "tuple") + f", the first {SHOWN} are shown" * (size > SHOWN)
+    told = quantity(size, "tuple") + f", the first {SHOWN} are shown" * (size > SHOWN)
     here = sys.stdout.isatty()
     console = Console(width=None if here else WIDE, force_terminal=here)
     with console.capture() as text:
@@ -119,18 +119,18 @@ def _table(shown: Shown, stream) -> None:
     stream.write(text.get().encode())
 
 
-def _first(shown: Shown) -> Iterator[list[str]]:
+def _first(shown: PrintedRelation) -> Iterator[list[str]]:
     """The text of the first rows, a column at a time."""
     if not shown.relation.arity:
         return
-    given = shown.relation, BUILT_IN | shown.types, shown.values, Tables()
+    given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()
     if shown.rows.size <= FEW:
-        for column in ordered(shown.rows.all(), *given):
+        for column in order_rows(shown.rows.all(), *given):
             numbers = column.distinct is None
             listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
             yield [_cell(column.kind, value) for value in islice(listed, SHOWN)]
         return
-    found = InOrder(shown.rows, *given, FEW)
+    found = SortedPieces(shown.rows, *given, FEW)
     for keys, column in zip(found.keys, found.piece(0)[:, :SHOWN], strict=True):
         if keys.bits is None:
             yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]

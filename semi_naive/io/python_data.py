@@ -7,16 +7,16 @@ from functools import partial
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.host.numbers import counted, with_article
+from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
+from semi_naive.io.bits import BUILT_IN, Mismatch, abbreviated, checked_vertices, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
-from semi_naive.io.names import note_order, places
+from semi_naive.io.names import column_places, note_order
 from semi_naive.io.parquet import is_parquet
-from semi_naive.io.patterns import files_of
+from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
 from semi_naive.io.sources import Files, Given, Source, SparkFrame
 from semi_naive.ra.rules.ir import Kind, Relation
@@ -78,15 +78,15 @@ def is_a(module: str, name: str, data) -> bool:
 
 
 def gives_arrow(data) -> bool:
-    """Whether `table_of` makes a table of it: of a pyarrow table or batch, a frame of polars, a relation of DuckDB, a result of
-    ours. What pandas has is looked at in another way, as its columns may hold any objects."""
+    """True if `to_arrow_table` accepts it: a pyarrow table or batch, a polars frame, a DuckDB relation, a result of ours. A
+    pandas frame is read in another way, as its columns may hold any objects."""
     if is_a("polars", "LazyFrame", data):
         return True
     one_column = any(is_a(module, name, data) for module, name in ARRAYS)
     return hasattr(data, "__arrow_c_stream__") and not one_column and not is_a("pandas", "DataFrame", data)
 
 
-def table_of(data):
+def to_arrow_table(data):
     """What gives Arrow data as a pyarrow Table. Nothing is copied that Arrow can share."""
     import pyarrow as pa
 
@@ -123,7 +123,7 @@ def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -
     name, type_ = attribute
 
     def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {expected(type_)}")
+        return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
     return int(bits_of_values([value], type_, types, values, fault)[0])
 
@@ -132,13 +132,13 @@ def _check_row(row, number: int, relation) -> None:
     unordered = isinstance(row, (str, bytes, dict, set, frozenset))
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        hint = f"a fact is a tuple of {counted(relation.arity, 'value')}, or a list of them"
-        raise BadInput(f"{shown(row)} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
+        hint = f"a fact is a tuple of {quantity(relation.arity, 'value')}, or a list of them"
+        raise BadInput(f"{abbreviated(row)} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
 
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
     name, type_ = attribute
-    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {expected(type_)}")
+    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
 
 def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
@@ -155,24 +155,24 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
     columns = np.ascontiguousarray(array.T, np.int64)
     for attribute, column in zip(relation.attributes, columns, strict=True):
         try:
-            within(attribute[1], column)
+            checked_vertices(attribute[1], column)
         except Mismatch as wrong:
             raise _fault(relation.name, attribute, wrong.row, wrong) from None
     return columns
 
 
 def _from_table(data, relation, types: dict, values) -> np.ndarray:
-    table = table_of(data)
+    table = to_arrow_table(data)
     note_order(relation, table.column_names, relation.name)
     return columns_of_table(table, relation, types, values, relation.name)
 
 
 def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
-    found = arrow_of(frame, relation)
+    found = pandas_to_arrow(frame, relation)
     return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
 
 
-def arrow_of(frame, relation=None):
+def pandas_to_arrow(frame, relation=None):
     """A pandas DataFrame as an Arrow table, its index ignored. If it has Python objects that Arrow has no type for: as rows,
     with columns in the order of the relation's attributes."""
     import pyarrow as pa
@@ -181,7 +181,7 @@ def arrow_of(frame, relation=None):
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        order = places(relation, frame.columns, relation.name) if relation else None
+        order = column_places(relation, frame.columns, relation.name) if relation else None
         frame = frame if order is None else frame.iloc[:, order]
         return list(frame.itertuples(index=False, name=None))
 
@@ -195,7 +195,7 @@ def _of_path(path: str, relation, types: dict, header: bool = False) -> Source:
     """A file, or the files of a pattern, by their names: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and
     .mtx as graphs lie in them."""
     path = path if "://" in path else os.path.abspath(path)
-    if (found := files_of(path)) is not None:
+    if (found := match_files(path)) is not None:
         return Files(relation, types, path, tuple(_of_path(each, relation, types, header) for each in found))
     if is_parquet(path):
         return file_source(path, Format("parquet"), relation, types)

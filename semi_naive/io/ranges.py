@@ -1,7 +1,7 @@
 """A relation on the partitions as one file in order: tasks sort ranges of it and write pieces, which the driver appends.
 
-1. `Sample`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
-2. `Divide`: every tuple goes to the partition of its range; tuples with one first value stay together.
+1. `SampleKeys`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
+2. `SendToRanges`: every tuple goes to the partition of its range; tuples with one first value stay together.
 3. `WritePiece`: there it is sorted, made into text or parquet, and left in a file of the host.
 4. `ReadChunk`: where the driver does not see that file, some megabytes of it at a time.
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from semi_naive.host import private
 from semi_naive.io.errors import BadInput
-from semi_naive.io.in_order import Blocks
-from semi_naive.io.order import comparable
-from semi_naive.io.record_text import Readable
+from semi_naive.io.order import order_keys
+from semi_naive.io.record_text import ReadableStyle
+from semi_naive.io.sorted_pieces import Blocks
 from semi_naive.io.writing import write_rows
 from semi_naive.ra.checksum import Checksum, checksum_of_file
 from semi_naive.ra.jobs import RunsLost
@@ -43,7 +43,7 @@ class Ordering:
 
     def keys(self, column: np.ndarray):
         """Of the first attribute's values: keys in their order, and for each row which of them it has, or None if its own."""
-        return comparable(column, self.relation.attributes[0][1], self.types, self.values, Readable())
+        return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
 
     def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
         """The number of each row's range."""
@@ -54,7 +54,7 @@ class Ordering:
 
 
 @dataclass
-class Sample:
+class SampleKeys:
     """Yields some of its partition's keys."""
 
     spread: PartitionedRelation
@@ -68,7 +68,7 @@ class Sample:
 
 
 @dataclass
-class Divide:
+class SendToRanges:
     """Sends every tuple to the partition of its range."""
 
     spread: PartitionedRelation
@@ -99,7 +99,7 @@ class WritePiece:
             return
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
         try:
-            with private.whole(path) as file:
+            with private.replacing(path) as file:
                 source = Blocks([block], tuple(range(block.arity)))
                 write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # beside other tasks
         except BadInput as wrong:
@@ -131,9 +131,9 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, c
     """Have the tasks of a `Cluster` write pieces; then `write(chunk, last)` gets their bytes in order: three jobs, one shuffle,
     and a job for each chunk where there are other hosts. `last`: whether a piece ends there."""
     jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
-    keys = sorted(key for found in jobs.job(Sample(spread, ordering)) for key in found)
+    keys = sorted(key for found in jobs.job(SampleKeys(spread, ordering)) for key in found)
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
-    divide = Divide(spread, ordering, splitters, jobs.partitions)
+    divide = SendToRanges(spread, ordering, splitters, jobs.partitions)
     pieces = jobs.job(divide, WritePiece(ordering, form, folder))
     for wrong in (each for each in pieces if isinstance(each, BadInput)):
         raise wrong

@@ -5,14 +5,14 @@ import re
 from typing import NamedTuple
 
 from semi_naive.branch import Branch, readable
-from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, shown, to_value
+from semi_naive.io.bits import Mismatch, abbreviated, float_text, of_text, short_float_text, to_value
 from semi_naive.ra.rules.ir import Kind
 
 SPACE = " \t\n\v\f\r"
 NAME = re.compile(r"[?\w.]*")  # of a branch, qualified
 
 
-class Tables:
+class TableStyle:
     """As .csv files have them. `rfc4180`: inside of a quoted field, so that strings get doubled quotes."""
 
     nil = "nil"
@@ -32,14 +32,14 @@ class Tables:
         return [f"${name}(", *[", "] * (len(names) - 1), ")"] if names else [f"${name}"]
 
 
-class Readable(Tables):
+class ReadableStyle(TableStyle):
     """As tables have them, but strings that would not be read back are quoted."""
 
     def scalar(self, value, kind: Kind) -> str:
         return readable(value) if kind == Kind.SYMBOL else super().scalar(value, kind)
 
 
-class Json:
+class JsonStyle:
     """As JSON has them, lists or objects."""
 
     nil = "null"
@@ -80,7 +80,7 @@ class _Open(NamedTuple):
         return Branch(self.branch, *self.found) if self.branch else self.found
 
 
-def parsed(text: str, type_, types: dict):
+def parse_record(text: str, type_, types: dict):
     """The nested value of a record's text: lists, of a branch `Branch`, and None for nil. Mismatch when it is none of the type.
 
     Symbols in it end at the next comma or closing bracket, or are in double quotes, with backslashes before what is special.
@@ -104,7 +104,7 @@ def parsed(text: str, type_, types: dict):
         at = _skip(text, _expect(text, _skip(text, at), ",") if inside.found else at)
         kind = types[inside.fields[len(inside.found)][1]]
     if text[at:].strip(SPACE):
-        raise Mismatch(f"{shown(text)}: expected the end of the record at {text[at : at + 10]!r}")
+        raise Mismatch(f"{abbreviated(text)}: expected the end of the record at {text[at : at + 10]!r}")
     return done[0]
 
 
@@ -126,7 +126,7 @@ def _begin_branch(text: str, at: int, type_) -> tuple:
     at = _skip(text, _expect(text, at, "$"))
     name = NAME.match(text, at)[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
-        raise Mismatch(f"{shown(text)}: {type_.name} has the branches {listed(type_)}, not ${name}")
+        raise Mismatch(f"{abbreviated(text)}: {type_.name} has the branches {branch_list(type_)}, not ${name}")
     at += len(name)
     if branch.fields:
         return _Open(branch.fields, ")", [], name), _expect(text, _skip(text, at), "(")
@@ -135,7 +135,7 @@ def _begin_branch(text: str, at: int, type_) -> tuple:
     return Branch(name), _expect(text, closed, ")") if closed >= 0 else at
 
 
-def listed(type_) -> str:
+def branch_list(type_) -> str:
     """The branches of a type, as they are written."""
     return ", ".join(f"${each.name}" for each in type_.branches)
 
@@ -153,7 +153,7 @@ def _symbol(text: str, at: int, close: str) -> tuple:
     while True:
         quote, escape = text.find('"', begin), text.find("\\", begin)
         if quote < 0:
-            raise Mismatch(f"{shown(text)}: the quote at {text[at : at + 10]!r} is not closed")
+            raise Mismatch(f"{abbreviated(text)}: the quote at {text[at : at + 10]!r} is not closed")
         if escape < 0 or quote < escape:
             return "".join(parts) + text[begin:quote], quote + 1
         parts += [text[begin:escape], text[escape + 1 : escape + 2]]
@@ -163,14 +163,14 @@ def _symbol(text: str, at: int, close: str) -> tuple:
 def _end_of_field(text: str, at: int, close: str) -> int:
     ends = [end for end in (text.find(",", at), text.find(close, at)) if end >= 0]
     if not ends:
-        raise Mismatch(f"{shown(text)}: expected ',' or {close!r} before the end")
+        raise Mismatch(f"{abbreviated(text)}: expected ',' or {close!r} before the end")
     return min(ends)
 
 
 def _expect(text: str, at: int, char: str) -> int:
     if text[at : at + 1] != char:
         found = repr(text[at]) if at < len(text) else "the end"
-        raise Mismatch(f"{shown(text)}: expected {char!r}, found {found}")
+        raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {found}")
     return at + 1
 
 

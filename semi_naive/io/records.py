@@ -9,8 +9,8 @@ from collections import defaultdict
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.bits import Mismatch, of_value, shown, to_value
-from semi_naive.io.record_text import listed
+from semi_naive.io.bits import Mismatch, abbreviated, of_value, to_value
+from semi_naive.io.record_text import branch_list
 from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.ir import Kind
 
@@ -40,7 +40,7 @@ class Records:
             else:
                 tag, fields = _branch(item, kind) if kind.branches else (None, _fields(item, kind.fields, f"a {kind.name}"))
                 waiting.append((fields, kind, tag))
-                nested = zip(fields, declared(kind, tag), strict=True)
+                nested = zip(fields, fields_of_tag(kind, tag), strict=True)
                 children = [(f, self.types[name]) for f, (_, name) in nested if self.types[name].kind == Kind.RECORD]
                 waiting += [(field, type_of, NOT_YET) for field, type_of in children]
         return done.pop()
@@ -48,7 +48,7 @@ class Records:
     def _node(self, fields, type_, tag, done: list) -> int:
         """Take the record fields, first to last, from the end of `done`: they were finished last to first."""
         row, height = [], 0
-        for value, (_, name) in zip(fields, declared(type_, tag), strict=True):
+        for value, (_, name) in zip(fields, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
             if kind == Kind.RECORD:
                 child = done.pop()
@@ -71,7 +71,7 @@ class Records:
         return found[[len(self.nodes) if number is None else number for number in numbers]]
 
     def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
-        fields = declared(type_, tag)
+        fields = fields_of_tag(type_, tag)
         columns = np.empty((len(fields), len(rows)), np.int64)
         for at, (_, name) in enumerate(fields):
             column, kind = [row[at] for row in rows], self.types[name].kind
@@ -82,7 +82,7 @@ class Records:
         return self.values.pack(columns) if tag is None else branches.pack(tag, columns, self.values)
 
 
-def declared(type_, tag: int | None) -> tuple:
+def fields_of_tag(type_, tag: int | None) -> tuple:
     """The (name, type name) of a record's fields, or of those of the branch with a tag."""
     return type_.fields if tag is None else type_.branches[tag].fields
 
@@ -95,7 +95,7 @@ def _fields(value, fields: tuple, what: str) -> list:
             raise Mismatch(f"{what} has the fields {', '.join(names) or '(none)'}, this has {', '.join(map(str, value))}")
         return [value[name] for name in names]
     if not isinstance(value, (tuple, list)) or isinstance(value, Branch):
-        raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not a record of type {what.removeprefix('a ')}")
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a record of type {what.removeprefix('a ')}")
     if len(value) != len(names):
         raise Mismatch(f"{what} has {len(names)} fields ({', '.join(names)}), this has {len(value)}")
     return list(value)
@@ -108,12 +108,12 @@ def _branch(value, type_) -> tuple[int, list]:
     elif isinstance(value, (tuple, list)) and value:
         name, *fields = value
     else:
-        raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not a branch of {type_.name}: {listed(type_)}")
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a branch of {type_.name}: {branch_list(type_)}")
     plain = name.removeprefix("$") if isinstance(name, str) else name
     for tag, branch in enumerate(type_.branches):
         if branch.name == plain:
             return tag, _fields(fields, branch.fields, f"a ${branch.name}")
-    raise Mismatch(f"{shown(name)} is not a branch of {type_.name}: {listed(type_)}")
+    raise Mismatch(f"{abbreviated(name)} is not a branch of {type_.name}: {branch_list(type_)}")
 
 
 class Unpacked:
@@ -143,7 +143,7 @@ class Unpacked:
 
     def _keep(self, type_, tag: int | None, ids: np.ndarray, raw: np.ndarray, values, following: dict) -> None:
         columns = []
-        for column, (_, name) in zip(raw, declared(type_, tag), strict=True):
+        for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
             if kind == Kind.SYMBOL:
                 columns.append(values.strings(column))
@@ -170,7 +170,7 @@ class Unpacked:
                 parts.append(style.nil)
             else:
                 tag, row = self.fields[kind.name, value]
-                fields = declared(kind, tag)
+                fields = fields_of_tag(kind, tag)
                 names = [name for name, _ in fields]
                 pieces = style.pieces(names) if tag is None else style.branch(kind.branches[tag].name, names)
                 for at in range(len(fields) - 1, -1, -1):
@@ -186,7 +186,7 @@ class Unpacked:
             if item == NIL or (kind.name, item) in self.made:
                 continue
             tag, row = self.fields[kind.name, item]
-            inner = [(value, self.types[name]) for value, (_, name) in zip(row, declared(kind, tag), strict=True)]
+            inner = [(value, self.types[name]) for value, (_, name) in zip(row, fields_of_tag(kind, tag), strict=True)]
             if entered:
                 fields = [self._made(value, of) for value, of in inner]
                 self.made[kind.name, item] = tuple(fields) if tag is None else Branch(kind.branches[tag].name, *fields)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of
+from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.python_data import as_columns
-from semi_naive.io.python_data import table_of as arrow_table_of
+from semi_naive.io.python_data import to_arrow_table as arrow_table_of
 from semi_naive.io.sources import schema_of
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.table import Table
@@ -70,7 +70,7 @@ def _kinds(names, types: list, told, where: str = "") -> list[Kind]:
 
     kinds = []
     for name, found, called in zip(names, types, told, strict=True):
-        kind = Kind.NUMBER if pa.types.is_null(found) else kind_of(found)
+        kind = Kind.NUMBER if pa.types.is_null(found) else kind_of_arrow(found)
         if kind is None:
             raise BadInput(f"{where}column {name!r} has type {called}: {EXPECTED}", hint="cast it, or drop it")
         kinds.append(kind)
@@ -88,18 +88,18 @@ def of_frame(frame, names=None) -> tuple[Schema, Any]:
 
 
 def _held(schema: Schema, data) -> tuple[Schema, Table]:
-    return schema, held(schema.relation("relation"), data)
+    return schema, fact_table(schema.relation("relation"), data)
 
 
-def held(relation: Relation, data) -> Table:
+def fact_table(relation: Relation, data) -> Table:
     """Facts as a table of this process, which any run may read: symbols have ids of the common table, which it keeps."""
     symbols = common()
-    table = table_of(as_columns(data, relation, {}, Values(symbols)))
+    table = columns_table(as_columns(data, relation, {}, Values(symbols)))
     keep(symbols, table)
     return table
 
 
-def table_of(columns: np.ndarray) -> Table:
+def columns_table(columns: np.ndarray) -> Table:
     """The same of columns (arity, n), in any order and with repetitions."""
     table = Table(len(columns))
     table.insert(list(columns), columns.shape[1])

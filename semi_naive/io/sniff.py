@@ -10,7 +10,7 @@ from semi_naive.io.files import numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.matrix_market import read_banner
-from semi_naive.io.names import edge_relation, headed
+from semi_naive.io.names import edge_relation, with_header
 from semi_naive.ra.rules.ir import Kind
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
@@ -36,7 +36,7 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     form = replace(_loose(usual), offset=offset, line=line, width=2)
     for _, number, text in head:
         names = [name for _, name in fields_of(text, form)]
-        form = headed(form, names, edge_relation(VERTEX, names), path, number)
+        form = with_header(form, names, edge_relation(VERTEX, names), path, number)
     kind = choose_kind(rows, form, path, strings)
     vertex = BUILT_IN["symbol"] if kind == "strings" else ANY_VERTEX if any_ids else VERTEX
     return form, [vertex, vertex]
@@ -56,7 +56,7 @@ def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list
     delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
     form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
     for _, number, text in head:
-        form = headed(form, [name for _, name in fields_of(text, form)], relation, path, number)
+        form = with_header(form, [name for _, name in fields_of(text, form)], relation, path, number)
     return form, types
 
 

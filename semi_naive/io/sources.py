@@ -13,14 +13,14 @@ import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.delimited import read_by_rules, read_delimited
-from semi_naive.io.files import buffers, contents, file_size, io_errors, is_packed, open_binary, pieces
+from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats import Format
-from semi_naive.io.lines import begun
-from semi_naive.io.matrix_market import check_entries, expanded
+from semi_naive.io.lines import located_rows
+from semi_naive.io.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.names import note_order
 from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
-from semi_naive.io.plain import PIECE as PLAIN
-from semi_naive.io.plain import plain
+from semi_naive.io.plain_text import PIECE as PLAIN
+from semi_naive.io.plain_text import read_plain
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.spark_context import is_connect
 from semi_naive.threads import in_threads
@@ -134,7 +134,7 @@ class TextFile(File):
     def layout(self) -> Format:
         """The form, with where the rows begin and the order of their fields. The driver looks; tasks get it with the source."""
         with io_errors(self.path), open_binary(self.path) as stream:
-            return begun(stream, self.form, self.relation, self.path)
+            return located_rows(stream, self.form, self.relation, self.path)
 
     def begin(self) -> tuple[int, int]:
         """The byte and the line that the rows begin at."""
@@ -148,7 +148,7 @@ class TextFile(File):
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PLAIN if isinstance(stream, gzip.GzipFile) else min(PLAIN, (file_size(self.path) or PLAIN) + 1)
-            found = plain(buffers(stream, size), self.layout, self.relation)
+            found = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return found.columns if found else self._by_rules
 
     def _by_rules(self, values) -> np.ndarray:
@@ -160,7 +160,7 @@ class TextFile(File):
         return self.both(columns)
 
     def both(self, columns: np.ndarray) -> np.ndarray:
-        return expanded(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
+        return symmetric_edges(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
     def spans(self) -> list[tuple[int, int | None]]:
         """Ranges of bytes; of a packed file, all."""
@@ -178,7 +178,7 @@ class TextFile(File):
             else:
                 stream.seek(start)
             line = 1
-            for text in pieces(stream, PIECE, stop):
+            for text in line_pieces(stream, PIECE, stop):
                 columns = read_delimited(text, self.layout, self.relation, self.types, values, self.path, line, threads=False)
                 yield self.both(columns), columns.shape[1]
                 line += text.count(b"\n")
@@ -189,7 +189,7 @@ class TextFile(File):
         if span[0] <= begin:
             return line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
-            return sum(piece.count(b"\n") for piece in pieces(stream, PIECE, span[0]))
+            return sum(piece.count(b"\n") for piece in line_pieces(stream, PIECE, span[0]))
 
 
 @dataclass(frozen=True)

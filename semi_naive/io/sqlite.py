@@ -7,13 +7,13 @@ from math import isnan
 
 import numpy as np
 
-from semi_naive.io.bits import MASK, Mismatch, expected, of_text, to_value
+from semi_naive.io.bits import MASK, Mismatch, of_text, to_value, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_folder
-from semi_naive.io.names import note_order, places
-from semi_naive.io.order import ordered
-from semi_naive.io.record_text import Readable
+from semi_naive.io.names import column_places, note_order
+from semi_naive.io.order import order_rows
+from semi_naive.io.record_text import ReadableStyle
 from semi_naive.ra.rules.ir import Kind
 
 SYMBOLS = "__SymbolTable"
@@ -27,7 +27,7 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
         _check_there(database, path, form.name, relation.name)
         cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
         rows, names = cursor.fetchall(), [column for column, *_ in cursor.description]
-    order = places(relation, names, path)
+    order = column_places(relation, names, path)
     if order is None:
         note_order(relation, names, path)
         order = list(range(relation.arity))
@@ -38,7 +38,7 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {expected(type_)}")
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}")
 
     return columns_of_rows(rows, relation, types, values, fault, _value)
 
@@ -56,7 +56,7 @@ def only_table(path: str) -> tuple[str, list[str], tuple]:
         return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
 
 
-def first_rows(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
+def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
     """Of a table or view the names of its columns, the types that they are declared with, in capitals, and the first rows."""
     with _opened(path) as database:
         _check_there(database, path, name, name)
@@ -104,7 +104,7 @@ def _text(value) -> str:
 
 def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, form) -> None:
     """Replace the relation's table in the database at `path`, in one transaction; other tables stay."""
-    rows = ordered(columns, relation, types, values, Readable()) if relation.arity else []
+    rows = order_rows(columns, relation, types, values, ReadableStyle()) if relation.arity else []
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
     with _opened(path) as database:

@@ -13,11 +13,11 @@ import numpy as np
 
 from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
-from semi_naive.io.files import written
-from semi_naive.io.in_order import Columns, InOrder, Keys
-from semi_naive.io.order import FEW, Ordered, ordered
+from semi_naive.io.files import atomic_stream
+from semi_naive.io.order import FEW, Ordered, order_rows
 from semi_naive.io.read_back import check_texts
-from semi_naive.io.record_text import Json, Readable, Tables
+from semi_naive.io.record_text import JsonStyle, ReadableStyle, TableStyle
+from semi_naive.io.sorted_pieces import Columns, Keys, SortedPieces
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 
@@ -28,9 +28,9 @@ GROUP = 1 << 20  # rows of a row group of parquet
 def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
     """Write the tuples of `relation` as the directive says; the path of the file, or None for standard output.
 
-    `rows`: a source of `io.in_order`, or columns (arity, n), in any order, without repetitions. `folder` is where relative file
-    names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all. BadInput
-    when it cannot be written.
+    `rows`: a source of `io.sorted_pieces`, or columns (arity, n), in any order, without repetitions. `folder` is where relative
+    file names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all.
+    BadInput when it cannot be written.
     """
     form = format_of(directive, relation, to_stdout=folder == STDOUT)
     types = BUILT_IN | types
@@ -57,7 +57,7 @@ def write_file(path: str, rows, relation, types: dict, values, form) -> None:
 
         write_sqlite(path, rows.all(), relation, types, values, form)
     else:
-        with written(path, form.compress and form.io == "file") as file:
+        with atomic_stream(path, form.compress and form.io == "file") as file:
             write_heading(file, form)
             write_rows(file, rows, relation, types, values, form)
 
@@ -84,7 +84,7 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
         with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
             writer.write_table(table)
         return
-    found = InOrder(rows, relation, types, values, Readable(), GROUP, threads)
+    found = SortedPieces(rows, relation, types, values, ReadableStyle(), GROUP, threads)
     arrays = KeyedArrays(relation, types, values, found.keys)
     with parquet_writer(file, arrays.schema) as writer:
         for batch in found.pieces(arrays.batch):
@@ -98,7 +98,7 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
         yield b"()\n" * bool(rows.size)
         return
     show, printed = functools.partial(_field, form=form), form.io == "stdout"
-    style = Tables(form.rfc4180) if form.rfc4180 or printed else Readable()
+    style = TableStyle(form.rfc4180) if form.rfc4180 or printed else ReadableStyle()
     check = None if form.rfc4180 or printed else functools.partial(check_texts, relation=relation, form=form)
     seams = ["", *[form.delimiter] * (relation.arity - 1), "\n"]
     yield from lines(rows, relation, types, values, style, show, seams, threads, not form.rfc4180, check)
@@ -110,12 +110,12 @@ def lines(
     """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each; `check`: called
     first, as `read_back.check_texts` is."""
     if rows.size > FEW:
-        found = InOrder(rows, relation, types, values, style, ROWS, threads)
+        found = SortedPieces(rows, relation, types, values, style, ROWS, threads)
         if check:
             check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
         yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)
         return
-    sorted_columns = ordered(rows.all(), relation, types, values, style)
+    sorted_columns = order_rows(rows.all(), relation, types, values, style)
     if check:
         piece = [column.numbers() if column.distinct is None else column.keys for column in sorted_columns]
         check([column.distinct for column in sorted_columns], [piece])
@@ -128,7 +128,7 @@ def _field(kind: Kind, value, form) -> str:
     if kind == Kind.FLOAT:
         return float_text(value)
     if form.rfc4180:
-        doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `Tables` has doubled those of a record
+        doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `TableStyle` has doubled those of a record
         return f'"{doubled}"'
     return value
 
@@ -141,7 +141,7 @@ def _json(rows, relation, types: dict, values, form, threads: int | None = None)
     opened, closed = "{}" if form.objects else "[]"
     keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
     seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
-    made = lines(rows, relation, types, values, Json(form.objects), _json_value, seams, threads)
+    made = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
     yield b"["
     yield next(made)[2:]  # but for the comma and the end of the line before
     yield from made

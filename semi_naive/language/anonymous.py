@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.inference import ANY, Typing
-from semi_naive.language.single import Single, ways
-from semi_naive.language.trees import names, rebuilt
+from semi_naive.language.single import Single, disjuncts
+from semi_naive.language.trees import rebuilt, variable_names
 
 
 def without_anonymous(single: Single, env, relations) -> list[Single]:
@@ -21,7 +21,7 @@ def without_anonymous(single: Single, env, relations) -> list[Single]:
         return [single]
     typing = Typing(single, env, relations)
     for literal in single.body:
-        if (pair := _binds_record(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in names(pair[1]):
+        if (pair := _binds_record(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in variable_names(pair[1]):
             rest = tuple(other for other in single.body if other is not literal)
             return [done for s in _replaced(single, rest, *pair) for done in without_anonymous(s, env, relations)]
     return [single]
@@ -31,7 +31,7 @@ def _binds_record(literal):
     """(variable, record) of an equality between two such."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
         for one, other in (literal.args, literal.args[::-1]):
-            if isinstance(one, syntax.Variable) and isinstance(other, syntax.Record):
+            if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
                 return one, other
     return None
 
@@ -43,7 +43,7 @@ def _replaced(single, body, variable, record) -> list[Single]:
         return None
 
     head = rebuilt(single.head, change)
-    found = ways(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
+    found = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
     return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the ways share no nodes
 
 

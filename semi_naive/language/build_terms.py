@@ -10,7 +10,7 @@ from semi_naive.language.syntax import Functor, Number
 from semi_naive.ra.rules.numerals import LONGEST
 
 
-class Terms(Reduce):
+class TermBuilder(Reduce):
     """One method for each rule of the grammar below a clause."""
 
     @node
@@ -78,11 +78,11 @@ class Terms(Reduce):
 
     @node
     def number(self, span, text):
-        return Number(integer(text), span=span)
+        return Number(integer_literal(text), span=span)
 
     @node
     def unsigned(self, span, text):
-        return Number(integer(text[:-1]), "u", span=span)
+        return Number(integer_literal(text[:-1]), "u", span=span)
 
     @node
     def float(self, span, text):
@@ -121,7 +121,7 @@ class Terms(Reduce):
 
     @node
     def record(self, span, args=()):
-        return syntax.Record(tuple(args), span=span)
+        return syntax.RecordInit(tuple(args), span=span)
 
     @node
     def cast(self, span, value, type_):
@@ -134,7 +134,7 @@ class Terms(Reduce):
     @node
     def aggregate_functor(self, span, name, *args):
         if name not in ("min", "max", "count") and len(args) != 1:
-            hint = f"an aggregate has a body: {form(name)}"
+            hint = f"an aggregate has a body: {choice_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
         made = Functor(str(name), args, span=span)
         if len(args) == 1 or name == "count":
@@ -145,7 +145,7 @@ class Terms(Reduce):
     def aggregate(self, span, op, *rest):
         *target, body = rest
         if (op == "count") == bool(target):
-            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {form(op)}")
+            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {choice_form(op)}")
         return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
 
     @node
@@ -170,11 +170,11 @@ class Terms(Reduce):
         return Functor(NUMBER, (), span=span)
 
 
-def form(op: str) -> str:
+def choice_form(op: str) -> str:
     return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
 
 
-def integer(text: str) -> int:
+def integer_literal(text: str) -> int:
     """A literal; of thousands of digits, which Python does not take, one that is as much out of range."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")

@@ -20,14 +20,14 @@ from semi_naive.language.checks import (
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.heads import head_aggregates, input_problems, kind_problems
-from semi_naive.language.in_order import group_problems
 from semi_naive.language.inference import typed
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
 from semi_naive.language.lattices import lattice_problems, lattices
 from semi_naive.language.lower import lowered
+from semi_naive.language.recursive_sums import group_problems
 from semi_naive.language.scopes import Scoped, resolve
-from semi_naive.language.single import Single, singles
+from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.subsumption import subsumed_lattices, subsumption_problems, without_rules
 from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
@@ -68,7 +68,7 @@ def compile_text(
     return check(parse(text, file, include_dirs, defines, sandbox, legacy), functors=functors)
 
 
-def check(source: syntax.Source, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
+def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
     """The rules of a program, with its warnings; or one ProgramError with all that is wrong. parameters: whether $name may
     stand in it, as the name of a variable. functors: the function of each functor that it declares; None: they are not asked
     for, and the program cannot be evaluated if it has any."""
@@ -82,7 +82,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     source = with_births(with_companions(source) if wellfounded else source, problems)
     env = TypeEnvironment(source)
     relations = without_excluded(source, declared_relations(source, env, problems))
-    found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
+    found = [each for single in single_clauses(source, problems) for each in without_anonymous(single, env, relations)]
     bounds = lattice_bounds(source, env, problems)
     problems += attribute_problems(source, relations, bounds, found)
     found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]

@@ -6,7 +6,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, names, variables, walk, walk_all
+from semi_naive.language.trees import children, variable_names, variables, walk, walk_all
 from semi_naive.language.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
@@ -14,7 +14,7 @@ WARNING = "Warning"
 DEEPEST = 250  # levels of an expression: each takes several frames of Python's stack in every pass
 
 
-def declared_relations(source: syntax.Source, env: TypeEnvironment, problems: list[Problem]):
+def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
     """The relations by name, and what is wrong with their declarations."""
     relations: dict[str, syntax.RelationDecl] = {}
     for declaration in source.statements:
@@ -58,13 +58,13 @@ def _declaration_problems(declaration, env):
             yield Problem(f"Attribute {missing[0]} not found in relation definition", span, hint)
 
 
-def directive_problems(source: syntax.Source, relations):
+def directive_problems(source: syntax.SourceProgram, relations):
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.relation not in relations:
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
-def empty_warnings(source: syntax.Source, relations, found: list[Single]):
+def empty_warnings(source: syntax.SourceProgram, relations, found: list[Single]):
     """Relations that nothing can put a tuple into."""
     filled = {single.head.relation for single in found}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
@@ -83,7 +83,7 @@ def _similar(name, relations) -> str:
 # -- clauses
 
 
-def parameter_problems(source: syntax.Source):
+def parameter_problems(source: syntax.SourceProgram):
     """Parameters, which only rules that are registered with a session have."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
@@ -94,7 +94,7 @@ def parameter_problems(source: syntax.Source):
                         yield Problem(f"A program has no parameter {node.name}", node.span, hint)
 
 
-def depth_problems(source: syntax.Source):
+def depth_problems(source: syntax.SourceProgram):
     """Expressions too deeply nested for passes that recurse."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
@@ -145,7 +145,7 @@ def _constraint_underscores(constraint):
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in binary relation", node.span)
         elif not isinstance(node, syntax.Aggregate):
-            holds = isinstance(node, (syntax.Record, syntax.BranchInit))
+            holds = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
             stack += [inner for inner in children(node) if not (holds and isinstance(inner, syntax.Underscore))]
 
 
@@ -169,7 +169,9 @@ def occurrence_warnings(clause: syntax.Clause):
     times = Counter(variable.name for variable in found)
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
     aggregates = [node for part in clause.parts for node in walk(part) if isinstance(node, syntax.Aggregate)]
-    aggregated = set().union(*map(names, aggregates))  # there, `_` may count less than a variable: see `lower._of_a_set`
+    aggregated = set().union(
+        *map(variable_names, aggregates)
+    )  # there, `_` may count less than a variable: see `lower._of_a_set`
     for name, variable in last.items():
         if times[name] == 1 and not name.startswith("_"):
             message, hint = f"Variable {name} only occurs once", f"write _{name}" + " or _" * (name not in aggregated)

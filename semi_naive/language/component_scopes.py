@@ -7,10 +7,10 @@ from semi_naive.language.syntax import Component
 Binding = dict[str, str]  # of each parameter, the name that was given for it
 
 
-def bound(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
+def bind_parameters(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
     """What a component's parameters stand for when it is named with these arguments under a binding.
 
-    >>> bound({"N": "city"}, ("A", "B"), ("N", "number"))
+    >>> bind_parameters({"N": "city"}, ("A", "B"), ("N", "number"))
     {'A': 'city', 'B': 'number'}
     """
     return {parameter: binding.get(argument, argument) for parameter, argument in zip(parameters, arguments, strict=False)}

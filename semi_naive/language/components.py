@@ -11,7 +11,7 @@ around does the same with all that came out.
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from semi_naive.language.component_checks import arity_problem, component_problems
-from semi_naive.language.component_scopes import Binding, Scopes, bound, parts
+from semi_naive.language.component_scopes import Binding, Scopes, bind_parameters, parts
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.syntax import (
     TYPES,
@@ -27,7 +27,7 @@ from semi_naive.language.syntax import (
     Override,
     RecordDecl,
     RelationDecl,
-    Source,
+    SourceProgram,
     SubtypeDecl,
     SumDecl,
     UnionDecl,
@@ -37,7 +37,7 @@ Names = dict[str, str]
 MOST = 10_000  # instances of components
 
 
-def expand(source: Source) -> Source:
+def expand(source: SourceProgram) -> SourceProgram:
     """The same program without components: each `.init` is replaced by what its instance has."""
     if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
         return source
@@ -56,7 +56,7 @@ def expand(source: Source) -> Source:
     if problems:
         once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
         raise ProgramError(list(once.values()), source.texts)
-    return Source(statements, source.texts, source.warnings, source.legacy)
+    return SourceProgram(statements, source.texts, source.warnings, source.legacy)
 
 
 def _once(statements: list) -> list:
@@ -99,7 +99,7 @@ class _Instances:
         if len(component.parameters) != len(init.arguments):  # of a component that is a parameter it shows only here
             self.problems.append(arity_problem(component, init.component, init.arguments, init.span))
             return content
-        inner = bound(binding, component.parameters, init.arguments)
+        inner = bind_parameters(binding, component.parameters, init.arguments)
         if (id(component), inner) in self.unfinished:
             message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
             self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
@@ -127,7 +127,7 @@ class _Instances:
                 hint = f"{component.name} is to inherit from it"
                 self.problems.append(Problem(f"Component {name} not found", component.span, hint))
                 continue
-            self.collect(base, bound(binding, base.parameters, arguments), inherited, content)
+            self.collect(base, bind_parameters(binding, base.parameters, arguments), inherited, content)
         self.add(_own(component, binding, overridden), content)
 
     def add(self, more: Content, content: Content):

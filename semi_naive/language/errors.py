@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 
 @dataclass(frozen=True, order=True)
@@ -42,7 +42,7 @@ class ProgramError(ValueError):
     def render(self) -> str:
         errors = sum(p.severity == "Error" for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
-        return f"{shown}\n{counted(errors, 'error')} generated, evaluation aborted"
+        return f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted"
 
 
 def rendered(problem: Problem, sources: dict[str, str]) -> str:

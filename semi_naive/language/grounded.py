@@ -8,7 +8,7 @@ variables that it takes from outside are.
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.inference import key
-from semi_naive.language.trees import children, names, shown, variables, walk
+from semi_naive.language.trees import children, variable_names, variables, walk, written_name
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # that say nothing by themselves: most nodes
 
@@ -38,7 +38,7 @@ def _collect(node, negated, ground, rules, enters, needs):
     elif isinstance(node, syntax.Constraint) and node.op == "=":
         left, right = map(key, node.args)
         rules += [({left}, right), ({right}, left)]
-    elif isinstance(node, (syntax.Record, syntax.BranchInit)):
+    elif isinstance(node, (syntax.RecordInit, syntax.BranchInit)):
         rules += [({me}, key(arg)) for arg in below]
         rules.append((set(map(key, below)), me))
     elif isinstance(node, (syntax.Functor, syntax.As)):
@@ -62,7 +62,7 @@ def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], e
     if single.fact:
         return []
     # the rules of an inline relation stand where it is used, and that is where its arguments get their values
-    given = names(single.head) if single.head.relation in inline else set()
+    given = variable_names(single.head) if single.head.relation in inline else set()
     return [*_scope_problems(single.literals, given | excused, injected), *_mutual_problems(single.body, injected)]
 
 
@@ -103,9 +103,9 @@ def _scope_problems(literals, given, injected) -> list[Problem]:
             problems += _scope_problems(body, ground & injected[id(node)], injected)
         elif isinstance(node, syntax.Variable) and node.name not in hopeful and node.name not in reported:
             reported.add(node.name)
-            hint = f"{shown(node.name)} must occur in a positive atom, or be equal to something that is bound"
-            problems.append(Problem(f"Ungrounded variable {shown(node.name)}", node.span, hint))
-        elif isinstance(node, syntax.Record) and id(node) not in hopeful:
+            hint = f"{written_name(node.name)} must occur in a positive atom, or be equal to something that is bound"
+            problems.append(Problem(f"Ungrounded variable {written_name(node.name)}", node.span, hint))
+        elif isinstance(node, syntax.RecordInit) and id(node) not in hopeful:
             problems.append(Problem("Ungrounded record", node.span))
         elif isinstance(node, syntax.BranchInit) and id(node) not in hopeful:
             problems.append(Problem("Ungrounded ADT branch", node.span, "it has `_`, or a variable that nothing binds"))

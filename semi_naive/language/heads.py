@@ -9,7 +9,7 @@ distinct values of its arguments, whichever rules they come from. A rule without
 tuples: to a count or a sum as a number to be added.
 
 `min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
-see `in_order`) one rule with aggregates of its own body, if it is the only rule:
+see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
@@ -22,7 +22,7 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.single import Single, how_many
+from semi_naive.language.single import Single, count_disjuncts
 from semi_naive.planning import rewrite
 from semi_naive.ra.rules import ir
 
@@ -45,7 +45,7 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
         own = {at: arg.name for at, arg in enumerate(single.head.args) if is_aggregate(arg)}
         if own and ops.setdefault(name, own) == own:
             first.setdefault(name, single)
-        if {"sum", "mean"} & set(own.values()) and single.clause.body and how_many(single.clause.body) > 1:
+        if {"sum", "mean"} & set(own.values()) and single.clause.body and count_disjuncts(single.clause.body) > 1:
             hint = "make the disjunction a relation of its own: a binding that both ways have would count twice"
             problem = Problem("Disjunctions in a rule whose head adds up are not supported", single.clause.span, hint)
             doubled[id(single.clause)] = problem
@@ -88,7 +88,7 @@ def is_lattice(ops: Ops, arity: int) -> bool:
     return list(ops) == [arity - 1] and ops[arity - 1] in ("min", "max")
 
 
-def input_problems(source: syntax.Source, summed: dict[str, Ops]):
+def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]):
     """Facts that are read would be tuples of their own, not parts of what is aggregated."""
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in summed:
@@ -123,7 +123,7 @@ class Head:
     aggregates: bool
 
 
-class Summed:
+class AggregatedRelation:
     """One relation that is aggregated in heads: from its heads to rules.
 
     `extra` are relations that the rules need besides.

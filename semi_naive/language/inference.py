@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from semi_naive.language import syntax
-from semi_naive.language.functors import INFIX, OVERLOADS, Overload, preference
+from semi_naive.language.functor_signatures import INFIX, OVERLOADS, Overload, overload_preference
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk
 from semi_naive.language.types import CONSTANT, TypeEnvironment
@@ -115,7 +115,7 @@ class Typing:
             return self._alike(*node.args)
         if isinstance(node, syntax.Functor):
             return self._functor(node)
-        if isinstance(node, syntax.Record):
+        if isinstance(node, syntax.RecordInit):
             return [partial(self._field, key(arg), key(node), at) for at, arg in enumerate(node.args)]
         if isinstance(node, syntax.BranchInit):
             return self._branch(node)
@@ -285,7 +285,7 @@ class Typing:
         return [constraint for node in numbers for constraint in self._choose_number(node)]
 
     def _choose_overload(self, node):
-        for overload in sorted(self._fitting(node), key=preference)[:1]:
+        for overload in sorted(self._fitting(node), key=overload_preference)[:1]:
             self.overloads[id(node)] = overload
             if node.name not in INFIX:
                 yield self._is(node, CONSTANT[overload.result])

@@ -9,7 +9,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.scopes import resolve
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, names, rebuilt, walk, walk_all
+from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, components, recursive_relations
 
 MOST_ATOMS = (
@@ -21,7 +21,7 @@ def inline_relations(relations) -> set[str]:
     return {name for name, declaration in relations.items() if "inline" in declaration.qualifiers}
 
 
-def without_excluded(source: syntax.Source, relations: dict) -> dict:
+def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
     """The declarations, where `no_inline` and `.pragma "inline-exclude" "a,b"` have taken back `inline`; so have subsumptive
     clauses."""
     pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
@@ -35,7 +35,7 @@ def without_excluded(source: syntax.Source, relations: dict) -> dict:
     }
 
 
-def inline_problems(source: syntax.Source, relations, found: list[Single], edges: list[Edge]):
+def inline_problems(source: syntax.SourceProgram, relations, found: list[Single], edges: list[Edge]):
     inline = inline_relations(relations)
     if not inline:
         return
@@ -85,7 +85,7 @@ def _is_counter(node) -> bool:
 
 def _invents(single) -> bool:
     """Whether the body has variables that the head has not: negated, they would be ungrounded."""
-    return not set().union(*map(names, single.body)) <= names(single.head) if single.body else False
+    return not set().union(*map(variable_names, single.body)) <= variable_names(single.head) if single.body else False
 
 
 def _negation_problems(node, inventive):

@@ -20,7 +20,7 @@ NUMBER = "recursive_iteration_cnt"
 ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
 
 
-def with_births(source: syntax.Source, problems: list[Problem]) -> syntax.Source:
+def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax.SourceProgram:
     """The program in which relations that record others have attributes; or what is wrong with these declarations."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     if not any(node.born_of for node in declared.values()):
@@ -44,7 +44,7 @@ def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[P
     return replace(node, attributes=(*of.attributes, ATTRIBUTE))
 
 
-def birth_problems(source: syntax.Source, relations, found: list[Single]) -> Iterator[Problem]:
+def birth_problems(source: syntax.SourceProgram, relations, found: list[Single]) -> Iterator[Problem]:
     """Relations that record others, and have tuples of their own."""
     filled = {single.head.relation for single in found}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}

@@ -12,12 +12,12 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
-from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
-from semi_naive.language.in_order import InOrder
+from semi_naive.language.heads import AggregatedRelation, Head, Ops, is_aggregate
 from semi_naive.language.inference import Typing
 from semi_naive.language.iterations import NUMBER, followed, number_of
+from semi_naive.language.recursive_sums import RecursiveSums
 from semi_naive.language.single import Single
-from semi_naive.language.trees import names, variables, walk
+from semi_naive.language.trees import variable_names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 from semi_naive.language.user_lattices import lubs
 from semi_naive.planning.spoken import spoken
@@ -27,7 +27,7 @@ _IDENTITY = ("min", "max", "cat")  # of one argument
 
 
 def lowered(
-    source: syntax.Source,
+    source: syntax.SourceProgram,
     env: TypeEnvironment,
     relations,
     typings: list[Typing],
@@ -57,13 +57,13 @@ def lowered(
     found |= followed(found, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
     sums = {name: (ops, tuple(heads[name])) for name, ops in summed.items()}
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
-    orders = [InOrder(names, summed, found, heads) for names in groups]
+    orders = [RecursiveSums(names, summed, found, heads) for names in groups]
     if problems := [problem for order in orders for problem in order.problems]:
         raise ProgramError(problems, source.texts)
     for order in orders:
         found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
-        made = Summed(found[name], ops, heads[name])
+        made = AggregatedRelation(found[name], ops, heads[name])
         found[name] = replace(found[name], summed=True)
         rules += made.rules()
         found |= made.extra
@@ -237,7 +237,7 @@ class Lowering:
             return ir.Const(node.value, ir.Kind.SYMBOL)
         if isinstance(node, syntax.Nil):
             return ir.Const(None, ir.Kind.RECORD)
-        if isinstance(node, syntax.Record):
+        if isinstance(node, syntax.RecordInit):
             (name,) = self.typing.types(node)
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
@@ -318,7 +318,7 @@ class Lowering:
 def _taken(single):
     """The numbers that renamed variables of a clause carry already."""
     for literal in single.literals:
-        for name in names(literal):
+        for name in variable_names(literal):
             if "@" in name:
                 yield int(name.split("@")[1])
 

@@ -12,7 +12,7 @@ EXPANDED = 100_000  # tokens of one macro
 DEPTH = 60  # nested includes, of which each takes several frames of Python's stack; only a cycle has that many
 
 
-def expanded(text: str, file: str, include_dirs, defines, result) -> Text:
+def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
     """The text with macros expanded and directives carried out; files and problems go to `result`."""
     macros = Macros(file, include_dirs, defines, result)
     macros.parse(text, file)

@@ -15,11 +15,11 @@ from lark import Lark, Token
 from lark.parsers.lalr_analysis import Shift
 
 from semi_naive.host import private
-from semi_naive.language.build import Build
+from semi_naive.language.build import StatementBuilder
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.preprocess import preprocess
-from semi_naive.language.syntax import Pragma, Source
+from semi_naive.language.syntax import Pragma, SourceProgram
 from semi_naive.language.syntax_errors import STATEMENTS, syntax_problem
 
 log = logging.getLogger("semi_naive")
@@ -30,7 +30,9 @@ MANY = 20  # syntax errors are enough
 NESTED = 3000  # the parser's stack, of brackets in brackets, from which it is no longer copied for each token
 
 
-def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False) -> Source:
+def parse_file(
+    path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False
+) -> SourceProgram:
     """The syntax tree of a file. See `parse`."""
     return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox, legacy)
 
@@ -38,10 +40,10 @@ def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sa
 def parse(
     text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
     legacy: bool = False,
-) -> Source:  # fmt: skip
+) -> SourceProgram:  # fmt: skip
     """The syntax tree of a program. `file` is what messages call it, and where its own includes are looked for before
     `include_dirs`; `defines` are macros for the preprocessor; what it includes stays in the `sandbox`; `legacy`:
-    an old program, see `Source`. All that is wrong is one `ProgramError`.
+    an old program, see `SourceProgram`. All that is wrong is one `ProgramError`.
 
     >>> [clause] = parse("path(x, z) :- path(x, y), edge(y, z).").statements
     >>> clause.heads[0].relation, len(clause.body.items)
@@ -56,7 +58,7 @@ def parse(
 def parse_all(
     text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
     legacy: bool = False,
-) -> tuple[Source, list[Problem]]:  # fmt: skip
+) -> tuple[SourceProgram, list[Problem]]:  # fmt: skip
     """The statements that can be parsed, and the errors of the others. See `parse`.
 
     >>> source, [error] = parse_all(".decl a(x: number)  a(1.  a(2).")
@@ -68,7 +70,7 @@ def parse_all(
     warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
     errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
     pragmas = (node.key for node in statements if isinstance(node, Pragma))
-    return Source(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
+    return SourceProgram(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
 
 
 class _Every:
@@ -122,9 +124,9 @@ def _feeding(state):
 
 
 @cache
-def _parser() -> tuple[Lark, Build]:
+def _parser() -> tuple[Lark, StatementBuilder]:
     """The parser and what it builds with: 250 ms to make the first time, 20 ms to load in later processes."""
-    grammar, build = files("semi_naive.language").joinpath("grammar.lark").read_text("utf-8"), Build()
+    grammar, build = files("semi_naive.language").joinpath("grammar.lark").read_text("utf-8"), StatementBuilder()
     path = private.cache("parsers") / f"parser-{private.digest(grammar, OPTIONS, lark.__version__, sys.version)}"
     ours = {"transformer": build, "postlex": _Every()}
     if (data := private.load(path)) is not None:

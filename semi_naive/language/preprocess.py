@@ -69,9 +69,9 @@ class _Files:
 
     def expanded(self, text: str, file: str) -> Text:
         if self.defines or _DIRECTIVE.search(text):
-            from semi_naive.language.macros import expanded  # pcpp takes 50 ms to import
+            from semi_naive.language.macros import expanded_text  # pcpp takes 50 ms to import
 
-            return expanded(text, file, self.include_dirs, self.defines, self.result)
+            return expanded_text(text, file, self.include_dirs, self.defines, self.result)
         written = Text(file)
         written.append(text, file, 1, 1)
         return written

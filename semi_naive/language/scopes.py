@@ -12,7 +12,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import body_names, grounded, target_names, ungrounded_names
 from semi_naive.language.single import Single
-from semi_naive.language.trees import names, rebuilt, walk_all
+from semi_naive.language.trees import rebuilt, variable_names, walk_all
 
 
 @dataclass
@@ -60,7 +60,7 @@ def _injected(single, aggregate, around) -> set[str]:
         enters=lambda other: id(other) in around,
         needs=lambda other: None if other is aggregate else (),
     )
-    return (names(aggregate) & outside) - target_names(aggregate)
+    return (variable_names(aggregate) & outside) - target_names(aggregate)
 
 
 def _witnesses(single, aggregate) -> set[str]:
@@ -71,7 +71,7 @@ def _witnesses(single, aggregate) -> set[str]:
 
 def _passing(aggregate, injected, witnesses) -> set[str]:
     """The witnesses of aggregates inside that take nothing from this one: they are none of its own."""
-    local = names(aggregate) - injected[id(aggregate)]
+    local = variable_names(aggregate) - injected[id(aggregate)]
     inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
 
@@ -109,7 +109,7 @@ class _Renaming:
 
     def _aggregate(self, node):
         witnesses = self.witnesses[id(node)]
-        made = self._copy(node, names(node) - self.old_injected[id(node)])
+        made = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         if witnesses and node.op in ("min", "max"):
             self._export(node, made, witnesses)
         return made
@@ -124,7 +124,7 @@ class _Renaming:
         target = rebuilt(node.target, self._change) if node.target is not None else None
         body = self.literals(node.body)
         for group in self.exported:
-            if set().union(*map(names, group)).isdisjoint(own.values()):
+            if set().union(*map(variable_names, group)).isdisjoint(own.values()):
                 outside.append(group)
             else:
                 body += group
@@ -135,6 +135,6 @@ class _Renaming:
 
     def _export(self, node, made, witnesses):
         """w in x = min y : { A(y, w) } is any with A(y', w) where y' = min y : { A(y, w) }."""
-        copy = self._copy(node, names(node) - self.old_injected[id(node)] - witnesses)
-        again = self._copy(node, names(node) - self.old_injected[id(node)])
+        copy = self._copy(node, variable_names(node) - self.old_injected[id(node)] - witnesses)
+        again = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         self.exported.append((*copy.body, syntax.Constraint("=", (copy.target, again), span=node.span)))

@@ -45,7 +45,7 @@ def _is_range(node) -> bool:
     return isinstance(node, syntax.Functor) and node.name == "range"
 
 
-def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
+def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:
     """The clauses of a program, one for each head and each way through its disjunctions."""
     found = []
     for clause in source.statements:
@@ -92,26 +92,26 @@ def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -
 
 def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
     """The ways through a clause's disjunctions; none, and a problem, where there are too many."""
-    if (number := len(clause.heads) * how_many(clause.body)) > MOST:
+    if (number := len(clause.heads) * count_disjuncts(clause.body)) > MOST:
         message = f"The disjunctions make {number:,} clauses of this one: {MOST:,} are the most"
         problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
         return []
-    return ways(clause.body)
+    return disjuncts(clause.body)
 
 
 def _single(head, body, clause, problems) -> Single:
     def change(node):
         if isinstance(node, syntax.Aggregate):
             return _flat_aggregate(node, change, problems)
-        return signed(node)
+        return fold_sign(node)
 
     return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
 
 
 def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
     found = [()]
-    if how_many(node.body) == 1:
-        found = ways(node.body)
+    if count_disjuncts(node.body) == 1:
+        found = disjuncts(node.body)
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
@@ -120,34 +120,34 @@ def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregat
     return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in found[0]))
 
 
-def signed(node):
+def fold_sign(node):
     """-5 is a number, not a functor of 5: the smallest number has no positive counterpart."""
     if isinstance(node, syntax.Functor) and node.name == "neg" and isinstance(node.args[0], syntax.Number):
         return replace(node.args[0], value=-node.args[0].value, span=node.span)
     return None
 
 
-def ways(body) -> list[tuple]:
+def disjuncts(body) -> list[tuple]:
     """Disjunctive normal form: the conjunctions of which any one suffices.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
-    >>> [[literal.relation for literal in way] for way in ways(syntax.And((a, syntax.Or((b, c)))))]
+    >>> [[literal.relation for literal in way] for way in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
     [['a', 'b'], ['a', 'c']]
     """
     body = _opened(body)
     if isinstance(body, syntax.Or):
-        return [way for item in body.items for way in ways(item)]
+        return [way for item in body.items for way in disjuncts(item)]
     if isinstance(body, syntax.And):
-        return [tuple(literal for part in parts for literal in part) for parts in product(*map(ways, body.items))]
+        return [tuple(literal for part in parts for literal in part) for parts in product(*map(disjuncts, body.items))]
     return [(body,)]
 
 
-def how_many(body) -> int:
-    """The number of `ways`, without making them."""
+def count_disjuncts(body) -> int:
+    """The number of `disjuncts`, without making them."""
     body = _opened(body)
     if isinstance(body, syntax.Or):
-        return sum(map(how_many, body.items))
-    return prod(map(how_many, body.items)) if isinstance(body, syntax.And) else 1
+        return sum(map(count_disjuncts, body.items))
+    return prod(map(count_disjuncts, body.items)) if isinstance(body, syntax.And) else 1
 
 
 def _opened(body):
@@ -176,9 +176,9 @@ def _by_field(equality: syntax.Constraint):
     """[a, b] = [c, d] is a = c, b = d, and so for every pair of records written out: their type need not be known. `_` is
     equal to any record."""
     left, right = equality.args
-    if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.Record}:
+    if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.RecordInit}:
         return syntax.Constraint("true", span=equality.span)
-    if not (isinstance(left, syntax.Record) and isinstance(right, syntax.Record)) or len(left.args) != len(right.args):
+    if not (isinstance(left, syntax.RecordInit) and isinstance(right, syntax.RecordInit)) or len(left.args) != len(right.args):
         return equality
     if not left.args:
         return syntax.Constraint("true" if equality.op == "=" else "false", span=equality.span)

@@ -21,12 +21,12 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
 
 
-def dominations(source: syntax.Source) -> list[syntax.Clause]:
+def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
     """The clauses that say which tuple makes which other one superfluous."""
     return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
 
 
-def subsumption_problems(source: syntax.Source, relations, heads) -> Iterator[Problem]:
+def subsumption_problems(source: syntax.SourceProgram, relations, heads) -> Iterator[Problem]:
     """Of such clauses, and of relations that have them. heads: relations whose heads aggregate."""
     clauses = dominations(source)
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
@@ -51,7 +51,7 @@ def subsumption_problems(source: syntax.Source, relations, heads) -> Iterator[Pr
             yield Problem(f"{name} is aggregated in its heads and cannot have subsumptive rules", declaration.span, hint)
 
 
-def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationDecl]:
+def without_rules(source: syntax.SourceProgram, relations) -> Iterator[syntax.RelationDecl]:
     """The relations that expect subsumptive rules, and have none."""
     names = {clause.heads[0].relation for clause in dominations(source)}
     return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
@@ -60,7 +60,9 @@ def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationD
 # -- what is a lattice
 
 
-def subsumed_lattices(source: syntax.Source, typings: list[Typing], relations, ops: dict[str, str], group) -> dict[str, str]:
+def subsumed_lattices(
+    source: syntax.SourceProgram, typings: list[Typing], relations, ops: dict[str, str], group
+) -> dict[str, str]:
     """Of relations whose one subsumptive clause keeps the least or the greatest value of each key, min or max; those that are
     in recursion with a use that is not monotone are none: then it matters which tuples were removed when. ops: the lattices
     by their heads; group: of a relation those in recursion with it."""

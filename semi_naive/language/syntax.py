@@ -48,7 +48,7 @@ class Nil(Node):
 
 
 @dataclass(frozen=True)
-class Record(Node):
+class RecordInit(Node):
     args: tuple
 
 
@@ -193,14 +193,14 @@ TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 
 @dataclass(frozen=True)
-class Choice(Node):
+class ChoiceDomain(Node):
     """choice-domain key, …: each key some attributes, by their names. `spans`: of each key."""
 
     keys: tuple[tuple[str, ...], ...] = ()
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-NO_CHOICE = Choice()
+NO_CHOICE = ChoiceDomain()
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class RelationDecl(Node):
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
-    choice: Choice = NO_CHOICE
+    choice: ChoiceDomain = NO_CHOICE
     lattices: tuple[int, ...] = ()
     born_of: str = ""
     spans: tuple = field(default=(), compare=False, repr=False)
@@ -281,7 +281,7 @@ class Override(Node):
 
 
 @dataclass
-class Source:
+class SourceProgram:
     """A whole program. `texts`: of each file, by name, for error messages. `warnings`: of what is written in an old way;
     `legacy`: that is right, and so are arguments of a type that is no subtype of the declared one."""
 

@@ -74,10 +74,10 @@ def variables(node) -> list[syntax.Variable]:
     return [below for below in walk(node) if isinstance(below, syntax.Variable)]
 
 
-def names(node) -> set[str]:
+def variable_names(node) -> set[str]:
     return {variable.name for variable in variables(node)}
 
 
-def shown(name: str) -> str:
+def written_name(name: str) -> str:
     """A variable as it was written: those renamed apart carry a number after an @."""
     return name.split("@")[0]

@@ -19,7 +19,7 @@ SHORTER = f"define it by a type that is nearer: {DEPTH} are the most"
 class TypeEnvironment:
     """The types of a program, by name. Only sound declarations are in it; the others are in `problems`."""
 
-    def __init__(self, source: syntax.Source):
+    def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
         self._declared: dict[str, syntax.Node] = {}
         self._subtypes: dict[tuple[str, str], bool] = {}
@@ -188,7 +188,7 @@ class TypeEnvironment:
     def base(self, name: str) -> str:
         """What a type is derived from in the end: a type of constants, a record, a union, or an algebraic data type.
 
-        >>> TypeEnvironment(syntax.Source([syntax.SubtypeDecl("T", "number")])).base("T")
+        >>> TypeEnvironment(syntax.SourceProgram([syntax.SubtypeDecl("T", "number")])).base("T")
         '__number'
         """
         name = self.skip_aliases(name)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.inference import Typing, typed
 from semi_naive.language.scopes import resolve
-from semi_naive.language.single import Single, singles
+from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types import CONSTANT, TypeEnvironment
 from semi_naive.ra.rules.ir import Kind
@@ -17,7 +17,7 @@ UNKNOWN = ":"  # in place of a type: no type has this name
 USUAL = Kind.NUMBER.value  # what nothing is known of
 
 
-def declared(source: syntax.Source, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.Source:
+def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
     """The program with a .decl of every relation that it uses without one, and an .output where it has none.
 
     columns: the (name, type) of the columns of relations that get facts. Of others the types are those of what rules put in:
@@ -32,12 +32,12 @@ def declared(source: syntax.Source, columns: Mapping[str, list[tuple[str, str]]]
     return replace(source, statements=[*made.values(), *source.statements, *outputs])
 
 
-def undeclared(source: syntax.Source) -> dict[str, bool]:
+def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
     """The relations that a program uses without a declaration, and whether it has rules of them."""
     return {name: name in _heads(source) for name in _uses(source)}
 
 
-def _uses(source: syntax.Source) -> dict[str, syntax.Atom]:
+def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     """Of each relation without a declaration the atom that says most of it: its first head, or else the first there is."""
     known = {node.name for node in source.statements if isinstance(node, syntax.RelationDecl)}
     atoms = [node for clause in _clauses(source) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
@@ -46,12 +46,12 @@ def _uses(source: syntax.Source) -> dict[str, syntax.Atom]:
     return {name: _heads(source).get(name) or found[name] for name in wanted}
 
 
-def _heads(source: syntax.Source) -> dict[str, syntax.Atom]:
+def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     """Of each relation with rules the first head."""
     return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
 
 
-def _clauses(source: syntax.Source) -> list[syntax.Clause]:
+def _clauses(source: syntax.SourceProgram) -> list[syntax.Clause]:
     return [node for node in source.statements if isinstance(node, syntax.Clause)]
 
 
@@ -59,7 +59,7 @@ def _shows(node) -> bool:
     return isinstance(node, syntax.Directive) and node.kind in ("output", "printsize")
 
 
-def _check(source: syntax.Source, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
+def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
     """ProgramError for relations that nobody fills, and for files that have another number of columns."""
     problems, heads = [], _heads(source)
     for name, atom in uses.items():
@@ -69,7 +69,7 @@ def _check(source: syntax.Source, uses: dict[str, syntax.Atom], columns: Mapping
             problems.append(Problem(f"Relation {name} has neither rules nor facts", atom.span, hint))
         if given is not None and len(given) != wanted:
             names = ", ".join(column or f"column {at}" for at, (column, _) in enumerate(given, 1))
-            message = f"{name} has {counted(wanted, 'attribute')} here, and its file {counted(len(given), 'column')}: {names}"
+            message = f"{name} has {quantity(wanted, 'attribute')} here, and its file {quantity(len(given), 'column')}: {names}"
             problems.append(Problem(message, atom.span, f"declare those that you want: .decl {name}(…), by their names"))
     if problems:
         raise ProgramError(problems, source.texts)
@@ -87,11 +87,11 @@ def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
     return syntax.RelationDecl(atom.relation, tuple(zip(taken, types, strict=True)), span=atom.span)
 
 
-def _type(source: syntax.Source, made: dict[str, syntax.RelationDecl]) -> None:
+def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
     """Put types in the place of those that are unknown."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
-    rules = [resolve(single).single for single in singles(source, [])]
+    rules = [resolve(single).single for single in single_clauses(source, [])]
     while any(type_ == UNKNOWN for name in made for _, type_ in relations[name].attributes):
         ready = [rule for rule in rules if not _unknown(rule, relations)]
         if not any(_learn(rule, env, relations) for rule in (*ready, *(each for each in rules if each not in ready))):
@@ -132,7 +132,7 @@ def _settle(relations: dict, name: str, types: list[str]) -> bool:
     return found != node.attributes
 
 
-def _outputs(source: syntax.Source) -> list[syntax.Directive]:
+def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
     """What a program without .output outputs."""
     clauses = _clauses(source)
     heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
@@ -14,7 +14,7 @@ from semi_naive.ra.rules.ir import Kind
 GIVE = 'functors={{"{0}": …}} in Python, -l MODULE.py or -l LIBRARY on the command line'
 
 
-def declaration_problems(source: syntax.Source, env: TypeEnvironment):
+def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment):
     """Functors that are declared twice or are stateful, and types that are not declared. Those of a lattice may have the word:
     Soufflé wants it of them."""
     lattices = {env.declared_as(node.name) for node in source.statements if isinstance(node, syntax.Lattice)}
@@ -50,7 +50,7 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
         elif hasattr(function, "typed"):
             yield from _plain_problems(env, declared)
         elif (takes := _takes(function, len(declared.parameters))) is not None:
-            message = f"Functor {name} has {counted(len(declared.parameters), 'argument')}, its function takes {takes}"
+            message = f"Functor {name} has {quantity(len(declared.parameters), 'argument')}, its function takes {takes}"
             yield Problem(message, declared.span)
 
 

@@ -30,12 +30,12 @@ from semi_naive.ra.rules import ir
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
 
 
-def is_wellfounded(source: syntax.Source) -> bool:
+def is_wellfounded(source: syntax.SourceProgram) -> bool:
     pragmas = (node for node in source.statements if isinstance(node, syntax.Pragma))
     return any(node.key == "semantics" and node.value == "wellfounded" for node in pragmas)
 
 
-def with_companions(source: syntax.Source) -> syntax.Source:
+def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
     """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
@@ -44,7 +44,7 @@ def with_companions(source: syntax.Source) -> syntax.Source:
     return replace(source, statements=[*source.statements, *more]) if more else source
 
 
-def _mentioned(source: syntax.Source) -> Iterator[str]:
+def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
     for node in source.statements:
         if isinstance(node, syntax.Directive):
             yield node.relation
@@ -68,7 +68,7 @@ def companion_edges(relations) -> list[Edge]:
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
-def companion_problems(source: syntax.Source, found: list[Single], relations) -> Iterator[Problem]:
+def companion_problems(source: syntax.SourceProgram, found: list[Single], relations) -> Iterator[Problem]:
     made = set(companions(relations))
     places = [(single.head.relation, single.head.span) for single in found]
     places += [

@@ -5,8 +5,8 @@ styles of a page, and takes its colours from where it stands. Whatever comes fro
 from html import escape
 from typing import Any
 
-from semi_naive.host.numbers import counted
-from semi_naive.notebooks.figures import balance, strata
+from semi_naive.host.numbers import quantity
+from semi_naive.notebooks.figures import balance_svg, strata_svg
 
 ROWS, FOLDED = 10, 5  # first tuples of a relation by itself, and of one among others
 MOST = 30  # relations that are shown, and strata that are listed
@@ -29,8 +29,8 @@ def rows_shown(found: Any, count: int) -> str:
         return ""
     left = found.count() - len(rows)
     kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(found.columns))]
-    shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(shortened(value)) for value in row] for row in rows])
-    return shown + (_line(f"… and {counted(left, 'more tuple')}") if left else "")
+    shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows])
+    return shown + (_line(f"… and {quantity(left, 'more tuple')}") if left else "")
 
 
 def relations_shown(headline: str, found: Any) -> str:
@@ -40,11 +40,11 @@ def relations_shown(headline: str, found: Any) -> str:
     for name in names:
         each = found[name]
         attributes = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in found.relations[name].attributes)
-        what = f"{escape(name)}({escape(shortened(attributes))})"
+        what = f"{escape(name)}({escape(clipped_value(attributes))})"
         inner = rows_shown(each, FOLDED)
         rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{each.count():,}"])
     left = len(found) - len(names)
-    more = _line(f"… and {counted(left, 'more relation')}") if left else ""
+    more = _line(f"… and {quantity(left, 'more relation')}") if left else ""
     return f"{_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
 
 
@@ -53,7 +53,7 @@ def program_shown(program: Any) -> str:
     found = program.compile().strata
     said = {"reads": program.inputs, "writes": program.outputs}
     lines = [f"<b>{word}</b> {escape(_named(names))}" for word, names in said.items() if names]
-    drawn = strata(found, set(program.inputs), set(program.outputs))
+    drawn = strata_svg(found, set(program.inputs), set(program.outputs))
     return f"{_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
 
 
@@ -62,7 +62,7 @@ def run_shown(headline: str, trace: dict) -> str:
     from semi_naive.plots.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
-    return f"{_line(headline)}{_table([], facts)}{balance(trace)}"
+    return f"{_line(headline)}{_table([], facts)}{balance_svg(trace)}"
 
 
 def text_shown(headline: str, text: str) -> str:
@@ -70,14 +70,14 @@ def text_shown(headline: str, text: str) -> str:
     return _line(headline) + (f"<pre>{escape(text)}</pre>" if text else "")
 
 
-def shortened(value) -> str:
+def clipped_value(value) -> str:
     """A value as text of some letters.
 
-    >>> shortened("a" * 100)[-3:], shortened(None), shortened((1, "a"))
+    >>> clipped_value("a" * 100)[-3:], clipped_value(None), clipped_value((1, "a"))
     ('aa…', 'nil', '(1, a)')
     """
     if isinstance(value, tuple) and type(value) is tuple:
-        text = f"({', '.join(map(shortened, value))})"
+        text = f"({', '.join(map(clipped_value, value))})"
     else:
         text = "nil" if value is None else str(value)
     return text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
@@ -93,7 +93,7 @@ def _line(text: str) -> str:
 
 def _table(head: list[tuple[str, str]], rows: list[list[str]]) -> str:
     """Rows of cells, which are HTML. head: the name and the style of each column; without one the first cell names a row."""
-    first = "".join(f'<th style="{style}">{escape(shortened(name))}</th>' for name, style in head)
+    first = "".join(f'<th style="{style}">{escape(clipped_value(name))}</th>' for name, style in head)
     styles = [style for _, style in head]
     body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)
     return f"<table>{f'<tr>{first}</tr>' if head else ''}{body}</table>"

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from semi_naive.steps_told import TICK, Steps
+from semi_naive.progress_text import TICK, ProgressText
 
 PATIENCE = 1.0  # seconds before a notebook shows anything: most runs are over by then
 
 
-class InNotebook(Steps):
+class InNotebook(ProgressText):
     """One element of HTML, which changes while the run goes on, and is empty once it is over."""
 
     def __init__(self, what: str):

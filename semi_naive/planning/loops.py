@@ -1,4 +1,4 @@
-"""Strata that are evaluated again and again: see `language.wellfounded` and `language.in_order`."""
+"""Strata that are evaluated again and again: see `language.wellfounded` and `language.recursive_sums`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

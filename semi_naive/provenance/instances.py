@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.relations import table_of
+from semi_naive.io.relations import columns_table
 from semi_naive.planning import rewrite
 from semi_naive.planning.indexes import Indexes
 from semi_naive.planning.inline import copies
 from semi_naive.planning.strata import Stratum
-from semi_naive.provenance.sums import as_said
+from semi_naive.provenance.sums import with_written_heads
 from semi_naive.ra.rules.functors import evaluate
 from semi_naive.ra.rules.ir import (
     Aggregate,
@@ -90,10 +90,10 @@ class Instances:
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
-        program = as_said(program)
+        program = with_written_heads(program)
         program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        closing = [rule for relation in relations.values() for rule in (*closures(relation), *births(relation))]
+        closing = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
         found, self.inlined = copies(replace(program, rules=named))
         written = dict(zip(map(id, named), program.rules, strict=True))
@@ -104,18 +104,18 @@ class Instances:
         for number, (rule, copy) in enumerate([*rules, *((rule, rule) for rule in closing)]):
             name = rule.head.relation
             of_head = self.asked.setdefault(name, [])
-            one = asked_of(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
+            one = instance_rule(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
             atoms = tuple(literal for literal in rule.body if isinstance(literal, Atom))
             one = replace(one, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
             of_head.append(one)
-            relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
+            relations[one.rule.head.relation] = relation_of_terms(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
             relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
         here = program.relations.keys() - self.database.on_partitions.keys()
-        self.database.tables = Brought(self.database.on_partitions) | {
+        self.database.tables = CollectedTables(self.database.on_partitions) | {
             name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in here
         }
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
@@ -162,7 +162,7 @@ def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
     return rewrite.transform(rule, change) if loops else rule
 
 
-class Brought(dict):
+class CollectedTables(dict):
     """Tables by relation. Those of relations on the partitions are there from when somebody asks for them: runs that this
     process sees as they lie, all others collected, once."""
 
@@ -170,17 +170,17 @@ class Brought(dict):
         super().__init__(tables)
         self.spread = spread
 
-    def __or__(self, others) -> "Brought":
-        return Brought(self.spread, {**self, **others})
+    def __or__(self, others) -> "CollectedTables":
+        return CollectedTables(self.spread, {**self, **others})
 
     def __missing__(self, name: str) -> Table:
         if name not in self.spread:
             raise KeyError(name)
-        self[name] = table = brought(self.spread[name])
+        self[name] = table = collected_table(self.spread[name])
         return table
 
 
-def brought(spread: OnPartitions | Remade | Table) -> Table:
+def collected_table(spread: OnPartitions | Remade | Table) -> Table:
     """A table of a relation on the partitions, or of one whose tuples are made when somebody asks for them."""
     if isinstance(spread, Table):
         return snapshot(spread)
@@ -188,7 +188,7 @@ def brought(spread: OnPartitions | Remade | Table) -> Table:
         whole = [index for index in spread.relation.indexes if len(index.order) == spread.relation.arity]
         full = {index.order: list(unless_lost(one.open() for runs in index.full for one in runs)) for index in whole}
         return Table.of(spread.relation.arity, spread.relation.home.order, full, [])
-    return table_of(spread.columns())
+    return columns_table(spread.columns())
 
 
 class _Local(Local):
@@ -217,13 +217,13 @@ def with_names(rule: Rule, relations: dict[str, Relation]) -> Rule:
     return replace(rule, body=tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body)))
 
 
-def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
+def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
     """The rule for the instances of a relation's `number`th rule. inlined: its head may have variables that its body has not.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> known = {name: Relation(name, (number, number)) for name in "pe"}
-    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
+    >>> print(instance_rule(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
     p:0(x, z, x, z, y, ?::1_0) :- p:(x, z), p(x, y), e(?::1_0, z).
     """
     body = tuple(_named(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
@@ -262,7 +262,7 @@ def closures(relation: Relation) -> list[Rule]:
     return [replace(rule, text=f"{rule} (eqrel)") for rule in found]
 
 
-def births(relation: Relation) -> list[Rule]:
+def birth_rule(relation: Relation) -> list[Rule]:
     """What a relation that records another one has, as a rule; none if it is no such relation."""
     if not relation.follows or relation.is_iteration:
         return []
@@ -277,7 +277,7 @@ def _is_open(head: Atom) -> bool:
     return any(isinstance(part, Var | Autoinc | Wild) for part in rewrite.walk(head))
 
 
-def shaped(name: str, terms: list[Term]) -> Relation:
+def relation_of_terms(name: str, terms: list[Term]) -> Relation:
     """A relation for such terms."""
     kinds = [getattr(term, "kind", Kind.NUMBER) for term in terms]
     return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))

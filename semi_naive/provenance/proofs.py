@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from semi_naive.branch import Branch
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 INDENT = "   "
 SHOWN = 40  # lines of a proof in a notebook
@@ -162,7 +162,7 @@ class WhyNot:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
-        return f"<WhyNot of {atom(self.relation, self.tuple)}: {counted(len(self.failures), 'rule')}>"
+        return f"<WhyNot of {atom(self.relation, self.tuple)}: {quantity(len(self.failures), 'rule')}>"
 
     def to_dict(self) -> dict:
         """Of dictionaries and lists, as JSON has them."""
@@ -189,17 +189,17 @@ def atom(relation: str, values: tuple) -> str:
     >>> print(atom("edge", ("a", (1, None))))
     edge("a", [1, nil])
     """
-    return f"{relation}({', '.join(map(written, values))})"
+    return f"{relation}({', '.join(map(value_text, values))})"
 
 
-def written(value) -> str:
+def value_text(value) -> str:
     """A value as programs have it."""
     if value is None:
         return "nil"
     if isinstance(value, Branch):
         return str(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 

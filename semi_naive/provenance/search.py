@@ -22,7 +22,7 @@ class NotFound(Exception):
     """There is no proof from the facts that are known."""
 
 
-class TooMany(ValueError):
+class SearchTooLarge(ValueError):
     """The search has looked at more than it can keep."""
 
 
@@ -64,7 +64,7 @@ class Search:
             for row, instance in self.instances.of(name, some):
                 self._add(self.ids[name, row], instance, fresh)
         if len(self.found) > MOST:
-            raise TooMany(
+            raise SearchTooLarge(
                 f"more than {MOST:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
         return self._but_facts(fresh)
@@ -100,12 +100,12 @@ class Search:
             known[now] = True
             if known[0]:
                 return height, chosen
-            met = users[order[ranges(begins[now], begins[now + 1])]]
+            met = users[order[concatenated_ranges(begins[now], begins[now + 1])]]
             np.subtract.at(left, met, 1)
-            ready = distinct(np.concatenate([ready, met[left[met] == 0]]))
+            ready = sorted_unique(np.concatenate([ready, met[left[met] == 0]]))
             ready = ready[~known[heads[ready]]]
             chosen[heads[ready][::-1]] = ready[::-1]  # of several the first one
-            now, ready, height = distinct(heads[ready]), ready[:0], height + 1
+            now, ready, height = sorted_unique(heads[ready]), ready[:0], height + 1
         return None, chosen
 
     def _needed(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
@@ -119,17 +119,17 @@ class Search:
         return found
 
 
-def ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def concatenated_ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The numbers of several ranges, one after the other.
 
-    >>> ranges(np.array([3, 7]), np.array([5, 8])).tolist()
+    >>> concatenated_ranges(np.array([3, 7]), np.array([5, 8])).tolist()
     [3, 4, 7]
     """
     sizes = ends - begins
     return np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
 
 
-def distinct(numbers: np.ndarray) -> np.ndarray:
+def sorted_unique(numbers: np.ndarray) -> np.ndarray:
     """Each number once, ascending. (`np.unique` hashes, which takes longer.)"""
     found = np.sort(numbers)
     return found[np.diff(found, prepend=found[:1] - 1) != 0]

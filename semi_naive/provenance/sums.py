@@ -4,7 +4,7 @@
     degree(x, count(y)) :- edge(y, x).             2 = count y : { edge(3, y) ; edge(y, 3) }
                                                    edge(3, 4)   [fact]
 
-What is evaluated instead (`language.heads`, `language.in_order`) is nothing that anybody has written.
+What is evaluated instead (`language.heads`, `language.recursive_sums`) is nothing that anybody has written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from semi_naive.planning.spoken import as_written
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild
 
 
-def as_said(program: Program) -> Program:
+def with_written_heads(program: Program) -> Program:
     """The program with a rule for each head that aggregates, which makes tuples of its key with any value, in place of those
     that are evaluated."""
     made = {name for name in program.relations if name.partition("@")[0] in program.sums}
@@ -28,7 +28,7 @@ def as_said(program: Program) -> Program:
     return replace(program, rules=rules)
 
 
-def made_of(program: Program, name: str, values: tuple) -> Iterator[str]:
+def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]:
     """What each value of a tuple is aggregated from, a line each."""
     ops, heads = program.sums[name]
     kinds = program.relations[name].kinds

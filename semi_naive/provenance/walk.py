@@ -51,7 +51,7 @@ class Walked:
     missing: Literal | None
 
 
-class Walk:
+class BodyWalk:
     """Of one rule, over the tables of a database."""
 
     def __init__(self, rule: Rule, database: Database, paths: Callable[[str], Paths | None] = lambda name: None):
@@ -99,7 +99,7 @@ class Walk:
 
     def _ordered(self, bound: Iterable[str]) -> Iterator[Literal]:
         """The literals, each after those that bind what it needs; what the head makes records of comes first, if it can."""
-        heads = [Compare("=", Var(name, kind_of(term)), term, kind_of(term)) for name, term in self.computed.items()]
+        heads = [Compare("=", Var(name, literal_kind(term)), term, literal_kind(term)) for name, term in self.computed.items()]
         opened = [one for one in heads if isinstance(one.right, Pack)]  # these tell variables, the others are compared
         left, known = [*opened, *self.rule.body, *(one for one in heads if one not in opened)], set(bound)
         while left:
@@ -143,7 +143,7 @@ class Walk:
         return not isinstance(term, Wild) and names(term) <= batch.columns.keys()
 
 
-def kind_of(term) -> Kind:
+def literal_kind(term) -> Kind:
     return getattr(term, "kind", Kind.NUMBER)
 
 

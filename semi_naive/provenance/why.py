@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
@@ -17,13 +17,13 @@ from semi_naive.planning.body import names
 from semi_naive.planning.magic import is_adorned
 from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
-from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, brought
+from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, collected_table
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
-from semi_naive.provenance.proofs import written as in_program
+from semi_naive.provenance.proofs import value_text as in_program
 from semi_naive.provenance.search import NotFound, Search
-from semi_naive.provenance.sums import made_of
+from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
-from semi_naive.provenance.walk import Walk
+from semi_naive.provenance.walk import BodyWalk
 from semi_naive.ra.rules.changes import plain as settled
 from semi_naive.ra.rules.ir import (
     Aggregate,
@@ -75,7 +75,7 @@ class Why:
         """What has been computed of a relation for those who asked for some of it."""
         found = Table(self.program.relations[name].arity)
         for each in [each for each in self.tables.keys() | self.spread.keys() if is_adorned(each, name)]:
-            table = brought(self.spread[each]) if each in self.spread else self.tables[each]
+            table = collected_table(self.spread[each]) if each in self.spread else self.tables[each]
             found.insert(table.columns(), table.count)
         found.settle()
         return found
@@ -140,7 +140,7 @@ class Why:
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise BadInput(
                 f"{row!r} is not a tuple of {name}",
-                hint=f"it has {counted(relation.arity, 'value')}: ({', '.join(n for n, _ in relation.attributes)})",
+                hint=f"it has {quantity(relation.arity, 'value')}: ({', '.join(n for n, _ in relation.attributes)})",
             )
         row = tuple(row)
         if len(row) != relation.arity:
@@ -209,7 +209,7 @@ class Why:
         body = (made[next(premises)] if isinstance(part, Atom) else _with(part, bound) for part in rule.body)
         told = [self._told(part) for part in body if not _says_nothing(part)]
         if node[0] in self.program.sums:
-            told = [*made_of(self.program, node[0], values), *told]
+            told = [*aggregated_from(self.program, node[0], values), *told]
         return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, tuple(told))
 
     def _told(self, part) -> Proof | str:
@@ -228,7 +228,7 @@ class Why:
 
     def _failure(self, asked: InstanceRule, row: Row, values: tuple) -> Failure:
         """The first literal of a rule, in an order in which their variables are known, that leaves nothing."""
-        rule, walk = asked.made, Walk(asked.made, self.instances.database, self._paths)
+        rule, walk = asked.made, BodyWalk(asked.made, self.instances.database, self._paths)
         start = walk.start(row)
         if start is None:
             return Failure(asked.text, _place(rule), f"its head is {rule.head}")
@@ -276,7 +276,7 @@ class Why:
         bits = self._numbered(name, row)
         rule = self.rules(name)[number - 1].made
         walk, known, said = (
-            Walk(rule, self.instances.database, self._paths),
+            BodyWalk(rule, self.instances.database, self._paths),
             Known(self.values),
             _of_head(rule.head, tuple(row)),
         )
@@ -286,7 +286,7 @@ class Why:
             if variable.name in given:
                 of = variable.name, BUILT_IN[variable.kind.value]
                 start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
-                said[variable.name] = Shown(given[variable.name], variable.kind)
+                said[variable.name] = ShownConstant(given[variable.name], variable.kind)
         told = walk.told(walk.walked(start).bound)
         parts = ((_with(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
         return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
@@ -304,10 +304,10 @@ class Why:
         types = self.variables_of[key]
         shape = Relation("", tuple((name, types[name]) for name in bound if name in types))
         [values] = self._python(shape, [tuple(bound[name] for name, _ in shape.attributes)])
-        return {name: Shown(value, of.kind) for (name, of), value in zip(shape.attributes, values, strict=True)}
+        return {name: ShownConstant(value, of.kind) for (name, of), value in zip(shape.attributes, values, strict=True)}
 
 
-class Shown(Const):
+class ShownConstant(Const):
     """A constant of a proof, as programs have it. Its value may be a record or a branch."""
 
     def __str__(self):
@@ -317,7 +317,11 @@ class Shown(Const):
 def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
     """The values that a tuple gives to variables of a head, but for records, which may be given in several forms."""
     pairs = zip(head.args, values, strict=True)
-    return {each.name: Shown(value, each.kind) for each, value in pairs if isinstance(each, Var) and each.kind != Kind.RECORD}
+    return {
+        each.name: ShownConstant(value, each.kind)
+        for each, value in pairs
+        if isinstance(each, Var) and each.kind != Kind.RECORD
+    }
 
 
 def _has(table, row: Row) -> bool:
@@ -348,10 +352,10 @@ def _with(part, bound: dict[str, Const]):
         if isinstance(node, Var):
             return bound.get(node.name, Wild() if node.name.startswith(UNNAMED) else node)
         if isinstance(node, Const):
-            return Shown(node.value, node.kind)
+            return ShownConstant(node.value, node.kind)
         if isinstance(node, Pack) and all(isinstance(arg, Const) for arg in node.args):
             fields = [cast(Const, arg).value for arg in node.args]
-            return Shown(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
+            return ShownConstant(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
         return node
 
     return rewrite.transform(part, known)

@@ -1,4 +1,4 @@
-"""What is carried from one round of a loop to the next: see `language.wellfounded` and `language.in_order`."""
+"""What is carried from one round of a loop to the next: see `language.wellfounded` and `language.recursive_sums`."""
 
 from collections.abc import Iterable, Iterator
 

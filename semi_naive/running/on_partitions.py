@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.in_order import Blocks, Columns
+from semi_naive.io.sorted_pieces import Blocks, Columns
 from semi_naive.ra.frames import anywhere, dataframe, streamed
 from semi_naive.ra.jobs import RunsLost
 from semi_naive.ra.replica import Replica

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import get_ident
 
 from semi_naive.host import limits
-from semi_naive.host.interrupts import afterwards, held
+from semi_naive.host.interrupts import afterwards, deferred
 
 Step = Callable[[], object]
 
@@ -78,7 +78,7 @@ class Turns:
 
     def _settle_last(self) -> None:
         if self.last is not None:
-            with held():
+            with deferred():
                 self.settle()
 
     def give(self, turn: Turn) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
 
-from semi_naive.io import as_columns, read, together, write
+from semi_naive.io import as_columns, atomic_files, read, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.order import FEW
 from semi_naive.ra.rules.ir import Directive
@@ -104,12 +104,12 @@ def test_several_files_appear_together(tmp_path, values):
     one = np.ones((1, 1), np.int64)
 
     def write_all(*names):
-        with together():
+        with atomic_files():
             for name in names:
                 write(Directive("output", name), relation(NUMBER, name=name), TYPES, one, str(tmp_path), values)
                 assert (tmp_path / "r.csv").read_text() == "old\n"
 
-    with pytest.raises(ZeroDivisionError), together():
+    with pytest.raises(ZeroDivisionError), atomic_files():
         write(Directive("output", "r"), relation(NUMBER), TYPES, one, str(tmp_path), values)
         raise ZeroDivisionError
     with pytest.raises(BadInput, match="cannot be written"):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from semi_naive.host.jit import loading
+from semi_naive.host.jit import seconds_loading
 
 WORTH = 0.15  # of the seconds in which it is computed anew, for any attempt
 FORETOLD = 0.6  # of them, by what smaller changes have taken: then an attempt may take that
@@ -56,16 +56,16 @@ class Stopwatch:
     longest: float = math.inf
 
     def __post_init__(self):
-        self.loaded = loading()
+        self.loaded = seconds_loading()
         self.begun, self.worked = time.perf_counter(), time.process_time()
 
     @property
     def clock(self) -> float:
-        return time.perf_counter() - self.begun - (loading()[0] - self.loaded[0])
+        return time.perf_counter() - self.begun - (seconds_loading()[0] - self.loaded[0])
 
     @property
     def seconds(self) -> float:
-        return min(self.clock, time.process_time() - self.worked - (loading()[1] - self.loaded[1]))
+        return min(self.clock, time.process_time() - self.worked - (seconds_loading()[1] - self.loaded[1]))
 
     @property
     def over(self) -> bool:

@@ -40,7 +40,7 @@ def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterat
 
 
 @dataclass
-class InOrder:
+class RecursiveSums:
     """The relations of a group that is in recursion and aggregated: what their `heads` become, and what they need."""
 
     group: tuple[str, ...]

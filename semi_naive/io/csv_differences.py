@@ -25,7 +25,7 @@ def unix_lines(data: bytes, form) -> bytes:
     return whole
 
 
-def check(data: bytes, form, wanted: list, width: int) -> None:
+def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
     """Mismatch where Arrow would read something else: attributes of the types `wanted`, of lines with `width` fields."""
     delimiter = form.delimiter.encode()
     brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in wanted) else (b"[", b"]")

@@ -49,5 +49,5 @@ OVERLOADS: dict[str, list[Overload]] = {
 }
 
 
-def preference(overload: Overload):
+def overload_preference(overload: Overload):
     return PREFERENCE[overload.result], overload.variadic, [PREFERENCE[kind] for kind in overload.params]

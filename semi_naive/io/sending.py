@@ -1,8 +1,9 @@
-"""The tasks that read a source and send every tuple to the partition of its bucket: no row passes through the driver.
+"""The tasks that read a source and send every tuple to the partition of its bucket. No row passes through the driver.
 
-Symbols need numbers that everybody agrees on. So a source with symbols is gone through twice: first each task sends its
-distinct strings to partitions by their hash, where they are united (`Survey`, `Unite`); the driver numbers them, and every host
-gets the table. Then the rows are read, typed and dealt (`DealParts`), and inserted where they arrive (`ra.rules.local_insert`).
+Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct
+strings to partitions by their hash, where they are united (`SendSymbols`, `UniteSymbols`); the driver numbers them, and every
+host gets the table. In the second pass the rows are read, typed and sent to their buckets (`SendParts`), and inserted where
+they arrive (`ra.rules.local_insert`).
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.parallel import Part
+from semi_naive.io.parallel import SourcePart
 from semi_naive.ra.reports import Report, reports
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
@@ -20,7 +21,7 @@ from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 
 @dataclass
-class Survey:
+class SendSymbols:
     """Sends the distinct strings of what its partition reads to partitions by their hash, and reports how many rows there are.
 
     `read`: what turns a record of the source into parts, or None where they are parts already.
@@ -40,7 +41,7 @@ class Survey:
                         yield destination, strings.filter(where == destination)
 
 
-class Unite:
+class UniteSymbols:
     """Yields the distinct strings that arrived, as one Arrow array."""
 
     def __call__(self, partition, records):
@@ -53,7 +54,7 @@ class Unite:
 
 
 @dataclass
-class DealParts:
+class SendParts:
     """Sends each tuple that its partition reads home. `symbols`: the columns of symbols, whose ids are those of `values`."""
 
     relation: PartitionedRelation
@@ -80,6 +81,6 @@ def parts_in(records, read: Callable | None):
         yield from [record] if read is None else read(record)
 
 
-def report_of(part: Part) -> Report:
+def report_of(part: SourcePart) -> Report:
     """What the driver hears of a part."""
     return Report("read", 0, received=part.rows, facts={"fault": part.fault})

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.order import FLIP, distinct, ranked
+from semi_naive.io.order import FLIP, distinct_in_column, rank_values
 from semi_naive.ra.blocks import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.rules import block as blocks
@@ -120,7 +120,7 @@ class Keys:
         return ranks[np.searchsorted(values, column)]
 
 
-class InOrder:
+class SortedPieces:
     """The rows of a source, in pieces of about `size` rows, in order. `style` says how records are shown.
 
     threads: None for one for each core; 1 in a task of Spark, beside which others run.
@@ -133,10 +133,10 @@ class InOrder:
         if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
-            self.runs: list[Run] = [run_of(block) for block in source.blocks]
+            self.runs: list[Run] = [block_run(block) for block in source.blocks]
         else:
             self.keys = [
-                keys_of((part.columns()[place] for part in parts), type_, types, values, style)
+                column_keys((part.columns()[place] for part in parts), type_, types, values, style)
                 for place, (_, type_) in enumerate(relation.attributes)
             ]
             self.packing, self.runs = self._sorted(parts)
@@ -170,14 +170,14 @@ class InOrder:
         return found
 
 
-def run_of(block: Block) -> Run:
+def block_run(block: Block) -> Run:
     """The tuples of a block, of which none is copied."""
     if isinstance(block, blocks.Chunked) and not block.spelt:
         return Chunked(*block.chunks)
     return Words(block.words)
 
 
-def keys_of(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
+def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
     """The keys of a column, given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)
@@ -185,6 +185,6 @@ def keys_of(columns: Iterable[np.ndarray], type_, types: dict, values, style) ->
         return Keys(type_.kind, flip=any(bool((column < 0).any()) for column in columns))
     found = np.empty(0, np.int64)
     for column in columns:
-        found = distinct(np.concatenate([found, distinct(column)[0]]))[0]
-    order, texts = ranked(found, type_, types, values, style)
+        found = distinct_in_column(np.concatenate([found, distinct_in_column(column)[0]]))[0]
+    order, texts = rank_values(found, type_, types, values, style)
     return Keys(type_.kind, found[order], texts)

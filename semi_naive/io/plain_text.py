@@ -9,8 +9,8 @@ from itertools import chain, islice
 
 import numpy as np
 
-from semi_naive.io.agreement import unix_lines
 from semi_naive.io.bits import Mismatch, Vertex
+from semi_naive.io.csv_differences import unix_lines
 from semi_naive.io.formats import Format
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.threads import in_threads
@@ -19,7 +19,7 @@ PIECE = 8 << 20  # bytes of text that a thread takes at a time
 
 
 @dataclass
-class Plain:
+class PlainText:
     """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings, a
     `ra.strings.Hashed`."""
 
@@ -39,7 +39,7 @@ class Plain:
         return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
 
 
-def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> Plain | None:
+def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> PlainText | None:
     """A text that comes in pieces of whole lines; None where anything in it has to be read by the rules."""
     roles = _roles(form, relation)
     if roles is None:
@@ -50,7 +50,7 @@ def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = T
         found = list(each(read, chain(first, pieces)))
     except (Mismatch, UnicodeDecodeError):
         return None
-    return Plain(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
+    return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
 
 
 def _roles(form, relation) -> list[int] | None:

@@ -23,7 +23,7 @@ DECOMPOSED = 'no stratum was evaluated by the balanced plan, and no other one us
 CLOSURE = "a closure joins two relations"
 
 
-class Rule(NamedTuple):
+class NoEffect(NamedTuple):
     """These settings have no effect `where` that holds of the configuration and the plans that were used; `why`."""
 
     settings: tuple[str, ...]
@@ -32,41 +32,41 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule(("rule",), lambda config, plans: True, "a program has its own rules"),
-    Rule(("checkpoint_interval",), lambda config, plans: not config.checkpoint_dir, "no checkpoint_dir is given"),
-    Rule((*SPREAD, *BALANCED), lambda config, plans: plans == {"local"}, LOCAL),
-    Rule(("small_delta",), lambda config, plans: "local" not in plans, "no stratum was evaluated in the driver"),
-    Rule(("memory",), lambda config, plans: config.local_tuples == 0 and plans == {"balanced"}, "local_tuples is 0"),
-    Rule(BALANCED, lambda config, plans: "balanced" not in plans, DECOMPOSED),
-    Rule(REFINED, lambda config, plans: not config.refine, "refine is off"),
-    Rule(PAPER, lambda config, plans: config.policy == "work", 'the policy is "work"'),
-    Rule(WORK, lambda config, plans: config.policy == "paper", 'the policy is "paper"'),
-    Rule(("rollover_threshold",), lambda config, plans: not config.rollover, "rollover is off"),
-    Rule(("run_ahead_budget",), lambda config, plans: config.run_ahead == 0, "run_ahead is 0"),
+    NoEffect(("rule",), lambda config, plans: True, "a program has its own rules"),
+    NoEffect(("checkpoint_interval",), lambda config, plans: not config.checkpoint_dir, "no checkpoint_dir is given"),
+    NoEffect((*SPREAD, *BALANCED), lambda config, plans: plans == {"local"}, LOCAL),
+    NoEffect(("small_delta",), lambda config, plans: "local" not in plans, "no stratum was evaluated in the driver"),
+    NoEffect(("memory",), lambda config, plans: config.local_tuples == 0 and plans == {"balanced"}, "local_tuples is 0"),
+    NoEffect(BALANCED, lambda config, plans: "balanced" not in plans, DECOMPOSED),
+    NoEffect(REFINED, lambda config, plans: not config.refine, "refine is off"),
+    NoEffect(PAPER, lambda config, plans: config.policy == "work", 'the policy is "work"'),
+    NoEffect(WORK, lambda config, plans: config.policy == "paper", 'the policy is "paper"'),
+    NoEffect(("rollover_threshold",), lambda config, plans: not config.rollover, "rollover is off"),
+    NoEffect(("run_ahead_budget",), lambda config, plans: config.run_ahead == 0, "run_ahead is 0"),
 )
 
 
 ASKED_FOR = "a closure is on the partitions where a plan is asked for"
 OF_A_CLOSURE = (
-    Rule(("multiway",), lambda config, plans: True, CLOSURE),
-    Rule(("local_tuples", "memory"), lambda config, plans: "auto" not in plans, ASKED_FOR),
+    NoEffect(("multiway",), lambda config, plans: True, CLOSURE),
+    NoEffect(("local_tuples", "memory"), lambda config, plans: "auto" not in plans, ASKED_FOR),
 )  # besides
 
 
-def given(config: Config) -> list[str]:
+def changed_settings(config: Config) -> list[str]:
     """The settings that are not what they are by default."""
     return [field.name for field in fields(config) if getattr(config, field.name) != field.default]
 
 
-def ignored(config: Config, plans: Iterable[str], rules: tuple[Rule, ...] = RULES) -> list[str]:
+def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect, ...] = RULES) -> list[str]:
     """What to say of the settings that were given and have had no effect on strata evaluated by some plans: a line a reason.
 
-    >>> ignored(Config(buckets=8, refine=False, grain=0.1), {"balanced"})
+    >>> unused_settings(Config(buckets=8, refine=False, grain=0.1), {"balanced"})
     ['the setting grain has no effect: refine is off']
-    >>> ignored(Config(buckets=8, max_iterations=3, checkpoint_interval=5), {"decomposed", "local"})
+    >>> unused_settings(Config(buckets=8, max_iterations=3, checkpoint_interval=5), {"decomposed", "local"})
     ['the setting checkpoint_interval has no effect: no checkpoint_dir is given']
     """
-    left, found, used = given(config), [], set(plans)
+    left, found, used = changed_settings(config), [], set(plans)
     for rule in rules if used else ():
         names = [name for name in left if name in rule.settings and rule.where(config, used)]
         left = [name for name in left if name not in names]

@@ -29,7 +29,7 @@ PATIENCE = 60.0  # seconds to wait for another process: what it makes takes 3, t
 
 
 @contextlib.contextmanager
-def alone(path: str | os.PathLike, patience: float = PATIENCE) -> Iterator[bool]:
+def exclusive(path: str | os.PathLike, patience: float = PATIENCE) -> Iterator[bool]:
     """Be the only process of the host in here with that path; the lock file is gone afterwards.
 
     False if this one goes on without being so: after `patience` seconds, or where files cannot be locked.

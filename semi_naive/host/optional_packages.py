@@ -7,7 +7,7 @@ class NotInstalled(ImportError):
     """A package is not installed; the message says which, what needs it, and how to install it."""
 
 
-def needed(package: str, by: str, requirement: str | None = None):
+def import_optional(package: str, by: str, requirement: str | None = None):
     """The module of that name. requirement: what pip is asked for, where it is not the name alone."""
     try:
         return import_module(package)
