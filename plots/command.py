@@ -1,4 +1,4 @@
-"""What `semi-naive plot` does."""
+"""`semi-naive plot`: draws the figures of recorded runs."""
 
 from pathlib import Path
 from zlib import crc32
@@ -13,7 +13,7 @@ from semi_naive.plots.run import drawable
 from semi_naive.plots.style import save
 
 KINDS = ("png", "svg")
-LONGEST = 100  # letters of a file's name before that of the figure
+LONGEST = 100  # characters of a file name before the figure's name
 
 
 def draw(paths, output: str, only: str = ""):
@@ -54,7 +54,7 @@ def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict
 
 
 def _why(records: list[dict]) -> str:
-    """Why there is no balance to see, if there is none in any record."""
+    """The reason why no record has a balance to draw."""
     reasons = []
     for record in records:
         try:
@@ -65,7 +65,7 @@ def _why(records: list[dict]) -> str:
 
 
 def figure_names(only: str | None) -> list[str]:
-    """The names in a list between commas, unknown ones too: `figures` says which there are.
+    """The names in a comma-separated list; `figures` checks them.
 
     >>> figure_names("heat, times,")
     ['heat', 'times']
@@ -74,7 +74,7 @@ def figure_names(only: str | None) -> list[str]:
 
 
 def stem(paths) -> str:
-    """The beginning of the names of figures.
+    """The common prefix of figure file names.
 
     >>> stem(["a/run.json"]), stem(["a.json", "b.json"])
     ('run', 'a-vs-b')
@@ -84,7 +84,7 @@ def stem(paths) -> str:
 
 
 def safe(name: str) -> str:
-    """The name of a figure as part of a file's name; of a very long one the beginning, and a number that tells it from others.
+    """A figure's name as part of a file name; a very long one is cut, with a number that tells it from others.
 
     >>> safe("path.of/x-heat"), safe("x" * 300 + "-heat")[-14:]
     ('path.of_x-heat', '-1b432d13-heat')

@@ -1,4 +1,4 @@
-"""What a recursive stratum made in the driver, iteration by iteration: a `balance.course` as the panels look at it."""
+"""The iterations of a recursive stratum in the driver: a `balance.course` in the form that panels use."""
 
 from functools import cached_property
 
@@ -8,7 +8,7 @@ from semi_naive.host.numbers import about, number, quantity, seconds
 
 
 class StratumCourse:
-    """The course of one stratum, a value for each entry; an entry is one iteration, or several."""
+    """The course of one stratum, a value for each entry; an entry is one iteration, or several merged ones."""
 
     def __init__(self, found: dict, name: str = ""):
         self.name = name
@@ -22,16 +22,16 @@ class StratumCourse:
 
     @cached_property
     def iterations(self) -> int:
-        """How many iterations it is of."""
+        """The number of iterations."""
         return int(self.steps.sum())
 
     @cached_property
     def spans(self) -> np.ndarray:
-        """Where each entry begins and ends on the axis of iterations."""
+        """The beginning and end of each entry on the axis of iterations."""
         return np.append(self.iteration - self.steps, self.iteration[-1]) + 0.5
 
     def told(self) -> str:
-        """What it made, and how long that took, in a sentence."""
+        """A sentence on the tuples made and the time taken."""
         most = int(np.argmax(self.born / self.steps))
         where, each = f"iteration {self.iteration[most]:,}", ""
         if self.steps[most] > 1:
@@ -45,6 +45,6 @@ class StratumCourse:
 
 
 def stratum_courses(trace: dict) -> list[tuple[dict, StratumCourse]]:
-    """The strata of a program's record that recurred in the driver, with their courses, the longest first."""
+    """The courses of a program's strata that recurred in the driver, longest first."""
     found = [(stratum, StratumCourse(stratum["course"])) for stratum in trace.get("strata", []) if "course" in stratum]
     return sorted(found, key=lambda one: -one[1].seconds.sum())

@@ -1,4 +1,4 @@
-"""What a figure shows, in a sentence: for those who do not see it, and beside it for those who do."""
+"""Descriptions of figures in words, shown beside the figure and to readers who cannot see it."""
 
 import numpy as np
 
@@ -17,14 +17,15 @@ TITLES = {
 
 
 def title_of_figure(name: str, runs: list[RecordedRun]) -> str:
-    """What kind of figure it is, and of what; the decomposed plan's are by task."""
+    """The kind and the subject of a figure; figures of the decomposed plan are by task."""
     if any(run.by_task for run in runs) and name in ("times", "partitions"):
         return f"Bar chart: {'time' if name == 'times' else 'tuples'} of each task"
     return TITLES.get(name, name)
 
 
 def description(name: str, runs: list[RecordedRun]) -> list[str]:
-    """What the figure of that name shows: a sentence, of several runs one each by its label; none where there are no words."""
+    """A description of a figure: a sentence, or for several runs one each, with its label; empty for a figure without a
+    description."""
     tell = TELL.get(name)
     told = [(run.label, tell(run)) for run in runs if tell and len(run)]
     return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told if text]

@@ -1,4 +1,4 @@
-"""The figures of a record: an overview, and a panel on each; of several records, side by side.
+"""The figures of a record: an overview, and one for each panel; several records are drawn side by side.
 
 for name, figure in figures(closure.trace).items():
     save(figure, f"run-{name}.png")
@@ -23,11 +23,11 @@ PANELS = {
     "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled, "duplicates": duplicates,
     "partitions": partitions,
 }  # fmt: skip
-BY_TASK = ("times", "tuples", "partitions")  # what there is to see of the decomposed plan
-PROGRAM = {"strata": strata_panel, "rules": rules_panel}  # of a Datalog program's record
+BY_TASK = ("times", "tuples", "partitions")  # panels of the decomposed plan
+PROGRAM = {"strata": strata_panel, "rules": rules_panel}  # figures of a Datalog program's record
 OVERVIEW = "balance"
 NAMES = (OVERVIEW, *PANELS, *PROGRAM)
-SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # by the overview
+SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # panels of the overview
 WIDTH, HEIGHT = 7.5, 4.6  # inches of one panel by itself
 
 
@@ -54,7 +54,8 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
 
 
 def overview(trace: dict):
-    """One figure with the main panels of a closure's or a stratum's trace; of a program's record with one such stratum, its."""
+    """The main panels of a closure's or a stratum's trace in one figure; for a program's record with one stratum on the
+    partitions, those of that stratum."""
     found = recorded_runs(trace)
     if len(found) > 1:
         raise ValueError(f"expected the trace of one stratum, got those of {', '.join(found)}: `figures` draws each")
@@ -62,8 +63,8 @@ def overview(trace: dict):
 
 
 def comparison(traces: list, names=None, only=None) -> dict:
-    """The figures of several records side by side, on the same axes and colours, each labelled by its name, if it has
-    one, and by what differs in how they were run. By figure, as `figures` names them.
+    """The figures of several records side by side, with common axes and colours. Each is labelled by its name, if it has one,
+    and by its settings that differ. Keyed by name, as in `figures`.
 
     Programs are compared stratum by stratum: those that all have. ValueError when they have none in common.
     """
@@ -97,7 +98,7 @@ def _panels(run: RecordedRun) -> tuple:
 
 
 def _matched(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
-    """The runs to compare, by stratum. A record with one run is compared with another whatever its stratum is called."""
+    """The runs to compare, by stratum. Records with one run each are compared whatever their strata are called."""
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
         found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
@@ -125,13 +126,13 @@ def _overview(run: RecordedRun):
     figure = new_figure(13, 4.3 * rows + 0.5, run.title)
     grid = figure.add_gridspec(rows, 2)
     for place, name in enumerate(names):
-        alone = place == len(names) - 1 and place % 2 == 0  # the last of an odd number has the row
+        alone = place == len(names) - 1 and place % 2 == 0  # if their number is odd, the last one fills a row
         PANELS[name](figure.add_subplot(grid[place // 2, :] if alone else grid[place // 2, place % 2]), run)
     return figure
 
 
 def panel_alone(panel, shown, size: tuple[float, float]):
-    """A figure of one panel, without a title of its own."""
+    """A figure of one panel, without a title."""
     figure = new_figure(*size)
     panel(figure.add_subplot(), shown)
     return figure
@@ -170,7 +171,7 @@ def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool)
 
 
 def _rows_figure(panel, records: list[dict], called: list[str], name: str):
-    """Strata or rules: long labels, so one under the other."""
+    """A figure of strata or rules, one below the other because of their long labels."""
     heights = [1.2 + 0.26 * _rows(record, name) for record in records]
     figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
     all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]

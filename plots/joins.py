@@ -1,4 +1,4 @@
-"""The figures of multiway joins: of boxed ones the boxes over the plane, of BiGJoin the work of the partitions.
+"""The figures of multiway joins: boxes over the plane for boxed joins, work by partition for BiGJoin.
 
 Of one record or of several, one under the other.
 """
@@ -12,12 +12,12 @@ from semi_naive.plots.style import DARK, SAND, SMALL, engineering, new_figure, n
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles
 
-WIDTH, HEIGHT = 11, 4.8  # inches of what one record has
-STEP = 0.17  # inches of a step of a BiGJoin
+WIDTH, HEIGHT = 11, 4.8  # inches of one record's figure
+STEP = 0.17  # inches of a step of BiGJoin
 
 
 def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
-    """By name, "boxes" or "work". ValueError for a name that is none, and where the records are of both kinds."""
+    """The figures by name, "boxes" or "work". Raises ValueError for an unknown name, and for records of both kinds."""
     kinds = {join_kind(trace) for trace in traces}
     if unknown := [name for name in only or () if name not in DRAWN]:
         raise ValueError(f"there is no figure {unknown[0]!r} of a multiway join: expected some of {', '.join(DRAWN)}")
@@ -46,7 +46,7 @@ def _figure(panels, traces: list[dict], names: list[str]):
 
 
 def title(trace: dict, between: str = "  ·  ") -> str:
-    """What ran, in one line."""
+    """The name of the run, in one line."""
     facts = [f"{FORMS.get(trace['form'], trace['form'])}, order {', '.join(map(str, trace['order']))}"]
     if "boxes" in trace:
         share = trace["budget"] / max(trace["input_bytes"], 1)
@@ -89,7 +89,7 @@ def _work(row, trace: dict) -> None:
 
 
 def _by_step(axes, steps: list[tuple]) -> None:
-    """A bar for each step: what all partitions did, the heaviest of them in front, and how far that is from the mean."""
+    """A bar for each step: the work of all partitions, the heaviest one in front, and its ratio to the mean."""
     at = np.arange(len(steps))[::-1]
     means, most = [work.mean() for _, _, work in steps], [work.max() for _, _, work in steps]
     axes.barh(at, most, 0.8, facecolor=SAND, edgecolor="black", linewidth=0.6, hatch="////", label="heaviest partition")

@@ -1,4 +1,4 @@
-"""A run in one figure, whatever has run: a closure, a program, or a multiway join.
+"""One figure of any run: a closure, a program, or a multiway join.
 
 picture(result.trace)
 """
@@ -10,13 +10,13 @@ from semi_naive.plots.joins import join_figures
 from semi_naive.plots.panels import rules_panel, strata_panel
 from semi_naive.plots.style import new_figure
 
-ROW, AROUND = 0.26, 1.2  # inches of a stratum or a rule, and of what is around all of them
+ROW, AROUND = 0.26, 1.2  # inches of a stratum or a rule, and of the margins
 MOST = 20  # of each
 
 
 def picture(trace: dict):
-    """A matplotlib Figure: of a closure the overview of its balance, of a program the time of its strata and of its rules, of a
-    join where the work was. ValueError for what is no trace."""
+    """A matplotlib Figure: for a closure the overview of its balance, for a program the time of its strata and rules, for a
+    join the distribution of work. Raises ValueError for an invalid trace."""
     if is_join(trace):
         (figure,) = join_figures([checked_join(trace, VERSION)], [""]).values()
         return figure

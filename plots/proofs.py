@@ -1,4 +1,4 @@
-"""The picture of a proof: each tuple over the one that it is a premise of, and the rules below.
+"""The figure of a proof: each tuple above the one that it is a premise of, and a table of the rules below.
 
 It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several steps use is there once.
 """
@@ -7,37 +7,37 @@ from dataclasses import dataclass, field
 
 from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL, literal, new_figure, shortened
 
-MOST = 30  # tuples that are drawn, those nearest to the conclusion
-LETTERS = 44  # of a tuple or a condition
-LETTER, GAP, LEVEL = 0.073, 0.16, 0.62  # inches: of a letter, between neighbours, from level to level
+MOST = 30  # tuples drawn at most, those nearest to the conclusion
+LETTERS = 44  # characters of a tuple or a condition
+LETTER, GAP, LEVEL = 0.073, 0.16, 0.62  # inches of a character, between neighbours, and between levels
 ROW = 0.17  # inches of a rule's line
 
 
 @dataclass(eq=False)
 class ProofBox:
-    """A tuple or a condition, and where it is: `x` its middle in inches, `level` how far over the conclusion."""
+    """A tuple or a condition with its position: `x` its centre in inches, `level` its height above the conclusion."""
 
     text: str
     kind: str  # fact, made, condition, or left out
     rule: str = ""
-    above: list["ProofBox"] = field(default_factory=list)  # what it is drawn under
-    lines: list["ProofBox"] = field(default_factory=list)  # to premises that are drawn over another one as well
+    above: list["ProofBox"] = field(default_factory=list)  # boxes drawn directly above it
+    lines: list["ProofBox"] = field(default_factory=list)  # lines to premises that are drawn above another box
     level: int = 0
     x: float = 0.0
 
     @property
     def own(self) -> float:
-        """Inches that its text takes."""
+        """The width of its text in inches."""
         return LETTER * (len(self.text) + 2 * len(self.rule) + 2) + GAP
 
     @property
     def width(self) -> float:
-        """Inches, with all that is over it."""
+        """The width with all boxes above it, in inches."""
         return max(self.own, sum(one.width for one in self.above))
 
 
 def proof_figure(proof: dict):
-    """A matplotlib Figure of a proof, as `Proof.to_dict` has it."""
+    """A matplotlib Figure of a proof, given as by `Proof.to_dict`."""
     boxes, rules = lay_out_proof(proof)
     high = 1 + max(box.level for box in boxes)
     wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
@@ -59,9 +59,9 @@ def proof_figure(proof: dict):
 
 
 def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
-    """The boxes of a proof, the conclusion first, and a line for each rule that is used."""
+    """The boxes of a proof, conclusion first, and a line for each rule used."""
     boxes, numbers = _boxes(proof)
-    for box in boxes:  # a box comes before all that is over it, but for what another one is over, too
+    for box in boxes:  # a box precedes the boxes above it, unless they are above several
         for one in (*box.above, *box.lines):
             one.level = max(one.level, box.level + 1)
     waiting = [(boxes[0], 0.0)]
@@ -76,7 +76,7 @@ def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
 
 
 def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
-    """Boxes, breadth first, and the names of rules."""
+    """The boxes in breadth-first order, and the names of rules."""
     names: dict[str, str] = {}
     root = _box(proof, names)
     found, known, waiting = [root], {id(proof): root}, [(proof, root)]
@@ -102,7 +102,7 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
 
 
 def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
-    """The boxes, each before all that lines lead to from it."""
+    """The boxes in topological order, each before its premises."""
     missing = {id(box): 0 for box in boxes}
     for box in boxes:
         for one in (*box.above, *box.lines):
@@ -125,7 +125,7 @@ def _box(told: dict, names: dict[str, str]) -> ProofBox:
 
 
 def _write(axes, box: ProofBox, x: float) -> None:
-    """A box: facts are filled, what is made has a frame and the name of its rule, conditions have none."""
+    """Draw a box: facts are filled, derived tuples have a frame and the name of their rule, conditions have neither."""
     looks = {"fact": {"facecolor": SAND, "edgecolor": "black"}, "made": {"facecolor": PALE, "edgecolor": DARK}}
     frame = {"boxstyle": "round,pad=0.3", "linewidth": 0.8, **looks[box.kind]} if box.kind in looks else None
     style = "italic" if frame is None else "normal"

@@ -1,20 +1,20 @@
-"""The program as it was written, and beside each rule what it took."""
+"""The source of a program, with the time of each rule beside it."""
 
 from itertools import pairwise
 
 from semi_naive.host.numbers import in_full, quantity, seconds
 from semi_naive.plots.page import Markup, code, folded, paragraph, table
 
-WHOLE = 150  # lines of a program that is shown whole; of a longer one what is around its rules
+WHOLE = 150  # lines up to which a program is shown whole; of a longer one only rules and lines around them
 AROUND = 2  # lines before and after a rule
-FEW = 3  # lines between two that are shown, which are shown as well
-LONGEST = 50  # lines of one rule that are looked for
-MOST = 1500  # lines, and letters of one, of any file
+FEW = 3  # lines of a gap that is shown as well
+LONGEST = 50  # lines searched for the end of a rule
+MOST = 1500  # lines of a file, and characters of a line
 LETTERS = 400
 
 
 def source_sections(trace: dict) -> str:
-    """Each file of the program: of each line the time of the rules that begin there, its share as heat in the margin."""
+    """The files of the program, with the time of the rules that begin on each line, and its share as heat in the margin."""
     texts = {file: text for file, text in trace.get("source", {}).items() if isinstance(text, str)}
     rules = trace.get("profile", {}).get("rules", [])
     total = sum(rule["seconds"] for rule in rules) or 1.0
@@ -50,7 +50,7 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
 
 
 def _end(rule: dict, lines: list[str]) -> int:
-    """The last line of a rule, whose text says nothing of lines; the first where it is not found.
+    """The last line of a rule, found by its text; the first line if it is not found.
 
     >>> _end({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
     4
@@ -73,7 +73,7 @@ def _kept(lines: int, owner: dict[int, int]) -> list[int]:
 
 
 def _heat(share: float) -> Markup:
-    """A mark in the margin, the stronger the larger the share."""
+    """A mark in the margin, stronger for a larger share."""
     if share < 0.005:
         return Markup("")
     return Markup(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')

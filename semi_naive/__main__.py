@@ -2,7 +2,7 @@
 
 import sys
 
-if __name__ == "__main__":  # before anything is loaded that takes long: it can be interrupted from then on
+if __name__ == "__main__":  # before slow imports, so that they can be interrupted
     from semi_naive.cli.ending import command
 
     sys.exit(command())
@@ -30,7 +30,7 @@ SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 class Commands(click.Group):
-    """The commands, and what is meant by somebody who leaves the command out."""
+    """The commands. If the command is left out, the error suggests the likely one."""
 
     def resolve_command(self, ctx, args):
         try:
@@ -49,7 +49,7 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
-reading = option_group(  # how a program is read: where functions of user-defined functors are, and how old it is
+reading = option_group(  # options of reading a program
     click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
     click.option(
         "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
@@ -150,7 +150,7 @@ def format_(programs, in_place, check, diff):
 def lsp():
     """Answer an editor about programs, on standard input and output, by the language server protocol.
 
-    Errors while somebody types, types and sizes, where a name is declared and used, renaming, formatting: see docs/editor.md.
+    Errors while you type, types and sizes, declarations and uses of a name, renaming, formatting: see docs/editor.md.
     It needs the package pygls: pip install 'semi-naive[editor]'.
     """
     from semi_naive.cli.lsp import run_lsp
@@ -158,7 +158,7 @@ def lsp():
     run_lsp()
 
 
-session_options = option_group(  # of what keeps a session
+session_options = option_group(  # options of session and serve
     reading,
     facts_from("to begin with from this folder"),
     click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
@@ -279,7 +279,7 @@ def tc(
         with Progress("closure", quiet, page) as progress:
             source = read_input_edges(_graph_of(edges, reading))
             if plan != "auto" or not starts_in_driver(source, config):
-                threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # beside the JVM, which takes longer
+                threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # while the slower JVM starts
             closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
         with closure:
             if output:
@@ -376,7 +376,7 @@ for _command in cli.commands.values():
 
 
 def _graph_of(paths, reading: dict):
-    """The edges of files and patterns of files, before they are read."""
+    """The unread edges of files and patterns of files."""
     from semi_naive.io.edges import edge_files, edge_source
     from semi_naive.io.errors import BadInput
 
@@ -388,7 +388,7 @@ def _graph_of(paths, reading: dict):
 
 
 def _check_writable(*paths) -> None:
-    """Say before the work what would fail after it."""
+    """Raise errors of output files before the work."""
     for path in filter(None, paths):
         folder = Path(path).parent
         if "://" not in path and not folder.is_dir():
@@ -396,7 +396,7 @@ def _check_writable(*paths) -> None:
 
 
 def _load_kernels(plan: str) -> None:
-    """Load what the plan will need, as far as it has been compiled."""
+    """Load cached machine code of the plan's kernels."""
     from semi_naive.host import jit
 
     import_module("semi_naive.running.partitioned" if plan == "balanced" else "semi_naive.running.reaching")
@@ -404,7 +404,7 @@ def _load_kernels(plan: str) -> None:
 
 
 def _report(closure, quiet: bool) -> None:
-    """What happened, as a table; of a quiet run the number alone."""
+    """Print a summary as a table; with --quiet the number of pairs only."""
     if quiet:
         click.echo(closure.count())
         return
@@ -434,8 +434,8 @@ FAILURES = {
 
 
 def main(arguments=None, begun: float | None = None) -> None:
-    """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
-    failed; 2: bad input and usage. begun: when the process did, by `time.perf_counter`."""
+    """Run the command line. Expected errors are one message on stderr. Exit status 1: the program is wrong, or failed; 2: bad
+    input or usage. begun: the start of the process, by `time.perf_counter`."""
     from semi_naive.host.optional_packages import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
@@ -469,7 +469,7 @@ def main(arguments=None, begun: float | None = None) -> None:
 
 
 def _of_spark(error: Exception) -> Exception | None:
-    """Our error for one of Spark's that nobody has expected."""
+    """Our error for an unexpected error of Spark."""
     failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.failures", "pyspark"))
     return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 

@@ -1,4 +1,4 @@
-"""Transitive closure: a program of two rules. Read the edges, choose a plan, run the program, hand back where the tuples are.
+"""Transitive closure as a program of two rules: read the edges, choose a plan, run the program.
 
 path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RULES`
@@ -61,7 +61,7 @@ def transitive_closure(
     reading = {name: options.pop(name) for name in READING if name in options}
     columns = closure_columns(edges)
     config = (config or Config()).with_options(options)
-    choose_closure_plan(plan, config)  # what cannot be is said before anything is read
+    choose_closure_plan(plan, config)  # invalid options are reported before reading
     if is_spark_frame(edges) and not spark_context.is_connect(edges):
         spark = edges.sparkSession
     graph = read_input_edges(edges, **reading)
@@ -98,7 +98,7 @@ def closure_columns(edges) -> tuple[str, str]:
 @functools.cache
 @part("compile")
 def closure_program(rule: str, kind: str = "number"):
-    """The program of two rules, of which the second is one of `RULES`, on vertices of a kind.
+    """The program of two rules, the second of them one of `RULES`, on vertices of a kind.
 
     >>> print(*closure_program("edge-path").checked.rules, sep="\\n")
     path(x, y) :- edge(x, y).
@@ -114,7 +114,7 @@ def closure_program(rule: str, kind: str = "number"):
 
 @part("load")
 def read_input_edges(edges, **reading) -> Edges | Source:
-    """The edges in this process, or where they are, if Spark's tasks had better read them."""
+    """The edges, read in this process; or their source, if Spark's tasks should read them."""
     if isinstance(edges, Edges):
         return edges
     source = edge_source(edges, **reading)
@@ -122,7 +122,7 @@ def read_input_edges(edges, **reading) -> Edges | Source:
 
 
 def starts_in_driver(graph: Edges | Source, config: Config) -> bool:
-    """Whether a closure is first tried in this process, where no plan is asked for."""
+    """True if a closure without a given plan is first evaluated in this process."""
     here = isinstance(graph, Edges) and graph.rows() <= SMALL and config.local_tuples != 0
     return here and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
 
@@ -130,7 +130,8 @@ def starts_in_driver(graph: Edges | Source, config: Config) -> bool:
 def evaluate_closure(
     graph: Edges | Source, spark, plan: str, reason: str, config: Config, progress, watch, columns=("x", "y")
 ):  # fmt: skip
-    """Run the program; a `Closure`. By the plan "auto" in this process, and on the partitions only if it turns out large.
+    """Run the program; return a `Closure`. With the plan "auto" it runs in this process, and on the partitions only if it grows
+    large.
 
     Edges in this process go in as numbers, names by their place: for the balanced plan as dense ones, neighbours in
     breadth-first order side by side.
@@ -162,8 +163,7 @@ def evaluate_closure(
 
 
 class Births:
-    """How many pairs are born in each iteration of a closure, from what the run tells of its progress. `forward`: who else is
-    told, if anybody."""
+    """The number of pairs born in each iteration, from the run's progress. `forward`: the user's progress callback, if any."""
 
     forward: Callable[..., None] | None = None
 
@@ -176,7 +176,7 @@ class Births:
             self.forward(iteration, delta, tuples, **pieces)
 
     def trace(self) -> dict:
-        """The part of a record that plans on the partitions write; here all is one task, as of the decomposed plan."""
+        """The part of a record that plans on the partitions write; here all is one task, as in the decomposed plan."""
         from semi_naive.balance.trace import Trace, of_groups
 
         trace = Trace()
@@ -197,7 +197,7 @@ def dense_ids(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> dict:
-    """The record of a closure, from that of its program, so far or whole. told: what this module knows better."""
+    """The record of a closure, made from its program's record, complete or not. told: entries known to this module."""
     stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
     trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
     trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | told
@@ -209,7 +209,7 @@ def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> d
 
 
 def choose_closure_plan(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
-    """The plan and the reason for it. ("auto", "") if only who has read the edges can tell, as nobody knows how many there are.
+    """The plan and the reason for it; ("auto", "") if it depends on the unknown number of edges.
 
     >>> choose_closure_plan("auto", Config(rule="path-path"))[0]
     'balanced'

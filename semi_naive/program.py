@@ -1,4 +1,4 @@
-"""A Datalog program: compiled when it is made, run on facts as often as one likes.
+"""Datalog programs: compiled once, run on facts any number of times.
 
 from semi_naive import Program
 
@@ -35,8 +35,8 @@ Functors: TypeAlias = "Mapping[str, Callable] | Libraries | None"
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """A part of a run's account. It goes without Python's collector of cycles, which looks at all trees again and again while
-    they grow: 2 s of the 5.5 that a program of 5,000 rules takes. Afterwards the collector is there again."""
+    """Charge the block to a part of the account, with Python's cycle collector off: it would traverse the growing trees again
+    and again, 2 s of the 5.5 for a program of 5,000 rules."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -76,7 +76,7 @@ class Program:
         cls, path: Path, include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None,
         sandbox: Path | None = None, functors: Functors = None, legacy: bool = False,
     ) -> "Program":  # fmt: skip
-        """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
+        """The program in a file, which may be outside of the sandbox. Raises FileNotFoundError if it is missing."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
 
         name, inside = os.fspath(path), Sandbox(sandbox) if sandbox else None
@@ -95,7 +95,7 @@ class Program:
 
     @classmethod
     def from_checked(cls, checked: ir.Program, file: str = "<rules>") -> "Program":
-        """A program whose rules are those that are evaluated already: typed, and known to be right."""
+        """A program given as checked, typed rules."""
         program = cls.__new__(cls)
         program.name, program.checked = file, checked
         return program
@@ -116,12 +116,12 @@ class Program:
 
     @property
     def warnings(self) -> list:
-        """What may be a mistake and is no error, each at its place."""
+        """Possible mistakes that are no errors, each with its place."""
         return self.checked.warnings
 
     @property
     def relations(self) -> dict[str, ir.Relation]:
-        """All relations that the program declares, by name."""
+        """All declared relations, by name."""
         return self.checked.relations
 
     @property
@@ -136,8 +136,8 @@ class Program:
 
     @compiling()
     def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False) -> Compiled:
-        """The program after the passes; relations that get `facts` from Python count as inputs. limited: its iterations are
-        counted (`Config.max_iterations`). What has been compiled is kept."""
+        """The program after the passes. Relations that get `facts` from Python count as inputs. limited: its iterations are
+        counted (`Config.max_iterations`). Compiled programs are cached."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
         for name in named:
             if name in self.relations and self.relations[name].summed:
@@ -222,7 +222,7 @@ class Program:
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 
     def _repr_html_(self) -> str:
-        """What it reads and writes, and its strata, drawn."""
+        """The inputs, the outputs and the strata, drawn."""
         from semi_naive.notebooks.html import program_shown
 
         return program_shown(self)
@@ -235,7 +235,7 @@ class Program:
 
 
 def _check_given(facts: Any) -> None:
-    """BadInput for facts that do not say of which relation they are."""
+    """Raise BadInput for facts that do not name their relation."""
     if not isinstance(facts, None | str | os.PathLike | dict):
         hint = "facts is a folder, or {relation: data}: facts={'edge': …}"
         raise BadInput(f"{with_article(type(facts).__name__)} does not say of which relation its facts are", hint=hint)

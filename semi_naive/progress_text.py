@@ -1,25 +1,25 @@
-"""How far a run is, in words: for whoever shows it, a terminal, a notebook or a page."""
+"""The progress of a run in words, for a terminal, a notebook or a page."""
 
 import time
 
 from semi_naive.host.numbers import quantity
 
-TICK = 0.1  # seconds between two looks of the bar: an iteration may take microseconds
-LETTERS = 30  # of a stratum's name
+TICK = 0.1  # seconds between two updates, as an iteration may take microseconds
+LETTERS = 30  # characters of a stratum's name
 
 
 class ProgressText:
-    """What `progress` of a run calls, in words; who inherits shows them."""
+    """A progress callback that formats progress as text; subclasses show it."""
 
     tick, last = TICK, 0.0
 
     def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
-        """How far a closure is: iteration, delta, pairs so far; of the decomposed plan groups."""
+        """Report a closure: iteration, delta, pairs so far; for the decomposed plan groups."""
         pairs = f"iteration {iteration} · delta {delta:,} · {quantity(tuples, 'pair')}"
         self._say(pairs if done is None else f"groups {done} of {total}", "", done, total)
 
     def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
-        """How far a program is: stratum, iteration, delta, tuples so far."""
+        """Report a program: stratum, iteration, delta, tuples so far."""
         text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {quantity(tuples, 'tuple')}"
         self._say(text, name if len(name) <= LETTERS else name[: LETTERS - 1] + "…", number - 1, of)
 

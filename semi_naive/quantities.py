@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write them."""
+"""Parsing of numbers of bytes."""
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 

@@ -1,4 +1,4 @@
-"""Rules that are Python data (see `semi_naive.rules`), as a syntax tree, with a text for errors to show and to point into."""
+"""Rules given as Python data (see `semi_naive.rules`) as a syntax tree, with a generated text for errors to point into."""
 
 import re
 from numbers import Integral, Real
@@ -19,7 +19,7 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t
 def syntax_of_rules(
     relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>"
 ) -> syntax.SourceProgram:
-    """The syntax tree of a program, and the text that errors show. See `Program.from_rules`."""
+    """The syntax tree of a program given as data, and its text. See `Program.from_rules`."""
     statements, lines = [], []
 
     def written(write) -> None:
@@ -45,7 +45,7 @@ def _pairs(items) -> tuple:
 
 
 class _Line:
-    """One statement: its text as it is written, and the nodes with their places in it."""
+    """One statement: its generated text, and the nodes with their spans in it."""
 
     def __init__(self, file: str, number: int):
         self.file, self.number, self.text, self.where = file, number, "", ""
@@ -102,7 +102,7 @@ class _Line:
         return syntax.RelationDecl(name, fields, spans=spans, span=span)
 
     def _typed(self, fields, opened: str, closed: str) -> tuple[tuple, tuple]:
-        """(name, type) of attributes or fields, given as a dict or as pairs, and where the types are."""
+        """The (name, type) pairs of attributes or fields, given as a dict or as pairs, and the spans of the types."""
         pairs, spans = _pairs(fields), []
         self.text += opened
         for at, pair in enumerate(pairs):

@@ -1,7 +1,6 @@
-"""What every result shows, whatever made it and wherever its tuples are: how many, as Arrow, pandas, numpy, Python or Spark has
-them, in a file; and how they came about.
+"""The common interface of all results: conversion to Arrow, pandas, numpy, Python, Spark and files, and the record of the run.
 
-    Evaluated   something that a run has made: its trace and what is told of it, until it is closed
+    Evaluated   a result of a run, with its trace and reports, until it is closed
     Tuples      an Evaluated that is one set of tuples with named columns
     Relations   several of these by name
 """
@@ -26,8 +25,8 @@ CLOSED = "this result has been closed, and its tuples are gone: read or write th
 
 
 class Evaluated:
-    """What a run has made. `trace`: what happened in the run (see `balance.trace`). Who inherits says what `explain` tells, and
-    what there is to release in `close`."""
+    """The result of a run. `trace`: the record of the run (see `balance.trace`). Subclasses define `explain`, and release
+    resources in `close`."""
 
     @property
     def trace(self) -> dict:
@@ -37,16 +36,16 @@ class Evaluated:
         raise NotImplementedError
 
     def report(self, path: Any = None) -> "Page":
-        """The run as a page of HTML, figures and all, as text; also written to `path`, whole or not at all. A notebook shows
-        it, or where it was written. ValueError where nothing was recorded."""
+        """The run as a page of HTML with figures, as text; also written to `path`, atomically. A notebook shows the page, or
+        its path. Raises ValueError if nothing was recorded."""
         from semi_naive.notebooks.page import Page
         from semi_naive.plots.report import report
 
         return Page.of(report(self._recorded(), path), path)
 
     def plot(self, path: Any = None) -> "Figure":
-        """The run in one figure of matplotlib's; also saved to `path`, as what its ending says: .png, .svg or .pdf. ValueError
-        where nothing was recorded."""
+        """The run as one matplotlib figure; also saved to `path` in the format of its extension: .png, .svg or .pdf. Raises
+        ValueError if nothing was recorded."""
         from semi_naive.plots.picture import picture
         from semi_naive.plots.style import save
 
@@ -56,13 +55,13 @@ class Evaluated:
         return figure
 
     def _recorded(self) -> dict:
-        """The trace, where there is one."""
+        """The trace; raises ValueError if there is none."""
         if not self.trace:
             raise ValueError("nothing was recorded of how these tuples came about: only what a run has made has a trace")
         return self.trace
 
     def close(self) -> None:
-        """Nothing is held but memory, unless a class says otherwise."""
+        """Release resources; by default there are none but memory."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,8 +71,8 @@ class Evaluated:
 
 
 class Tuples(Evaluated):
-    """A set of tuples with named `columns`. Who inherits says how many there are, and gives them as Arrow record batches and as
-    a Spark DataFrame; the rest follows, and collects them to this process."""
+    """A set of tuples with named `columns`. Subclasses define its size, and its conversion to Arrow record batches and to a
+    Spark DataFrame; the other conversions follow from these, and collect to this process."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,12 +82,12 @@ class Tuples(Evaluated):
         raise NotImplementedError
 
     def arrow_schema(self) -> "pa.Schema":
-        """The names and types of the columns, as pyarrow has them."""
+        """The names and types of the columns as a pyarrow schema."""
         raise NotImplementedError
 
     def to_batches(self, dictionaries: bool = False) -> "Iterator[pa.RecordBatch]":
-        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. `dictionaries`: columns of strings are
-        dictionary-encoded, so that a string is there once in each batch: 4 bytes a tuple."""
+        """An iterator of pyarrow RecordBatches of about a million tuples, in no order. `dictionaries`: columns of strings are
+        dictionary-encoded, so that each batch has a string once: 4 bytes a tuple."""
         raise NotImplementedError
 
     def to_df(self) -> "DataFrame":
@@ -112,7 +111,7 @@ class Tuples(Evaluated):
         return self.count()
 
     def first(self, count: int) -> list[tuple]:
-        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none."""
+        """Some tuples, as in `to_list`, if no job is needed to see them; otherwise none."""
         if not self.columns:
             return [()] * min(count, self.count())
         batches = self.to_batches()
@@ -125,11 +124,11 @@ class Tuples(Evaluated):
         return tuples_shown(self)
 
     def __iter__(self) -> Iterator[tuple]:
-        """The tuples of `to_list`."""
+        """Iterate over `to_list`."""
         return iter(self.to_list())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The batches as whoever reads Arrow takes them: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
+        """The Arrow stream interface: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
         import pyarrow as pa
 
         if not self.columns:
@@ -143,13 +142,13 @@ class Tuples(Evaluated):
         return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
 
     def to_polars(self, dictionaries: bool = True) -> "pl.DataFrame":
-        """A polars DataFrame, collected to this process. It shares numbers with the Arrow table that it is made of.
-        `dictionaries`: columns of strings are Categorical. ImportError where polars is not installed."""
+        """A polars DataFrame, collected to this process. Numbers share memory with an Arrow table. `dictionaries`: columns of
+        strings are Categorical. Raises ImportError if polars is not installed."""
         polars = import_optional("polars", "to_polars()")
         return polars.from_arrow(self.to_arrow(dictionaries)) if self.columns else polars.DataFrame(height=self.count())
 
     def to_numpy(self) -> np.ndarray:
-        """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
+        """An array (n, arity), collected to this process: int64, uint64 or float64 if all columns are, else of objects."""
         if not self.columns:
             return np.empty((self.count(), 0), np.int64)
         found = np.empty((self.count(), len(self.columns)), _common_dtype(self.arrow_schema()))
@@ -167,12 +166,12 @@ class Tuples(Evaluated):
         return python_rows(self.to_arrow())
 
     def to_set(self) -> set[tuple]:
-        """The same as a set."""
+        """The tuples as a set."""
         return set(self.to_list())
 
 
 class Relations:
-    """Several relations by name, `self[name]` each; `relations`: what is declared of them."""
+    """Several relations by name, `self[name]` each; `relations`: their declarations."""
 
     relations: dict[str, Any]
 
@@ -192,7 +191,7 @@ class Relations:
         return self.relations.keys()
 
     def _headline(self) -> str:
-        """What it is, in a line."""
+        """A summary in one line."""
         return repr(self).split("\n")[0][1:-1]
 
     def _repr_html_(self) -> str:
@@ -216,7 +215,7 @@ def record_to_tuple(value: Any) -> Any:
 
 
 def dictionary_encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
-    """A pyarrow schema whose columns of strings are dictionary-encoded, or as it is."""
+    """A pyarrow schema with dictionary-encoded columns of strings, or unchanged."""
     import pyarrow as pa
 
     coded = pa.dictionary(pa.int32(), pa.string())
@@ -225,7 +224,7 @@ def dictionary_encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Sc
 
 
 def _common_dtype(schema: "pa.Schema") -> np.dtype:
-    """The one of all columns that numpy has without Python objects, else of objects."""
+    """The numpy dtype of all columns if they have one without Python objects, else object."""
     import pyarrow as pa
 
     kinds = set(schema.types)

@@ -1,4 +1,4 @@
-"""Which settings have an effect, by the plan and by other settings: one that was given and has none is said.
+"""Settings that have no effect under the plans used or other settings, and the notes about them.
 
 Only durability is more than a matter of speed: a closure that is asked to be decomposed refuses a `checkpoint_dir`.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from semi_naive.config import Config
 
-SPREAD = ("buckets", "partitions", "replicate_bytes")  # of a stratum on the partitions, by either plan
+SPREAD = ("buckets", "partitions", "replicate_bytes")  # settings of strata on the partitions, under both plans
 WORK = ("tolerance", "horizon", "grain")
 PAPER = ("refinement_ratio", "refinement_factor", "consolidate", "consolidation_fraction")
 REFINED = ("policy", "refinement_minimum", *WORK, *PAPER)
@@ -24,7 +24,7 @@ CLOSURE = "a closure joins two relations"
 
 
 class NoEffect(NamedTuple):
-    """These settings have no effect `where` that holds of the configuration and the plans that were used; `why`."""
+    """A rule: `settings` have no effect if `where` holds for the configuration and the plans used; `why`: the reason."""
 
     settings: tuple[str, ...]
     where: Callable[[Config, set[str]], bool]
@@ -50,16 +50,16 @@ ASKED_FOR = "a closure is on the partitions where a plan is asked for"
 OF_A_CLOSURE = (
     NoEffect(("multiway",), lambda config, plans: True, CLOSURE),
     NoEffect(("local_tuples", "memory"), lambda config, plans: "auto" not in plans, ASKED_FOR),
-)  # besides
+)  # in addition
 
 
 def changed_settings(config: Config) -> list[str]:
-    """The settings that are not what they are by default."""
+    """The settings that differ from the defaults."""
     return [field.name for field in fields(config) if getattr(config, field.name) != field.default]
 
 
 def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect, ...] = RULES) -> list[str]:
-    """What to say of the settings that were given and have had no effect on strata evaluated by some plans: a line a reason.
+    """A note for each reason why settings that were given had no effect on strata evaluated by some plans.
 
     >>> unused_settings(Config(buckets=8, refine=False, grain=0.1), {"balanced"})
     ['the setting grain has no effect: refine is off']

@@ -1,4 +1,4 @@
-"""The panels: each draws one thing of a run on axes that it is given, `panel(axes, run)`, and reads nothing but the run.
+"""Panels: functions `panel(axes, run)`, each of which draws one aspect of a run on given axes, and reads nothing else.
 
 `among` are the runs that it is drawn beside: what is chosen by the numbers (a colour's meaning, a logarithmic axis, a second
 axis) is chosen for all of them, so that side by side one may compare. A panel that has nothing to show of a run says why.

@@ -1,4 +1,4 @@
-"""How evenly the tuples lay, and what was done about it."""
+"""The evenness of the tuples over time, and the balancing events."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets 
 
 
 def imbalance(axes, run, among=()) -> None:
-    """Heaviest ÷ average, of partitions, buckets and subbuckets; above it, when something was done about it."""
+    """Draw heaviest ÷ average of partitions, buckets and subbuckets, with balancing events above."""
     if not len(run) or run.by_task:
         note(axes, "no imbalance over time: this plan moves nothing" if run.by_task else "no iterations")
         return
@@ -57,7 +57,7 @@ def _highest(run) -> float:
 
 
 def _ratio_axis(axes, highest: float) -> None:
-    """From 1, which is perfect; logarithmic when the worst is far from it."""
+    """Scale the axis from 1, perfect balance; logarithmically if the maximum is large."""
     if highest > 10:
         from semi_naive.plots.style import log_ticks
 
@@ -71,13 +71,13 @@ def _ratio_axis(axes, highest: float) -> None:
 
 
 def _kinds(run) -> list[str]:
-    """The kinds of events, in the order of `EVENTS`; where facts have been placed is none of the balance."""
+    """The kinds of events, in the order of `EVENTS`, without the initial placement of facts."""
     found = {event["event"] for event in run.events} - {"placed"}
     return [kind for kind in EVENTS if kind in found] + sorted(found - EVENTS.keys())
 
 
 def _event_rows(axes, run, kinds: list[str]) -> list:
-    """One row of markers a kind along the upper edge: at an iteration, or after it. A marker for each in the legend."""
+    """Draw one row of markers for each kind of event along the upper edge, and a marker for each in the legend."""
     from matplotlib.lines import Line2D
 
     height, handles = inches(axes)[1], []
@@ -94,7 +94,7 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
 
 
 def _apart(at: list[float], spans) -> list[float]:
-    """Each of some places once, and no more of them than can be told apart.
+    """Distinct positions, thinned to those that can be told apart.
 
     >>> _apart([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]

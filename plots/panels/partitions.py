@@ -1,4 +1,4 @@
-"""What lay where: the loads of the partitions, or of the decomposed plan's tasks."""
+"""The loads of the partitions, or of the decomposed plan's tasks."""
 
 import numpy as np
 
@@ -8,22 +8,22 @@ from semi_naive.plots.style import DARK, MOST_BARS, SAND, YELLOW, legend, note, 
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
 OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
-MOST_STEPS = 512  # more than this are drawn by weight, not by number: a screen shows no more
+MOST_STEPS = 512  # more than a screen shows are drawn sorted by weight, not by number
 
 
 def partitions(axes, run, among=()) -> None:
-    """Tuples on each partition at the end; and around the balancing that moved most, before and after it."""
+    """Draw the tuples on each partition at the end, and before and after the largest move."""
     if not len(run):
         note(axes, "no iterations")
         return
     bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
     places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
-    if len(places) > 1 and max(places) > MOST_BARS:  # what lies on one of 4 is no measure for one of 4,096
+    if len(places) > 1 and max(places) > MOST_BARS:  # loads of 4 and of 4,096 partitions have no common scale
         axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
 
 
 def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
-    """Some lists of loads beside each other, by what they are called. One by itself may be called nothing."""
+    """Draw lists of loads side by side, by label. A single one may have an empty label."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
         name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
@@ -50,7 +50,7 @@ def _bars(axes, at: float, loads, width: float, style: tuple[str, str], label: s
 
 
 def _outline(axes, loads, style: tuple[str, str], label: str) -> None:
-    """A line over the partitions; of very many, by weight."""
+    """Draw an outline over the partitions; if there are very many, sorted by weight."""
     colour, dashes = OUTLINES[style[1]]
     edges = np.arange(len(loads) + 1)
     if len(loads) > MOST_STEPS:

@@ -10,8 +10,8 @@ LINES = {
 
 
 def tuples(axes, run, among=()) -> None:
-    """Tuples in `delta` at the start of each iteration, in `new` and in `full` at its end; logarithmic when they are far
-    apart. Where no tuple is, no line is."""
+    """Draw the tuples in `delta` at the start of each iteration, in `new` and in `full` at its end; logarithmic if they are far
+    apart. Zero values are not drawn."""
     if not len(run):
         note(axes, "no iterations")
         return
@@ -33,7 +33,7 @@ def tuples(axes, run, among=()) -> None:
 
 
 def _least(steps: dict) -> float:
-    """Below the smallest of what is drawn."""
+    """A limit below the smallest value drawn."""
     return 0.7 * min((values[values > 0].min() for values in steps.values() if (values > 0).any()), default=1)
 
 

@@ -1,4 +1,5 @@
-"""How a command ends when it is told to (Ctrl-C, SIGTERM, a terminal that is gone), and before it is killed for want of memory.
+"""Ending a command in order: on a signal (Ctrl-C, SIGTERM, a closed terminal), and before the system kills it for lack of
+memory.
 
 The first signal is raised in the main thread as `ToldToEnd`, so everything on the way out is put in order. If the main thread
 does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
@@ -21,19 +22,19 @@ import time
 import warnings
 from importlib import import_module
 
-BEGUN = time.perf_counter() - time.process_time()  # the process, as far as it has computed ever since
-PATIENCE = 2.0  # seconds in which things are put in order
-LONGEST = 10.0  # seconds that another thread has for it when it ends at once
-FASTEST = 4 << 30  # bytes that are taken in a second, by two cores that write to new memory
+BEGUN = time.perf_counter() - time.process_time()  # the start of the process, up to time in which it did not compute
+PATIENCE = 2.0  # seconds for an orderly end
+LONGEST = 10.0  # seconds that the thread which ends the process at once has
+FASTEST = 4 << 30  # bytes that two cores allocate in a second
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
 SELDOM = 50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
-PANDAS = "PySpark does not yet fully support pandas"  # it says so where it finds pandas 3; no command makes use of pandas
-SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
+PANDAS = "PySpark does not yet fully support pandas"  # pandas 3 makes pyspark warn; no command uses pandas
+SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
 
 
 class ToldToEnd(BaseException):
-    """The process was told to end, by a signal of this number. No KeyboardInterrupt: click would make something else of it."""
+    """A signal of this number told the process to end. It is no KeyboardInterrupt, which click would convert."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -41,7 +42,7 @@ class ToldToEnd(BaseException):
 
     @property
     def status(self) -> int:
-        """The exit status, as a shell has it."""
+        """The exit status of a process ended by the signal, as shells report it."""
         return 128 + self.number
 
     def __str__(self) -> str:
@@ -49,27 +50,28 @@ class ToldToEnd(BaseException):
 
 
 class Ending:
-    """What is known of the end so far. `told`: by which signal. `done`: there is nothing to be put in order any more. `by`:
-    the thread that ends it at once. `status`: of a process that is not told to end."""
+    """The state of the end. `told`: the signal. `done`: nothing is left to clean up. `by`: the thread that ends the process at
+    once. `status`: the exit status of a process that no signal ends."""
 
     told: ToldToEnd | None = None
     done = False
     by: int | None = None
-    status = 1  # as of an exception that nobody has caught, after Python has shown it
+    status = 1  # as for an uncaught exception, after Python has printed it
 
 
 _alone = threading.Lock()
 
 
 def listen() -> None:
-    """From here on signals end this process in order. Those that whoever started it ignores are ignored, as nohup has it."""
+    """Handle signals by ending this process in order. Signals that the parent process has set to be ignored stay ignored, as
+    under nohup."""
     numbers = [getattr(signal, name) for name in SAID if hasattr(signal, name)]
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _raise)
     read, write = os.pipe()
     os.set_blocking(write, False)
-    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # written to at once, whatever the main thread does
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # written to at once, even while the main thread computes
     threading.Thread(target=_watch, args=[read, numbers], name="semi-naive-ending", daemon=True).start()
 
 
@@ -77,12 +79,12 @@ def _raise(number: int, frame) -> None:
     if Ending.done or Ending.told:
         return end_now(Ending.told or ToldToEnd(number))
     Ending.told = ToldToEnd(number)
-    sys.unraisablehook = threading.excepthook = lambda *_: None  # nobody is left to be told of what fails from here on
+    sys.unraisablehook = threading.excepthook = lambda *_: None  # errors from here on cannot be reported
     raise Ending.told
 
 
 def _watch(read: int, numbers: list[int]) -> None:
-    """End the process when the main thread does not."""
+    """End the process if the main thread does not."""
     while (first := os.read(read, 1)[0]) not in numbers:
         pass
     select.select([read], [], [], PATIENCE)
@@ -90,7 +92,7 @@ def _watch(read: int, numbers: list[int]) -> None:
 
 
 def end_now(told: ToldToEnd) -> None:
-    """At once: nothing is left running or lying about. Of several threads that come here, one does it."""
+    """Clean up and end the process at once. If several threads call it, one does it."""
     if _alone.acquire(blocking=False):
         Ending.by = threading.get_ident()
         if not Ending.done:
@@ -106,7 +108,7 @@ def end_now(told: ToldToEnd) -> None:
 
 
 class MemoryExhausted(ToldToEnd):
-    """Memory is: the system is about to kill the process, and would say nothing."""
+    """Memory is used up: the system is about to kill the process without a message."""
 
     status = 1
 
@@ -118,7 +120,7 @@ class MemoryExhausted(ToldToEnd):
 
 
 def watch_memory() -> None:
-    """End the process, from a thread beside the main one, when memory is about to be used up in whatever it is doing."""
+    """End the process, from a thread beside the main one, when memory is about to be used up."""
     memory = import_module("semi_naive.host.memory")
     while not Ending.done:
         left, error = memory.last_of_it()
@@ -128,8 +130,8 @@ def watch_memory() -> None:
 
 
 def leave() -> None:
-    """End the process, after Python has shown what went wrong, waited for threads and called who asked for it. Where what was
-    printed has no room, Python goes on, and says so."""
+    """End the process, after Python has printed an uncaught error, waited for threads and run exit functions. If the last
+    output cannot be written, Python ends by itself, and reports it."""
     with contextlib.suppress(OSError, ValueError):
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
@@ -151,6 +153,6 @@ def command() -> None:
         Ending.status = done.code if isinstance(done.code, int) else bool(done.code)
         raise
     finally:
-        if Ending.told:  # whatever has become of it on the way
+        if Ending.told:  # whatever happened to it meanwhile
             end_now(Ending.told)
         Ending.done = True

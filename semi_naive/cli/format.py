@@ -50,5 +50,5 @@ def _print(text: str) -> None:
 
 
 def _bytes(text: str) -> bytes:
-    """As it is in a file: bytes that are no UTF-8 are as they were."""
+    """The text as bytes of a file; bytes that are not UTF-8 are unchanged."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""A bar on standard error while something runs, and the same line on the live page."""
+"""A progress bar on standard error, and the same line on the live page."""
 
 import logging
 import sys
@@ -9,7 +9,7 @@ _log, _compiling = logging.getLogger("semi_naive"), logging.getLogger("semi_naiv
 
 
 class _LogAboveBar(logging.Handler):
-    """What is logged, above the bar."""
+    """Prints log records above the bar."""
 
     def __init__(self, console):
         super().__init__()
@@ -20,7 +20,7 @@ class _LogAboveBar(logging.Handler):
 
 
 class Progress(ProgressText):
-    """A bar from `with` on, only on a terminal, so that what a script sees has none of it; nor is `rich` loaded then."""
+    """A progress bar, shown while the `with` block runs if standard error is a terminal. `rich` is loaded only then."""
 
     def __init__(self, what: str, quiet: bool, page=None):
         self.bar, self.page, self.what = None, page, what

@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write them on a command line."""
+"""Numbers of bytes as command line options."""
 
 import click
 
@@ -6,7 +6,7 @@ from semi_naive.quantities import parse_bytes
 
 
 class Bytes(click.ParamType):
-    """A whole number from 1, of bytes or with K, M, G or T of 1,024 times as many each.
+    """A positive number of bytes, or one with K, M, G or T (powers of 1,024).
 
     >>> Bytes().convert("64M", None, None)
     67108864

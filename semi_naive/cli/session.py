@@ -1,4 +1,4 @@
-"""`semi-naive session`: transactions and queries, read a line at a time; what changes is printed.
+"""`semi-naive session`: reads transactions and queries line by line, and prints the changes.
 
 Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. Outside of
 begin and commit each change is a transaction of its own.
@@ -29,7 +29,15 @@ USAGE = {
     "insert": "insert R v…", "delete": "delete R v…", "load": "load R FILE", "unload": "unload R FILE",
     "query": "query ATOM.", "subscribe": "subscribe R",
 }  # fmt: skip
-EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded  # end no session
+EXPECTED = (
+    ValueError,
+    KeyError,
+    OSError,
+    NotImplementedError,
+    ProgramError,
+    EvaluationError,
+    LimitExceeded,
+)  # lines that do not end a session
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -42,7 +50,7 @@ def run_session(program: str, state: str | None, given: dict) -> None:
 
 
 def open_session(program: str, state: str | None, given: dict, retain: int = 0):
-    """The session of a program in a file."""
+    """Open the session of a program in a file."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
     from semi_naive.cli.run import check_folders, complain, definitions, libraries_of, sandbox_of
@@ -61,8 +69,8 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0):
 
 
 class Shell:
-    """The commands of one session, from a stream. An error ends it unless somebody sits there; nothing is half done then, as an
-    open transaction is rolled back."""
+    """The commands of one session, read from a stream. An error ends it unless the stream is a terminal; an open transaction is
+    rolled back, so nothing is half done."""
 
     def __init__(self, session, stream, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
@@ -96,7 +104,7 @@ class Shell:
             yield number, line.removeprefix("\ufeff") if number == 1 else line
 
     def _do(self, line: str) -> bool:
-        """Whether that was the last command."""
+        """Run one command; True if it was the last."""
         if not line.strip() or line.startswith(("#", "//")):
             return False
         command, rest = _first(line)
@@ -155,13 +163,13 @@ class Shell:
             click.echo(line)
 
     def _subscribe(self, rest: str) -> None:
-        """From now on the relation is among the changes of a transaction."""
+        """Include the relation in the changes that each transaction prints."""
         self.session.subscribe(rest.strip(), lambda changes, epoch: None)
 
     # -- in
 
     def _fact(self, rest: str) -> tuple[str, list[tuple]]:
-        """`R v…`: the relation, and one fact."""
+        """Parse `R v…`: the relation, and one fact."""
         name, rest = _first(rest)
         relation = self.session.relations[self.session.known(name)]
         fields = [] if not relation.arity and rest.strip() == "()" else _fields(rest)
@@ -194,7 +202,7 @@ class Shell:
         sys.stdout.flush()
 
     def _texts(self, relation, columns: np.ndarray) -> list[str]:
-        """Tuples as lines, in order."""
+        """Tuples as sorted lines."""
         if not relation.arity:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
@@ -204,7 +212,7 @@ class Shell:
 
 
 def _first(text: str) -> tuple[str, str]:
-    """The first word, and what stands behind it: after one tab, or after blanks.
+    """Split off the first word, followed by one tab or by blanks.
 
     >>> _first("insert edge\\t\\tb"), _first("edge\\t\\tb"), _first("quit")
     (('insert', 'edge\\t\\tb'), ('edge', '\\tb'), ('quit', ''))
@@ -215,7 +223,7 @@ def _first(text: str) -> tuple[str, str]:
 
 
 def _printed(kind: Kind, value) -> str:
-    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a quote at its beginning is in quotes.
+    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a leading quote is quoted.
 
     >>> print(_printed(Kind.SYMBOL, "a b"), _printed(Kind.SYMBOL, "a\nb"))
     a b "a\nb"
@@ -230,8 +238,8 @@ def _printed(kind: Kind, value) -> str:
 
 
 def _fields(text: str) -> list[str]:
-    r"""The fields of a fact: between tabs if there are any, else between blanks, except in the brackets of records. A field in
-    double quotes may hold both; \n, \t, \r, \" and \\ in it mean the same as in a program.
+    r"""Split the fields of a fact: at tabs if there are any, else at blanks outside of records' brackets. A field in double
+    quotes may contain both; \n, \t, \r, \" and \\ in it are escapes as in a program.
 
     >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields('Ann Lee\t"a\\tb"\t')
     (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', 'a\tb', ''])
@@ -251,7 +259,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _unquoted(field: str) -> str:
-    """A field between tabs without its quotes, if it has them."""
+    """A field between tabs, without its quotes if it has them."""
     if not field.startswith('"'):
         return field
     found, end = _quoted(field, 1)
@@ -261,7 +269,7 @@ def _unquoted(field: str) -> str:
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    """The field up to a quote, and where it ends."""
+    """The field up to a closing quote, and its end."""
     made = []
     while at < len(text) and text[at] != '"':
         if text[at] == "\\" and at + 1 < len(text):
@@ -276,7 +284,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def _plain(text: str, at: int) -> tuple[str, int]:
-    """The field up to a blank that is in no brackets, and where it ends. Those of a branch are round."""
+    """The field up to a blank outside of brackets, and its end. Branches have round brackets."""
     begin, depth, within = at, 0, False
     opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
     while at < len(text) and (depth > 0 or within or not text[at].isspace()):
@@ -289,7 +297,7 @@ def _plain(text: str, at: int) -> tuple[str, int]:
 
 
 def _python(field: str, kind: Kind):
-    """The value that a field stands for; records are read as they are in files."""
+    """The Python value of a field; records are parsed as in files."""
     return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(of_text(field, kind), kind)
 
 

@@ -1,4 +1,4 @@
-"""Which program a file belongs to: the one that includes it, if there is one in its folder or above, up to the workspace."""
+"""Finding the program that includes a file, in its folder or above, up to the workspace."""
 
 import os
 import re
@@ -13,8 +13,8 @@ SUFFIXES = ".dl", ".datalog"
 
 
 def root_of(path: str, folder: str | None) -> str:
-    """The program that includes a file, by way of others or not, the first in the order of their names; itself, where none
-    does. folder: of the workspace; None: programs beside the file are looked at."""
+    """The program that includes a file, directly or not, the first by name; the file itself if there is none. folder: the
+    workspace; None: only programs beside the file are considered."""
     by = defaultdict(set)
     for program in _programs(Path(folder or os.path.dirname(path))):
         for name in _includes(program):

@@ -1,4 +1,4 @@
-"""`njit` of numba, lazily: a kernel is compiled, or its machine code is loaded, when that pays.
+"""A lazy `njit`: a kernel is compiled, or its machine code loaded, only when that pays.
 
 Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as the Python that it is while its
 arrays are small, until all kernels together have taken PATIENCE seconds so. Then numba is loaded, and each kernel's machine
@@ -30,17 +30,17 @@ log = logging.getLogger("semi_naive")
 
 FEW = 2000  # numbers in the arrays of a call: 2 ms uncompiled, where a pass over them is all there is
 PATIENCE = 0.3  # seconds
-FEWEST = 50  # for which machine code is not even loaded
+FEWEST = 50  # below this, machine code is not loaded either
 LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, once numba is, or compiled
 
 mode = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" and "uncompiled" or "auto"  # or "compiled"
 
 _alone = threading.RLock()
-_known: list[Kernel] = []  # that have signatures
+_known: list[Kernel] = []  # kernels that have signatures
 
 
 class _Now(threading.local):
-    """Whether this thread is in a kernel that runs uncompiled."""
+    """The thread-local state: true while this thread runs a kernel uncompiled."""
 
     uncompiled = False
 
@@ -49,7 +49,7 @@ _now = _Now()
 
 
 class _Spent:
-    """Of all kernels, uncompiled; until they were compiled, or their machine code was loaded; whether numba has been loaded."""
+    """Times of all kernels: run uncompiled, and compiling or loading machine code; and whether numba is loaded."""
 
     seconds = 0.0
     loading = 0.0, 0.0
@@ -57,9 +57,9 @@ class _Spent:
 
 
 def njit(*given, cache=False, few=FEW, scratch="", uncompiled=None, **options):
-    """As `numba.njit`. few: so many numbers in its arrays are little work, but for those of `scratch`, names of arguments that
-    have room for more than is made; uncompiled: what to run instead of its own lines until it is compiled, if numpy has it.
-    With signatures, one process of the host compiles a kernel, and the others wait for it."""
+    """A lazy `numba.njit`. few: the numbers in the arguments' arrays below which a call is not worth compiling; `scratch` names
+    arguments that do not count, as they are buffers. uncompiled: a numpy function to run instead of the kernel's Python until
+    it is compiled. With signatures, one process of the host compiles a kernel, and the others wait for it."""
     if len(given) == 1 and isinstance(given[0], FunctionType):
         return njit(cache=cache, **options)(given[0])
     signatures = given[0] if given and isinstance(given[0], list) else given
@@ -68,8 +68,8 @@ def njit(*given, cache=False, few=FEW, scratch="", uncompiled=None, **options):
 
 @dataclass(eq=False)
 class Kernel:
-    """A function that may be compiled. numba reads `py_func`, `targetoptions` and `_numba_type_`, as of a dispatcher, when it
-    compiles what calls the kernel."""
+    """A function that may be compiled. It has the attributes of a dispatcher that numba reads when it compiles a caller:
+    `py_func`, `targetoptions` and `_numba_type_`."""
 
     py_func: Callable
     signatures: list
@@ -79,8 +79,8 @@ class Kernel:
     uncompiled: Callable
     targetoptions: dict
     dispatcher: Any = None
-    seconds: float = 0.0  # that it has taken uncompiled
-    worth: float | None = None  # and may, before it is compiled or loaded; not known until numba is loaded
+    seconds: float = 0.0  # seconds that it has run uncompiled
+    worth: float | None = None  # seconds that it may run uncompiled; unknown until numba is loaded
 
     def __post_init__(self):
         functools.update_wrapper(self, self.py_func)
@@ -95,14 +95,14 @@ class Kernel:
             return self._run(given) if _now.uncompiled else self._timed(given)
         try:
             return (self.dispatcher or self.compiled())(*given)
-        except SystemError as error:  # numba makes one of an interrupt
+        except SystemError as error:  # numba turns an interrupt into one
             raise interrupt_in(error) from None
 
     def __reduce__(self):
         return self.py_func.__qualname__
 
     def _small(self, given) -> bool:
-        """Whether it is not worth while to have it compiled for this call."""
+        """True if compiling is not worth while for this call."""
         if not self.typed or mode != "auto":
             return mode == "uncompiled"
         numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
@@ -119,7 +119,7 @@ class Kernel:
         return self.seconds < self.worth and (self.worth > LOADING or numbers <= FEWEST)
 
     def _timed(self, given):
-        """As Python, with all kernels that it calls; unsigned arithmetic wraps around."""
+        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around."""
         begun, _now.uncompiled = time.perf_counter(), True
         try:
             with np.errstate(over="ignore"):
@@ -149,7 +149,7 @@ class Kernel:
         return self.compiled()._numba_type_
 
     def compiled(self):
-        """What numba makes of it."""
+        """The compiled kernel, a dispatcher of numba."""
         if self.dispatcher is None:
             with part("kernels"), locked(_alone), deferred():  # what the linker calls loses an interrupt
                 if self.dispatcher is None:
@@ -163,13 +163,13 @@ class Kernel:
 
 
 def defined_kernels() -> list[Kernel]:
-    """The kernels that have been defined with signatures so far, without those that are only ever called by others."""
+    """The kernels defined with signatures so far, without those that only other kernels call."""
     return list(_known)
 
 
 def load_kernels(names: Iterable[str] = ()) -> None:
-    """Load the machine code of kernels, as far as there is any, 5 ms each: those of some names, as "words.sort", or all that
-    have been defined, for a process that forks others."""
+    """Load the machine code of kernels, as far as it is cached, 5 ms each: of those with the given names, as "words.sort", or
+    of all that are defined, for a process that forks others."""
     with deferred():
         from semi_naive.host.kernel_cache import is_cached
 
@@ -180,10 +180,10 @@ def load_kernels(names: Iterable[str] = ()) -> None:
 
 
 def seconds_loading() -> tuple[float, float]:
-    """Seconds that have passed until kernels were compiled, or their machine code was loaded, and of this process's work."""
+    """Seconds of wall and of processor time that compiling kernels and loading machine code has taken."""
     return _Spent.loading
 
 
 def name_of(kernel: Kernel) -> str:
-    """Its name, with the last part of its module's."""
+    """The name of a function after the last part of its module's name."""
     return f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"

@@ -1,14 +1,14 @@
-"""Packages that not everybody has: an error that says who needs them, and how they are installed."""
+"""Optional packages, with an error that says what needs them and how to install them."""
 
 from importlib import import_module
 
 
 class NotInstalled(ImportError):
-    """A package is not installed; the message says which, what needs it, and how to install it."""
+    """A package is not installed. The message names it, what needs it, and how to install it."""
 
 
 def import_optional(package: str, by: str, requirement: str | None = None):
-    """The module of that name. requirement: what pip is asked for, where it is not the name alone."""
+    """Import the module of that name. requirement: the argument for pip, if it is not the name."""
     try:
         return import_module(package)
     except ImportError:

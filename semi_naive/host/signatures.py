@@ -1,4 +1,4 @@
-"""The types of kernels, written down without numba, which takes half a second to load.
+"""The types of kernels, described without numba, which takes half a second to load.
 
 `types.int64`, `types.Array(types.int64, 1, "C")`, `types.Tuple((…))` and so on mean what they mean in numba. A type called with
 the types of arguments is a signature. Both say, too, what compiled code makes of a value when it gets it or hands it back: so
@@ -18,7 +18,7 @@ WORD = (1 << 64) - 1
 
 
 class KernelType:
-    """What is common to all of them."""
+    """The base of all types."""
 
     def __call__(self, *arguments: "KernelType") -> "Signature":
         return Signature(self, arguments)
@@ -27,11 +27,11 @@ class KernelType:
         raise NotImplementedError
 
     def given(self, value):
-        """An argument as a kernel gets it; TypeError if it is of another kind."""
+        """Convert an argument as compiled code does. Raises TypeError if it is of another kind."""
         return value
 
     def returned(self, value):
-        """A value as the caller gets it."""
+        """Convert a result as compiled code does."""
         return value
 
 
@@ -114,7 +114,7 @@ class Signature:
         return self.result.of_numba(types)(*(each.of_numba(types) for each in self.arguments))
 
     def given(self, values) -> list:
-        """Arguments as a kernel gets them.
+        """Convert arguments as compiled code does.
 
         >>> i64 = types.Array(types.int64, 1, "C")
         >>> types.void(i64, types.uint64).given((np.arange(2), -1))

@@ -1,4 +1,4 @@
-"""What columns a file of facts has, for whoever has not declared its relation: their names, if it has any, and their types."""
+"""The columns of a file of facts, for relations that are not declared: their names, if the file has any, and their types."""
 
 import re
 from itertools import islice
@@ -14,14 +14,19 @@ from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import match_files
 from semi_naive.io.sniff import USUAL
 
-ROWS = 1000  # of a text that are looked at
+ROWS = 1000  # rows of a text that are read to infer types
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
-AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}  # what SQLite looks for in a column's type
+AFFINITY = {
+    "INT": "number",
+    "REAL": "float",
+    "FLOA": "float",
+    "DOUB": "float",
+}  # substrings that decide a column's affinity in SQLite
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 
 def inferred_columns(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
-    """The (name, type) of each column, of a pattern's first file; a name is "" where the file has none.
+    """The (name, type) of each column of a file, or of a pattern's first file; the name is "" if the file has none.
 
     Parquet has both. Of text the first 1,000 rows are looked at: a column is a number if all its fields are decimal integers, a
     float if all are numbers, else a symbol. header: its first line has the names. Of a `table` of SQLite, whose columns may
@@ -59,7 +64,7 @@ def _of_arrow(name: str, type_, path: str) -> str:
 
 
 def _of_sqlite(declared: str, values: list) -> str:
-    """The type of a column with these values; without any, of what it is declared to hold.
+    """The type of a column by its values; if there are none, by its declared type.
 
     >>> _of_sqlite("ANY", [1, 2]), _of_sqlite("INTEGER", [1, 2.5]), _of_sqlite("", [1, "x"]), _of_sqlite("BIGINT", [])
     ('number', 'float', 'symbol', 'number')
@@ -78,7 +83,7 @@ def _of_sqlite(declared: str, values: list) -> str:
 
 
 def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:
-    """The names and the first rows of a text."""
+    """The names and the first rows of a text file."""
     loose = extension in (".txt", ".mtx")
     with open_binary(path) as stream:
         numbered = numbered_lines(stream, path, skip_mark(stream))
@@ -98,7 +103,7 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
 
 
 def _delimiter(lines: list[str]) -> str:
-    """What separates the fields of a .txt: the first of the usual ones that is there."""
+    """The delimiter of a .txt file: the first of the usual ones that occurs."""
     return next((one for one in USUAL if lines and one in lines[0].strip()), " ")
 
 
@@ -106,7 +111,7 @@ def _fields(line: str, form: Format) -> list[str]:
     try:
         return [text for _, text in split(line, form)]
     except ValueError:
-        return []  # what is wrong is said when it is read
+        return []  # errors are reported when the file is read
 
 
 def _json(path: str) -> tuple[list[str], list[list[str]]]:
@@ -119,7 +124,7 @@ def _json(path: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _json_text(value) -> str:
-    """A number as text of that number, anything else as text of no number."""
+    """A number as its text; any other value as a text that is not numeric."""
     return repr(value) if type(value) in (int, float) else f"'{value}'"
 
 

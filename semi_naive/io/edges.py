@@ -1,4 +1,4 @@
-"""A graph as a relation of two columns, both numbers or both symbols, whichever its data are: what closures begin with."""
+"""A graph as a relation of two columns, both numbers or both symbols: the input of a closure."""
 
 import os
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Edges:
         return len(self.pairs)
 
     def named(self):
-        """The edges as a list of tuples, of names if there are any. For small graphs: it makes Python objects."""
+        """The edges as a list of tuples, by vertex names if there are any. For small graphs, as it makes Python objects."""
         if self.names is None:
             return [tuple(pair) for pair in self.pairs.tolist()]
         names = self.names.to_pylist()
@@ -63,7 +63,7 @@ class Edges:
 
 
 def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Edges:
-    """The `Edges` of whatever `edge_source` takes, all in this process, a Spark DataFrame too."""
+    """The `Edges` of any data that `edge_source` accepts, collected to this process, Spark DataFrames included."""
     if isinstance(source, Edges):
         return source
     return load_edges(edge_source(source, header, expand_symmetric, strings, any_ids, delimiter))
@@ -73,7 +73,7 @@ read_edges = as_edges
 
 
 def load_edges(source: Source) -> Edges:
-    """The edges of a source, in this process; names get ids by their first appearance, sources first."""
+    """The edges of a source, read in this process. Names get ids in order of first appearance, sources first."""
     names = SymbolTable()
     return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
@@ -122,15 +122,15 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
 
 
 def _of_first(columns, row, vertex, strings, path: str) -> Relation:
-    """The relation of rows with these columns, of which one is known."""
+    """The relation of rows with these columns, given its first vertex."""
     names, read = _graph(list(columns), path)
     value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else _first([row])
     return Relation("edges", tuple((name, _kind_of_value(value, vertex, strings)) for name in names))
 
 
 def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
-    """The names of a graph's two attributes, and the columns that are read. Two columns with other names keep them; a note says
-    so of a file, whose closure does not show them."""
+    """The names of a graph's two attributes, and the columns to read. Two columns with other names keep these names; for a file
+    a note is logged, as its closure does not show them."""
     relation = edge_relation(VERTEX, columns)
     order = column_places(relation, columns, file or "edges")
     if file:
@@ -141,20 +141,20 @@ def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]
 
 
 def _first(pairs):
-    """The first vertex of pairs; 0 if there is none."""
+    """The first vertex of some pairs; 0 if there are none."""
     first = pairs[0] if len(pairs) else ()
     return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
 
 
 def _kind_of_value(value, vertex, strings):
-    """The type of vertices of which one is `value`."""
+    """The type of a graph's vertices, given one of them."""
     if strings is False and isinstance(value, str):
         raise BadInput(f"{abbreviated(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
     return NAME if strings or isinstance(value, str) else vertex
 
 
 def _relation(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
-    """The relation of a table, or of a file of one, with columns of these Arrow types."""
+    """The relation of a table, or of a file with columns of these Arrow types."""
     names, read = _graph(columns, file)
     kinds = {kind_of_arrow(types[at]) for at in read}
     if strings is False and Kind.SYMBOL in kinds:
@@ -171,7 +171,7 @@ def edge_files(paths, **reading) -> Source:
 
 
 def _together(path: str, parts: list[Source]) -> Source:
-    """Several sources as one. BadInput where some have names for vertices and others numbers."""
+    """One source of several. Raises BadInput if some have names for vertices and others numbers."""
     of = {part.relation.kinds[0]: part for part in reversed(parts)}
     if len(of) > 1:
         raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")

@@ -1,7 +1,7 @@
 """MatrixMarket coordinate files: the banner, the size line, and what symmetry means for edges.
 
-The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, whatever its
-value, even zero. Indices stay 1-based as they are written.
+The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, with any value, even
+zero. Indices stay 1-based as they are written.
 """
 
 import re
@@ -44,14 +44,14 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
 
 
 def check_entries(found: int, matrix: Matrix, path: str) -> None:
-    """BadInput unless a file had as many entries as its size line declares."""
+    """Raise BadInput unless a file had as many entries as its size line declares."""
     if found != matrix.entries:
         message = f"declares {quantity(matrix.entries, 'entry', 'entries')}, but {found:,} follow"
         raise BadInput(message, path, matrix.line, hint="the file may be cut off, or its size line wrong")
 
 
 def symmetric_edges(columns: np.ndarray) -> np.ndarray:
-    """Both directions of every entry of a symmetric matrix; the diagonal is not doubled. Copies."""
+    """Both directions of every entry of a symmetric matrix, the diagonal once. Copies."""
     mirrored = columns[:, columns[0] != columns[1]]
     mirrored[:2] = mirrored[1::-1]
     return np.concatenate([columns, mirrored], axis=1)

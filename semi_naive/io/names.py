@@ -1,4 +1,4 @@
-"""Columns by their names: one rule for every reader, in this process and in Spark's tasks.
+"""Matching columns to attributes by name: one rule for all readers, in this process and in Spark's tasks.
 
 1. If every attribute of the relation has a column of its name, columns are read by name, in any order; others are not read.
 2. If no attribute has one, columns are read in their order, and a note says so.
@@ -16,13 +16,13 @@ from semi_naive.io.formats import Format
 from semi_naive.ra.rules.ir import Relation
 
 log = logging.getLogger("semi_naive")
-EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # what the two columns of a graph may be called
+EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # usual names of the two columns of a graph
 _noted: set[tuple[str, str, str]] = set()
 HINT = "give every attribute a column of its name, or none, to read the columns in their order"
 
 
 def identifiers(names: Sequence) -> list[str]:
-    """The names of columns as attributes have them; a column without a name of its own is called by its place.
+    """The names of columns as attributes; a column without a name is called by its position.
 
     >>> identifiers(["from id", "2nd", "", "x", "x"])
     ['from_id', '_2nd', 'column3', 'x', 'column5']
@@ -68,8 +68,8 @@ def _listed(columns: Sequence) -> str:
 
 
 def note_order(relation, columns: Sequence, file: str) -> None:
-    """Log a note if columns have names and are read in their order; only the driver calls this. Files of one folder and one
-    format with the same columns share a note."""
+    """Log a note if named columns are read by position; called by the driver only. Files of one folder and format with the same
+    columns share a note."""
     named = any(re.search(r"[^\W\d_]", str(name)) for name in columns)  # 0, _1 and the like are no names
     if not named or not relation.attributes or column_places(relation, columns, file) is not None:
         return
@@ -93,7 +93,7 @@ def with_header(form: Format, names: list[str], relation, path: str, line: int) 
 
 
 def edge_relation(vertex, columns: Sequence = ()) -> Relation:
-    """The relation of a graph: its two attributes are called as some of these columns are, else source and target.
+    """The relation of a graph. Its two attributes are named like the columns if these have usual names, else source and target.
 
     >>> edge_relation("vertex", ["dst", "src", "weight"]).attributes
     (('src', 'vertex'), ('dst', 'vertex'))

@@ -1,4 +1,4 @@
-"""The rows of a result in order, so that a program's output is the same each time.
+"""The rows of a result in sorted order, so that a program's output is the same each time.
 
 Soufflé orders symbols by when they were first seen; here they go by their text, and so do records; numbers by size.
 """
@@ -15,14 +15,14 @@ from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import DTYPES, numbers
 from semi_naive.ra.rules.kinds import ordered as by_size
 
-FEW = 5_000  # rows that are not worth loading Arrow: 0.2 s, and 0.3 s more where pandas is installed
+FEW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
 FLIP = np.int64(-SIGN)
 
 
 @dataclass
 class Ordered:
-    """One column of the sorted rows. `keys` are in the order of the values: the numbers themselves (unsigned: with the
-    top bit flipped), else positions in `distinct`, the different values in order."""
+    """One column of the sorted rows. `keys` are in the order of the values: the numbers themselves (unsigned: with the top bit
+    flipped), else positions in `distinct`, the distinct values in order."""
 
     kind: Kind
     keys: np.ndarray
@@ -33,7 +33,7 @@ class Ordered:
         return self.distinct if isinstance(self.distinct, list) else self.distinct.to_pylist()
 
     def numbers(self) -> np.ndarray:
-        """Of numbers and unsigned: the values."""
+        """The values of a column of numbers or unsigned."""
         return (self.keys ^ FLIP).view(np.uint64) if self.kind == Kind.UNSIGNED else self.keys
 
 
@@ -47,17 +47,17 @@ def order_rows(columns: np.ndarray, relation, types: dict, values, style) -> lis
 
 
 def key_column(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
-    """A column with its keys, rows as they are."""
+    """A column with its keys, rows in their given order."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
         return Ordered(type_.kind, order_keys(column, type_, types, values, style)[0])
     found, at = distinct_in_column(column)
-    order, texts = rank_values(found, type_, types, values, style)
+    order, texts = sort_distinct(found, type_, types, values, style)
     return Ordered(type_.kind, _ranks(order)[at], texts)
 
 
-def rank_values(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
-    """Which of different symbols, floats or records is at each place of their order, and in that order what `Ordered` has as
-    `distinct`. Of many symbols no Python object is made: the order of UTF-8 bytes is that of characters."""
+def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+    """The sorting permutation of distinct symbols, floats or records, and their sorted values, as `Ordered` has them. Many
+    symbols are sorted without Python objects, as UTF-8 bytes sort like characters."""
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(found, type_.kind))
         return order, numbers(found[order], type_.kind).tolist()
@@ -74,14 +74,14 @@ def rank_values(found: np.ndarray, type_, types: dict, values, style) -> tuple[n
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:
-    """Of each value its place in order, given the values that are at each place."""
+    """The rank of each value, given the sorting permutation."""
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
 def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
-    """Return keys in the order of a column's values, and for each row the place of its key, or None if row i has key i."""
+    """Return keys in the order of a column's values, and for each row the position of its key, or None if row i has key i."""
     if type_.kind in DTYPES:
         return by_size(column, type_.kind), None
     found, at = distinct_in_column(column)
@@ -95,7 +95,7 @@ def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different values of a column, and where among them each row's is. Arrow hashes 20 times as fast as numpy."""
+    """The distinct values of a column, and each row's position among them. Arrow's hashing is 20 times as fast as numpy's."""
     if column.size <= FEW:
         return np.unique(column, return_inverse=True)
     encoded = arrow_of(column).dictionary_encode()
@@ -103,7 +103,7 @@ def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sorted_rows(keys: list) -> list:
-    """The rows of several columns in order, column by column; packed into one word each where they fit.
+    """The permutation that sorts the rows of several columns; columns that fit are packed into one word.
 
     >>> [column.tolist() for column in sorted_rows([np.array([2, 1, 2]), np.array([-5, 7, -6])])]
     [[1, 2, 2], [7, -6, -5]]

@@ -24,8 +24,8 @@ BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block 
 
 
 class SourcePart(NamedTuple):
-    """Some of a source, as a task has read it: columns in which a symbol is its place among `symbols`, a pyarrow array or None;
-    how many rows of the source that was; or what is wrong there, with its span."""
+    """A part of a source that a task has read: columns, in which a symbol is a position in `symbols` (a pyarrow array or None);
+    the number of rows; or a fault with its span."""
 
     columns: np.ndarray | None
     symbols: Any
@@ -33,7 +33,7 @@ class SourcePart(NamedTuple):
     fault: tuple | None = None
 
     def numbered(self, symbols: list[int], values) -> np.ndarray:
-        """The columns, of which those at `symbols` have the ids that `values` give."""
+        """The columns, with the symbols of the columns `symbols` numbered by `values`."""
         if self.symbols is not None:
             ids = values.intern(self.symbols)
             for column in symbols:
@@ -43,7 +43,8 @@ class SourcePart(NamedTuple):
 
 @dataclass
 class GatheredSymbols(Interning):
-    """Stands for the values of a run while a task reads: symbols are numbered as they come, and may be numbered twice."""
+    """Stands in for a run's values while a task reads: symbols are numbered in order of arrival, equal symbols possibly
+    twice."""
 
     found: list = field(default_factory=list)
     size: int = 0
@@ -64,7 +65,7 @@ class GatheredSymbols(Interning):
 
 @dataclass
 class ReadSpan:
-    """What a task does with a span: yields its parts, the last of them with the fault if there is one."""
+    """The function of a task on a span: yields its parts; a fault is in the last one."""
 
     source: Source
 
@@ -89,7 +90,7 @@ def frame_parts(source: SparkFrame):
 
 @dataclass
 class ReadBatches:
-    """As `DataFrame.mapInArrow` calls it: Arrow batches in, batches of one pickled part each out."""
+    """The function of `DataFrame.mapInArrow`: turns Arrow batches into batches of one pickled part each."""
 
     relation: Any
     types: dict
@@ -108,7 +109,7 @@ class ReadBatches:
 
 
 def _tables(batches):
-    """Yields tables of at least `BLOCK` rows, but for the last, of an iterator of Arrow batches."""
+    """Yield tables of at least `BLOCK` rows, the last excepted, from an iterator of Arrow batches."""
     import pyarrow as pa
 
     waiting, rows = [], 0
@@ -123,7 +124,8 @@ def _tables(batches):
 
 
 def check_reports(source: Source, reports) -> int:
-    """The sum of the rows, of (rows, fault) of all parts. BadInput for the first fault, and for a matrix of another size."""
+    """The sum of the rows of all parts, given (rows, fault) each. Raises BadInput for the first fault, and for a matrix of
+    another size."""
     rows = 0
     for found, fault in reports:
         if fault:
@@ -135,7 +137,7 @@ def check_reports(source: Source, reports) -> int:
 
 
 def with_line_in_file(source: Source, span, fault: BadInput) -> BadInput:
-    """The error of a task, its line counted from the beginning of the file instead of from its span's."""
+    """The error of a task, with its line counted from the beginning of the file instead of its span."""
     if fault.line is None:
         return fault
     return BadInput(fault.message, fault.file, source.lines_before(span) + fault.line, fault.column, fault.hint)

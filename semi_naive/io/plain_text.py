@@ -1,4 +1,4 @@
-"""Plain text, a tuple a line, by a kernel: strings and whole numbers between single bytes. On all cores, piece by piece.
+"""Parsing plain text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
 
 It keeps to Soufflé's rules (`semi_naive.io.lines`), so it refuses what they would not take as it stands.
 """
@@ -15,12 +15,12 @@ from semi_naive.io.formats import Format
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.threads import in_threads
 
-PIECE = 8 << 20  # bytes of text that a thread takes at a time
+PIECE = 8 << 20  # bytes of text that a thread parses at a time
 
 
 @dataclass
 class PlainText:
-    """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings, a
+    """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these strings, a
     `ra.strings.Hashed`."""
 
     arity: int
@@ -28,7 +28,7 @@ class PlainText:
     pieces: list[tuple]
 
     def columns(self, values) -> np.ndarray:
-        """All of it, each symbol by the id that `values` gives it."""
+        """All columns, with symbols numbered by `values`."""
         for columns, strings in self.pieces:
             if self.symbols:
                 ids = values.intern_hashed(strings)
@@ -40,7 +40,7 @@ class PlainText:
 
 
 def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> PlainText | None:
-    """A text that comes in pieces of whole lines; None where anything in it has to be read by the rules."""
+    """Parse a text that comes in pieces of whole lines; None if some part must be read by `semi_naive.io.lines`."""
     roles = _roles(form, relation)
     if roles is None:
         return None
@@ -54,7 +54,7 @@ def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: boo
 
 
 def _roles(form, relation) -> list[int] | None:
-    """The kernel's task for each field of a line; None if it cannot read them."""
+    """The kernel's role for each field of a line; None if it cannot read one of them."""
     from semi_naive.ra.text_fields import NUMBER, SKIP, STRING, UNSIGNED
 
     known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
@@ -70,7 +70,7 @@ def _roles(form, relation) -> list[int] | None:
 
 @dataclass
 class _Reader:
-    """Reads a piece: its columns, and its symbols."""
+    """Parses a piece into columns and symbols."""
 
     form: Format
     roles: list[int]

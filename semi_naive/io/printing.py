@@ -1,4 +1,4 @@
-"""Results on standard output, for whoever sits there or reads on: a table, rows of text, JSON, markdown.
+"""Printing results on standard output: as a table, rows of text, JSON or markdown.
 
 Rows come in the order of their values, a piece at a time.
 """
@@ -20,13 +20,13 @@ from semi_naive.io.writing import lines, write_rows
 from semi_naive.ra.rules.ir import Kind
 
 SHOWN = 20  # rows of a table
-WIDE = 160  # letters in a line of a table that no terminal shows
+WIDE = 160  # characters in a line of a table if the output is no terminal
 PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True)}
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 
 class PrintedRelation(NamedTuple):
-    """A relation to be printed. rows: a source of `io.sorted_pieces`."""
+    """A relation to print. rows: a source of `io.sorted_pieces`."""
 
     relation: object
     types: dict
@@ -89,7 +89,7 @@ def _markdown_value(kind: Kind, value) -> str:
 
 
 def _escaped(text: str) -> str:
-    r"""Text in a cell.
+    r"""Text for a cell, with special characters escaped.
 
     >>> print(_escaped("a|b\nc"))
     a\|b<br>c
@@ -120,7 +120,7 @@ def _table(shown: PrintedRelation, stream) -> None:
 
 
 def _first(shown: PrintedRelation) -> Iterator[list[str]]:
-    """The text of the first rows, a column at a time."""
+    """The text of the first rows, column by column."""
     if not shown.relation.arity:
         return
     given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()

@@ -1,4 +1,4 @@
-"""Facts that a Python program has at hand: paths, arrays, data frames, tables, and plain tuples."""
+"""Facts given as Python data: paths, arrays, data frames, tables, and tuples."""
 
 import os
 import sys
@@ -31,14 +31,14 @@ def as_columns(data, relation, types: dict, values) -> np.ndarray:
 
 
 def source_of(data, relation, types: dict) -> Source:
-    """Where the facts of `relation` are that a Python program passes as `data`; no row is looked at before it is read.
+    """The source of the facts of `relation` in `data` that a Python program passes. No row is read yet.
 
     `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet),
     an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; bare values where there is one
-    attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or whatever else gives Arrow data, as
-    results of other runs do, with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source` (of
-    `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of what does not fit; True, None and
-    NULL fit nothing but None a record.
+    attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's interface,
+    such as a result of another run, with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source`
+    (of `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of a value that does not fit.
+    True and NULL fit no type, and None only a record.
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
@@ -60,7 +60,7 @@ def source_of(data, relation, types: dict) -> Source:
 
 
 def _of_same_kinds(source: Source, relation) -> Source:
-    """The source, whose own relation must have the same kinds of attributes."""
+    """Return the source if its own relation has attributes of the same kinds."""
     if source.relation.kinds != relation.kinds:
         found, wanted = (", ".join(kinds) for kinds in (source.relation.kinds, relation.kinds))
         raise BadInput(f"{relation.name} has attributes of the kinds {wanted}, the source has {found}", relation.name)
@@ -68,12 +68,13 @@ def _of_same_kinds(source: Source, relation) -> Source:
 
 
 def is_spark_frame(source) -> bool:
-    """Whether it is a Spark DataFrame, told without importing pyspark."""
+    """True for a Spark DataFrame; pyspark is not imported to find out."""
     return type(source).__module__.startswith("pyspark.sql")
 
 
 def is_a(module: str, name: str, data) -> bool:
-    """Whether `data` is of a class of a module that may not be installed: what is not imported has no instances."""
+    """True if `data` is an instance of a class of a module that may not be installed. A module that is not imported has no
+    instances."""
     return module in sys.modules and isinstance(data, getattr(sys.modules[module], name, ()))
 
 
@@ -87,13 +88,13 @@ def gives_arrow(data) -> bool:
 
 
 def to_arrow_table(data):
-    """What gives Arrow data as a pyarrow Table. Nothing is copied that Arrow can share."""
+    """A pyarrow Table of Arrow data; nothing is copied that Arrow can share."""
     import pyarrow as pa
 
     if is_a("polars", "LazyFrame", data):
         data = data.collect()
     if is_a("semi_naive.tuples", "Tuples", data):
-        return data.to_arrow(dictionaries=True)  # a string is looked up once
+        return data.to_arrow(dictionaries=True)  # each distinct string is looked up once
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     return data if isinstance(data, pa.Table) else pa.table(data)
@@ -119,7 +120,7 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
 
 
 def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -> int:
-    """The 64 bits of a Python value of one attribute, (name, type), of a relation. types: also those that are built in."""
+    """The 64 bits of a Python value of one attribute, (name, type), of a relation. types: all types, built-in ones included."""
     name, type_ = attribute
 
     def fault(row: int, wrong: Mismatch) -> BadInput:
@@ -173,7 +174,7 @@ def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
 
 
 def pandas_to_arrow(frame, relation=None):
-    """A pandas DataFrame as an Arrow table, its index ignored. If it has Python objects that Arrow has no type for: as rows,
+    """A pandas DataFrame as an Arrow table, without its index. Python objects that Arrow has no type for are converted as rows,
     with columns in the order of the relation's attributes."""
     import pyarrow as pa
 
@@ -192,8 +193,8 @@ def file_facts(path: str, relation, types: dict, header: bool = False) -> Source
 
 
 def _of_path(path: str, relation, types: dict, header: bool = False) -> Source:
-    """A file, or the files of a pattern, by their names: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and
-    .mtx as graphs lie in them."""
+    """The source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's rules,
+    .txt and .mtx as graphs."""
     path = path if "://" in path else os.path.abspath(path)
     if (found := match_files(path)) is not None:
         return Files(relation, types, path, tuple(_of_path(each, relation, types, header) for each in found))

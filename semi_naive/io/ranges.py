@@ -1,4 +1,4 @@
-"""A relation on the partitions as one file in order: tasks sort ranges of it and write pieces, which the driver appends.
+"""Writing a relation on the partitions as one sorted file: tasks sort ranges and write pieces, which the driver appends.
 
 1. `SampleKeys`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
 2. `SendToRanges`: every tuple goes to the partition of its range; tuples with one first value stay together.
@@ -29,24 +29,24 @@ from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.runs import DAMAGED, RunMissing
 
-SAMPLE = 1000  # values of a partition
+SAMPLE = 1000  # values sampled on a partition
 CHUNK = 32 << 20  # bytes that travel to the driver at a time
 
 
 @dataclass
 class Ordering:
-    """How a relation's tuples are ordered by their first attribute; `values` gives symbols and records their text."""
+    """The order of a relation's tuples by their first attribute; `values` gives the text of symbols and records."""
 
     relation: Relation
     types: dict
     values: object
 
     def keys(self, column: np.ndarray):
-        """Of the first attribute's values: keys in their order, and for each row which of them it has, or None if its own."""
+        """The keys of the first attribute's values in order, and each row's position among them, or None if row i has key i."""
         return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
 
     def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
-        """The number of each row's range."""
+        """The number of the range of each row."""
         keys, at = self.keys(column)
         if at is None:
             return np.searchsorted(splitters, keys, side="right")
@@ -55,7 +55,7 @@ class Ordering:
 
 @dataclass
 class SampleKeys:
-    """Yields some of its partition's keys."""
+    """Yields a sample of a partition's keys."""
 
     spread: PartitionedRelation
     ordering: Ordering
@@ -86,8 +86,8 @@ class SendToRanges:
 
 @dataclass
 class WritePiece:
-    """Writes the tuples that arrived, in order, to a file; yields its path, size and checksum, or the `BadInput` of a tuple
-    that would not be read back."""
+    """Writes the tuples of a range in order to a file, and yields its path, size and checksum, or the `BadInput` of a tuple
+    that would be read back otherwise."""
 
     ordering: Ordering
     form: object
@@ -110,7 +110,7 @@ class WritePiece:
 
 @dataclass
 class ReadChunk:
-    """Yields some bytes of the piece of one partition."""
+    """Yields a chunk of bytes of the piece of one partition."""
 
     partition: int
     path: str
@@ -121,15 +121,15 @@ class ReadChunk:
         if partition != self.partition:
             return
         if not os.path.exists(self.path):
-            raise RunMissing(self.path)  # it is on another host, and follows
+            raise RunMissing(self.path)  # it is on another host; its chunks are fetched
         with open(self.path, "rb") as file:
             file.seek(self.begin)
             yield file.read(self.size)
 
 
 def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, cluster) -> None:
-    """Have the tasks of a `Cluster` write pieces; then `write(chunk, last)` gets their bytes in order: three jobs, one shuffle,
-    and a job for each chunk where there are other hosts. `last`: whether a piece ends there."""
+    """Let the tasks of a `Cluster` write pieces, and call `write(chunk, last)` with their bytes in order: three jobs, one
+    shuffle, and a job for each chunk if there are other hosts. `last`: true at the end of a piece."""
     jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
     keys = sorted(key for found in jobs.job(SampleKeys(spread, ordering)) for key in found)
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []

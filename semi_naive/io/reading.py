@@ -1,4 +1,4 @@
-"""`.input`: the facts of a relation, from wherever the program says."""
+"""Reading the facts that an .input directive names."""
 
 import io
 from functools import partial
@@ -26,7 +26,7 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
 
 
 def source_of_directive(directive, relation, types: dict, folder: str, options: Options = DEFAULT) -> Source:
-    """Where the facts of an .input directive are. BadInput for a missing file, unless `options.missing_ok`."""
+    """The source of the facts of an .input directive. Raises BadInput for a missing file, unless `options.missing_ok`."""
     form = format_of(directive, relation)
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):

@@ -1,4 +1,4 @@
-"""Records as text, `[1, [2, nil]]` in fact files, branches as `$Cons(1, $Nil)`, and how both are printed in tables and JSON."""
+"""Records and branches as text: parsing `[1, [2, nil]]` and `$Cons(1, $Nil)` in fact files, and the styles of printing both."""
 
 import json
 import re
@@ -13,7 +13,7 @@ NAME = re.compile(r"[?\w.]*")  # of a branch, qualified
 
 
 class TableStyle:
-    """As .csv files have them. `rfc4180`: inside of a quoted field, so that strings get doubled quotes."""
+    """The style of .csv files. `rfc4180`: the text is inside of a quoted field, so quotes are doubled."""
 
     nil = "nil"
 
@@ -33,14 +33,14 @@ class TableStyle:
 
 
 class ReadableStyle(TableStyle):
-    """As tables have them, but strings that would not be read back are quoted."""
+    """The style of fact files, with strings quoted if they would be read back otherwise."""
 
     def scalar(self, value, kind: Kind) -> str:
         return readable(value) if kind == Kind.SYMBOL else super().scalar(value, kind)
 
 
 class JsonStyle:
-    """As JSON has them, lists or objects."""
+    """The style of JSON: lists or objects."""
 
     nil = "null"
 
@@ -60,7 +60,8 @@ class JsonStyle:
         return [opened + keys[0], *[f", {key}" for key in keys[1:]], closed]
 
     def branch(self, name: str, names: list) -> list[str]:
-        """["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}: Soufflé has no form of its own."""
+        """A branch as ["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}. Soufflé defines no form for
+        branches."""
         if self.objects:
             first, *others = self.pieces(names)
             opened = f"{{{json.dumps(name)}: {first}"
@@ -69,7 +70,7 @@ class JsonStyle:
 
 
 class _Open(NamedTuple):
-    """A record or a branch that is begun: the (name, type name) of its fields, what ends it, and its fields so far."""
+    """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its fields so far."""
 
     fields: tuple
     end: str
@@ -81,12 +82,13 @@ class _Open(NamedTuple):
 
 
 def parse_record(text: str, type_, types: dict):
-    """The nested value of a record's text: lists, of a branch `Branch`, and None for nil. Mismatch when it is none of the type.
+    """The nested value of a record's text: lists for records, `Branch` for branches, None for nil. Raises Mismatch for a text
+    that is no value of the type.
 
     Symbols in it end at the next comma or closing bracket, or are in double quotes, with backslashes before what is special.
     """
     done: list = []
-    open_ = [_Open((), "", done)]  # those begun and not ended
+    open_ = [_Open((), "", done)]  # unfinished records and branches
     kind, at = type_, _skip(text, 0)
     while True:
         value, at = _begin(text, at, kind, open_[-1].end)
@@ -109,7 +111,7 @@ def parse_record(text: str, type_, types: dict):
 
 
 def _begin(text: str, at: int, type_, end: str) -> tuple:
-    """A scalar or nil with where it ends, or an `_Open` and where its first field is."""
+    """A scalar or nil with its end, or an `_Open` and the position of its first field."""
     if type_.kind == Kind.SYMBOL:
         return _symbol(text, at, end)
     if type_.kind != Kind.RECORD:
@@ -122,7 +124,7 @@ def _begin(text: str, at: int, type_, end: str) -> tuple:
 
 
 def _begin_branch(text: str, at: int, type_) -> tuple:
-    """`$Nil` may have brackets as it has in a program."""
+    """Begin a branch. `$Nil` may have brackets, as in a program."""
     at = _skip(text, _expect(text, at, "$"))
     name = NAME.match(text, at)[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:

@@ -1,4 +1,4 @@
-"""Records from nested Python values or text, and back; nothing here recurses, so a list of a million cells is fine.
+"""Packing nested Python values or text into records, and unpacking them. Nothing recurses, so lists of a million cells work.
 
 A record is made when its fields are: nodes are collected first, then given their ids height by height, all of one
 height and type with one call of `values.pack`.
@@ -19,7 +19,7 @@ NOT_YET = object()  # of a value whose fields have not been looked at
 
 
 class Records:
-    """Nodes of one reading: `add` gives each a number, `ids` their record ids once all are there."""
+    """The nodes of one reading: `add` numbers them, `ids` gives their record ids once all are added."""
 
     def __init__(self, types: dict, values):
         self.types, self.values = types, values
@@ -27,8 +27,8 @@ class Records:
         self.heights = []
 
     def add(self, value, type_) -> int | None:
-        """The number of the node of a nested value: None is nil, else a tuple, a list, or a dict by the fields' names. A branch
-        is a `Branch`, or (name, field, …), or {name: fields}. Mismatch when it does not fit the type."""
+        """The number of the node of a nested value: None for nil, else a tuple, a list, or a dict by field names. A branch is a
+        `Branch`, or (name, field, …), or {name: fields}. Raises Mismatch for a value that does not fit the type."""
         done = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
@@ -46,7 +46,7 @@ class Records:
         return done.pop()
 
     def _node(self, fields, type_, tag, done: list) -> int:
-        """Take the record fields, first to last, from the end of `done`: they were finished last to first."""
+        """Pop the fields of a record, which were finished last to first, from the end of `done`."""
         row, height = [], 0
         for value, (_, name) in zip(fields, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
@@ -61,7 +61,7 @@ class Records:
         return len(self.nodes) - 1
 
     def ids(self, numbers: list) -> np.ndarray:
-        """The record ids of nodes by their numbers; None is nil."""
+        """The record ids of nodes, given by number; None is nil."""
         found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
         groups = defaultdict(list)
         for number, (name, tag, _) in enumerate(self.nodes):
@@ -83,12 +83,12 @@ class Records:
 
 
 def fields_of_tag(type_, tag: int | None) -> tuple:
-    """The (name, type name) of a record's fields, or of those of the branch with a tag."""
+    """The (name, type name) of the fields of a record type, or of the branch with a tag."""
     return type_.fields if tag is None else type_.branches[tag].fields
 
 
 def _fields(value, fields: tuple, what: str) -> list:
-    """The fields of a record value in order; Mismatch when there are others or fewer."""
+    """The fields of a record value in order. Raises Mismatch for missing or unknown fields."""
     names = [name for name, _ in fields]
     if isinstance(value, dict):
         if set(value) != set(names):
@@ -117,8 +117,8 @@ def _branch(value, type_) -> tuple[int, list]:
 
 
 class Unpacked:
-    """The fields of records and of the records in them, fetched level by level: `fields[type name, id]` is (tag, a tuple of
-    Python values, of records their ids); the tag is None of what is no branch."""
+    """The fields of records and of the records in them, fetched level by level. `fields[type name, id]` is (tag, a tuple of
+    Python values, with ids for records); the tag is None unless the type has branches."""
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
         self.types, self.fields, self.made = types, {}, {}
@@ -155,8 +155,8 @@ class Unpacked:
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
 
     def text(self, top: int, type_, style) -> str:
-        """One record as text, by a style: nil, scalar(value, kind), and of a record's pieces of text before its fields and
-        after them pieces(names), or branch(name, names)."""
+        """One record as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
+        pieces(names), or branch(name, names)."""
         parts, waiting = [], [(top, type_)]
         while waiting:
             item = waiting.pop()
@@ -179,7 +179,7 @@ class Unpacked:
         return "".join(parts)
 
     def value(self, top: int, type_):
-        """One record as nested tuples, nil as None, a branch as a `Branch`. What it shares with others is made once."""
+        """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
         waiting = [(top, type_, False)]
         while waiting:
             item, kind, entered = waiting.pop()

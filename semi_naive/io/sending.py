@@ -22,7 +22,7 @@ from semi_naive.ra.rules.partitioned import PartitionedRelation
 
 @dataclass
 class SendSymbols:
-    """Sends the distinct strings of what its partition reads to partitions by their hash, and reports how many rows there are.
+    """Sends the distinct strings of a partition's input to partitions by their hash, and reports the number of rows.
 
     `read`: what turns a record of the source into parts, or None where they are parts already.
     """
@@ -55,7 +55,8 @@ class UniteSymbols:
 
 @dataclass
 class SendParts:
-    """Sends each tuple that its partition reads home. `symbols`: the columns of symbols, whose ids are those of `values`."""
+    """Sends each tuple of a partition's input to its bucket's partition. `symbols`: the columns of symbols, whose ids are those
+    of `values`."""
 
     relation: PartitionedRelation
     read: Callable | None
@@ -71,16 +72,16 @@ class SendParts:
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
                 yield from parcels.home(block, home.keys, home.map, self.relation.name, streams)
         made = self.values.made() if self.symbols else None
-        if made:  # a source that gives other rows each time it is read
+        if made:  # a nondeterministic source: its rows differed between the two passes
             yield 0, Report("values", 0, facts={"made": made})
 
 
 def parts_in(records, read: Callable | None):
-    """The parts of what a task is given."""
+    """The parts in a task's input."""
     for record in records:
         yield from [record] if read is None else read(record)
 
 
 def report_of(part: SourcePart) -> Report:
-    """What the driver hears of a part."""
+    """The report of a part that is returned to the driver."""
     return Report("read", 0, received=part.rows, facts={"fault": part.fault})

@@ -1,4 +1,4 @@
-"""`.output` and `.printsize`: the rows of a relation, in order, where the program says.
+"""Writing the rows of a relation, in order, for `.output` and `.printsize`.
 
 Of more than a few rows pieces are merged and turned into text by kernels on all cores: 62 M pairs of numbers take some 3 s of
 processor time as text, and 2 s as parquet.
@@ -26,7 +26,7 @@ GROUP = 1 << 20  # rows of a row group of parquet
 
 
 def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
-    """Write the tuples of `relation` as the directive says; the path of the file, or None for standard output.
+    """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
 
     `rows`: a source of `io.sorted_pieces`, or columns (arity, n), in any order, without repetitions. `folder` is where relative
     file names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all.
@@ -68,7 +68,7 @@ def write_heading(file, form) -> None:
 
 
 def write_rows(file, rows, relation, types: dict, values, form, threads: int | None = None) -> None:
-    """Write the tuples of `relation`, in order, to a binary stream. Pieces are made by all cores, or by so many threads."""
+    """Write the tuples of `relation`, in order, to a binary stream. Pieces are made on all cores, or by `threads` threads."""
     if form.io == "parquet":
         _write_parquet(file, rows, relation, types, values, threads)
         return
@@ -92,8 +92,8 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
 
 
 def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """The lines of a table, in pieces. BadInput before the first piece if a file's would not be read back; on standard output
-    any text is as Soufflé prints it."""
+    """The lines of a table, in pieces. Raises BadInput before the first piece if a file would be read back otherwise; on
+    standard output text is printed as by Soufflé."""
     if not relation.arity:
         yield b"()\n" * bool(rows.size)
         return
@@ -107,8 +107,8 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
 def lines(
     rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
 ) -> Iterator:
-    """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each; `check`: called
-    first, as `read_back.check_texts` is."""
+    """The text of all rows, in order, in pieces. `seams`: the text before, between and after the fields of each row; `check`:
+    called first, as `read_back.check_texts`."""
     if rows.size > FEW:
         found = SortedPieces(rows, relation, types, values, style, ROWS, threads)
         if check:
@@ -134,7 +134,7 @@ def _field(kind: Kind, value, form) -> str:
 
 
 def _json(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """One JSON array, a tuple a line, in pieces."""
+    """A JSON array with one tuple a line, in pieces."""
     if not relation.arity:
         yield b"[null\n]\n" if rows.size else b"[]\n"
         return
@@ -155,7 +155,7 @@ def _json_value(kind: Kind, value) -> str:
 
 
 def _texts(column: Ordered, show) -> Iterator[str]:
-    """The text of a short column."""
+    """The texts of a short column."""
     if column.distinct is None:
         return map(str, column.numbers().tolist())
     distinct = [show(column.kind, value) for value in column.distinct]
@@ -163,7 +163,7 @@ def _texts(column: Ordered, show) -> Iterator[str]:
 
 
 def _shown(keys: Keys, show, plain: bool):
-    """The text of each key, as `RowFormat` takes it: what repeats is made once. `plain`: symbols are shown as they are."""
+    """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
     import pyarrow as pa
 
     if keys.bits is None:

@@ -1,4 +1,4 @@
-"""Records of no declared type: names for parts of a rule, which disappear.
+"""Elimination of records without a declared type: they only name parts of a rule, and disappear.
 
     a(x, w) :- b(x, y), p = [x, y], p = [v, w].
 
@@ -16,7 +16,7 @@ from semi_naive.language.trees import rebuilt, variable_names
 
 
 def without_anonymous(single: Single, env, relations) -> list[Single]:
-    """The clause, or the several it becomes, without equalities of untyped variables and records."""
+    """The clause, or the several clauses it becomes, without equalities of untyped variables and records."""
     if not any(_binds_record(literal) for literal in single.body):
         return [single]
     typing = Typing(single, env, relations)
@@ -28,7 +28,7 @@ def without_anonymous(single: Single, env, relations) -> list[Single]:
 
 
 def _binds_record(literal):
-    """(variable, record) of an equality between two such."""
+    """(variable, record) of an equality between an untyped variable and a record."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
         for one, other in (literal.args, literal.args[::-1]):
             if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
@@ -44,7 +44,7 @@ def _replaced(single, body, variable, record) -> list[Single]:
 
     head = rebuilt(single.head, change)
     found = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
-    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the ways share no nodes
+    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the disjuncts share no nodes
 
 
 def _copy(node):

@@ -1,4 +1,4 @@
-"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, called innermost first.
+"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, innermost rules first.
 
 What the grammar accepts and the engine does not do, or what is wrong in a way no grammar can say, is noted as a problem
 at its place; the tree then has something harmless instead, so that the rest is looked at all the same.
@@ -15,12 +15,12 @@ from semi_naive.language.reduce import node, saying, worded
 from semi_naive.language.syntax import Node
 
 REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
-SEMANTICS = ("stratified", "wellfounded")  # of negation in recursion: an error, or three-valued
-IO_QUALIFIERS = ("input", "output", "printsize")  # directives written as qualifiers, as one did before there were directives
+SEMANTICS = ("stratified", "wellfounded")  # semantics of negation in recursion: an error, or three-valued
+IO_QUALIFIERS = ("input", "output", "printsize")  # old qualifiers that are directives now
 
 
 class StatementBuilder(TermBuilder):
-    """Statements; bodies and expressions are `TermBuilder`."""
+    """The methods of statements; bodies and expressions are those of `TermBuilder`."""
 
     def start(self, children):
         return _flat(children)
@@ -207,7 +207,7 @@ class StatementBuilder(TermBuilder):
         return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
 
     def _check_lonely(self, heads):
-        """min(e) and the like with one argument aggregate a whole relation, which only an argument of a head can do."""
+        """Report aggregates of one argument, such as min(e), outside of a head's arguments."""
         allowed = {id(arg) for head in heads for arg in head.args}
         for functor in self._now.lonely:
             if id(functor) not in allowed:
@@ -233,7 +233,7 @@ class StatementBuilder(TermBuilder):
 
 
 def _flat(statements) -> list:
-    """Statements in one list: a rule of the grammar may have made none, one or several."""
+    """Statements in one list; a rule of the grammar makes none, one or several."""
     out = []
     for statement in statements:
         if isinstance(statement, list):

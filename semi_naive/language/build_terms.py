@@ -1,4 +1,4 @@
-"""Bodies and expressions: from the parser's reductions to the syntax tree."""
+"""From the parser's reductions to the syntax tree: bodies and expressions."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ class TermBuilder(Reduce):
 
     @node
     def paren(self, span, value):
-        """The value, whose span has the brackets now; but what `_check_lonely` looks for by its identity stays."""
+        """The value with the span of its brackets. Nodes that `_check_lonely` finds by identity are returned unchanged."""
         return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
 
     @node
@@ -90,7 +90,7 @@ class TermBuilder(Reduce):
 
     @node
     def address(self, span, text):
-        """An IPv4 address is the signed 32-bit number with its bytes."""
+        """The signed 32-bit number with the bytes of an IPv4 address."""
         parts = [int(part) for part in text.split(".")]
         if max(parts) > 255:
             self.problem("IP out of range", span, "each of the four numbers of an address is at most 255")
@@ -117,7 +117,7 @@ class TermBuilder(Reduce):
 
     @node
     def asked(self, span, name):
-        return syntax.Variable(str(name), span=span)  # that nobody can write: only registered rules bind it
+        return syntax.Variable(str(name), span=span)  # not writable in a program: only registered rules bind it
 
     @node
     def record(self, span, args=()):
@@ -175,7 +175,7 @@ def choice_form(op: str) -> str:
 
 
 def integer_literal(text: str) -> int:
-    """A literal; of thousands of digits, which Python does not take, one that is as much out of range."""
+    """The value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")
     return int(digits or "0", base) if len(digits) <= LONGEST else 1 << LONGEST

@@ -1,4 +1,4 @@
-"""From a parsed program to one that can be evaluated, or to everything that is wrong with it."""
+"""From a parsed program to checked rules, or to a list of all errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,9 +69,9 @@ def compile_text(
 
 
 def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
-    """The rules of a program, with its warnings; or one ProgramError with all that is wrong. parameters: whether $name may
-    stand in it, as the name of a variable. functors: the function of each functor that it declares; None: they are not asked
-    for, and the program cannot be evaluated if it has any."""
+    """The rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may occur as a
+    variable. functors: the function of each declared functor; None: not required, but then a program with functors cannot be
+    evaluated."""
     from semi_naive.language.components import expand
 
     source = expand(source)
@@ -125,7 +125,7 @@ def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapp
 
 @dataclass
 class _Graph:
-    """Which relation reads which, as far as they are declared."""
+    """The dependency graph of the declared relations."""
 
     edges: list[Edge]
     groups: list[tuple[str, ...]]
@@ -135,7 +135,7 @@ class _Graph:
         self._group_of = {name: set(group) for group in self.groups for name in group}
 
     def group(self, name: str) -> set[str]:
-        """The relations in recursion with one, itself included; none if it is not recursive."""
+        """The strongly connected component of a relation; empty if it is not recursive."""
         return self._group_of[name] if name in self._recursive else set()
 
 
@@ -145,7 +145,7 @@ def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
 
 
 def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
-    """What cannot be complete before it is negated or aggregated; where tuples may be undefined, it may be negated before."""
+    """Report relations in a cycle through negation or aggregation. Where tuples may be undefined, negation is allowed."""
     edges, made = graph.edges, companion_edges(relations) if wellfounded else []
     if wellfounded:
         edges = [edge if edge in made or edge.via != "negation" else replace(edge, via="") for edge in edges]
@@ -153,7 +153,7 @@ def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
 
 
 def _edges(single: Single):
-    """What a clause reads, but for the two tuples that a subsumptive one compares."""
+    """The dependencies of a clause, without the two atoms that a subsumptive clause compares."""
     compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
         via = {"": set(), "negation": set(), "aggregation": set()}
@@ -198,5 +198,5 @@ def _warnings(source, relations, found, made) -> list[Problem]:
 
 
 def _distinct(problems: list[Problem]) -> list[Problem]:
-    """Each once: a clause with several heads or a disjunction is checked several times."""
+    """Distinct problems: a clause with several heads or a disjunction is checked several times."""
     return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]

@@ -1,4 +1,4 @@
-"""What can be wrong with relations, directives and clauses apart from types and groundedness."""
+"""Checks of relations, directives and clauses, apart from types and groundedness."""
 
 from collections import Counter
 
@@ -11,11 +11,11 @@ from semi_naive.language.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"
-DEEPEST = 250  # levels of an expression: each takes several frames of Python's stack in every pass
+DEEPEST = 250  # levels of an expression; each takes several frames of Python's stack in every pass
 
 
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
-    """The relations by name, and what is wrong with their declarations."""
+    """The relations by name, and the problems of their declarations."""
     relations: dict[str, syntax.RelationDecl] = {}
     for declaration in source.statements:
         if not isinstance(declaration, syntax.RelationDecl):
@@ -65,7 +65,7 @@ def directive_problems(source: syntax.SourceProgram, relations):
 
 
 def empty_warnings(source: syntax.SourceProgram, relations, found: list[Single]):
-    """Relations that nothing can put a tuple into."""
+    """Warn of relations without rules, facts and inputs."""
     filled = {single.head.relation for single in found}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, declaration in relations.items():
@@ -84,7 +84,7 @@ def _similar(name, relations) -> str:
 
 
 def parameter_problems(source: syntax.SourceProgram):
-    """Parameters, which only rules that are registered with a session have."""
+    """Report parameters, which only rules registered with a session may have."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             for part in clause.parts:
@@ -95,7 +95,7 @@ def parameter_problems(source: syntax.SourceProgram):
 
 
 def depth_problems(source: syntax.SourceProgram):
-    """Expressions too deeply nested for passes that recurse."""
+    """Report expressions nested too deeply for recursive passes."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             level, depth = list(clause.parts), 0
@@ -107,7 +107,7 @@ def depth_problems(source: syntax.SourceProgram):
 
 
 def clause_problems(single: Single, relations, recursive: bool):
-    """Of one clause: relations and arities, underscores, facts, counters."""
+    """Report problems of one clause: relations and arities, underscores, facts, counters."""
     for node in walk_all(single.literals):
         if isinstance(node, syntax.Atom):
             yield from _atom_problems(node, relations)
@@ -136,7 +136,7 @@ def _atom_problems(atom, relations):
 
 
 def _constraint_underscores(constraint):
-    """`_` stands for anything in an atom; in a comparison it is only allowed inside of a record or a branch."""
+    """Report `_` in a comparison outside of a record or a branch. In an atom `_` matches any value."""
     if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
         return
     stack = list(constraint.args)
@@ -164,7 +164,7 @@ def _constant(arg) -> bool:
 
 
 def occurrence_warnings(clause: syntax.Clause):
-    """Variables that occur only once, which is often a slip; and those marked as such that occur more often."""
+    """Warn of variables that occur once, which is often a slip, and of variables marked as single that occur more often."""
     found = [variable for part in clause.parts for variable in variables(part)]
     times = Counter(variable.name for variable in found)
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
@@ -182,7 +182,8 @@ def occurrence_warnings(clause: syntax.Clause):
 
 
 def plan_problems(single: Single, group: set[str]):
-    """`.plan` of a recursive clause: an order of all its atoms for some of its versions, one for each recursive atom."""
+    """Report `.plan` errors in a recursive clause. A plan is an order of all atoms for a version; there is a version for each
+    recursive atom."""
     plan = single.clause.plan or {}
     atoms = [literal for literal in single.body if isinstance(literal, syntax.Atom)]
     versions = sum(atom.relation in group for atom in atoms)

@@ -1,4 +1,4 @@
-"""Aggregation in recursion: relations whose heads say min(…) or max(…) for the last attribute.
+"""Aggregation in recursion: relations whose heads have min(…) or max(…) as the last attribute.
 
     path(y, min(d + w)) :- path(x, d), edge(x, y, w).
 
@@ -15,17 +15,17 @@ from semi_naive.language.trees import variable_names, walk, walk_all, written_na
 
 _BETTER = {"min": -1, "max": 1}  # the direction in which a value improves
 _TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) where the comparison is true
-_FREE, _MIXED = 0, None  # signs: does not depend on the value; depends on it in no certain direction
+_FREE, _MIXED = 0, None  # signs: independent of the value; dependent in no certain direction
 
 
 def lattices(heads: dict[str, Ops], found: list[Single]) -> dict[str, str]:
-    """Of each relation that is a lattice, min or max."""
+    """Min or max, for each relation that is a lattice."""
     arities = {single.head.relation: len(single.head.args) for single in found}
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 
 def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
-    """What is not monotone in one clause, `group` being its head's relation and those in recursion with it."""
+    """Report what is not monotone in one clause; `group`: the strongly connected component of its head's relation."""
     single = typing.single
     head, op = single.head, ops.get(single.head.relation)
     recursive = any(isinstance(node, syntax.Atom) and node.relation in group for node in walk_all(single.body))
@@ -42,12 +42,12 @@ def _numeric(typing, arg) -> bool:
 
 
 def uses(typing: Typing, ops: dict[str, str], group: set[str]):
-    """The uses of lattices' values in one clause that are not monotone, `group` as in `lattice_problems`."""
+    """The non-monotone uses of lattice values in one clause; `group` as in `lattice_problems`."""
     yield from _Uses(typing, ops, group).problems()
 
 
 class _Uses:
-    """How a clause uses the values of the lattice relations that it is in recursion with.
+    """The uses, in a clause, of the values of lattice relations in recursion with it.
 
     `signs`: of each variable whether it improves by growing (1) or shrinking (-1); those not in it are free of such values.
     """
@@ -76,7 +76,7 @@ class _Uses:
         return Problem(f"Not monotone: {why}", node.span, better)
 
     def _follow(self):
-        """Variables that equalities make of values: `e = d + w`."""
+        """Find variables that equalities compute from values, as in `e = d + w`."""
         changed = True
         while changed:
             changed = False
@@ -136,7 +136,7 @@ class _Uses:
     # -- signs of expressions
 
     def _sign(self, node) -> int | None:
-        """The direction in which an expression moves as the values in it improve."""
+        """The direction in which an expression changes as the values in it improve."""
         if isinstance(node, syntax.Variable):
             return self.signs.get(node.name, _FREE)
         if not variable_names(node) & self.signs.keys():
@@ -161,7 +161,7 @@ class _Uses:
         return _numeric(self.typing, node.args[0])
 
     def _scaled(self, node, signs):
-        """A product keeps the direction if the other factor is a constant that is not negative."""
+        """A product keeps the direction if the other factor is a non-negative constant."""
         for at, other in ((0, 1), (1, 0)):
             factor = node.args[other]
             constant = isinstance(factor, syntax.Number) and factor.value >= 0

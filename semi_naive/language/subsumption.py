@@ -1,4 +1,4 @@
-"""Subsumption: tuples that others of their relation make superfluous, and the relations where that is a lattice.
+"""Subsumption: tuples dominated by others of their relation, and relations for which that is a lattice.
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1.
 
@@ -18,16 +18,16 @@ from semi_naive.language.inference import NUMERIC, Typing
 from semi_naive.language.lattices import uses
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
+OWN = ("brie", "btree", "eqrel")  # representations that do not support removal
 
 
 def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
-    """The clauses that say which tuple makes which other one superfluous."""
+    """The clauses that define domination."""
     return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
 
 
 def subsumption_problems(source: syntax.SourceProgram, relations, heads) -> Iterator[Problem]:
-    """Of such clauses, and of relations that have them. heads: relations whose heads aggregate."""
+    """Report problems of subsumptive clauses and their relations. heads: relations aggregated in heads."""
     clauses = dominations(source)
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
     for clause in clauses:
@@ -52,7 +52,7 @@ def subsumption_problems(source: syntax.SourceProgram, relations, heads) -> Iter
 
 
 def without_rules(source: syntax.SourceProgram, relations) -> Iterator[syntax.RelationDecl]:
-    """The relations that expect subsumptive rules, and have none."""
+    """The relations declared for subsumption that have no subsumptive clause."""
     names = {clause.heads[0].relation for clause in dominations(source)}
     return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
 
@@ -63,9 +63,9 @@ def without_rules(source: syntax.SourceProgram, relations) -> Iterator[syntax.Re
 def subsumed_lattices(
     source: syntax.SourceProgram, typings: list[Typing], relations, ops: dict[str, str], group
 ) -> dict[str, str]:
-    """Of relations whose one subsumptive clause keeps the least or the greatest value of each key, min or max; those that are
-    in recursion with a use that is not monotone are none: then it matters which tuples were removed when. ops: the lattices
-    by their heads; group: of a relation those in recursion with it."""
+    """Min or max, for each relation whose one subsumptive clause keeps the least or greatest value of each key. A relation in
+    recursion with a non-monotone use is none, as there the order of removals matters. ops: the lattices by their heads; group:
+    the strongly connected component of a relation."""
     clauses: dict[str, list[syntax.Clause]] = {}
     for clause in dominations(source):
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
@@ -83,7 +83,7 @@ def subsumed_lattices(
 
 
 def _kept(clause: syntax.Clause) -> str:
-    """min or max where the clause compares tuples that agree in all attributes but the last, by that one; empty elsewhere."""
+    """Min or max if the clause compares tuples that agree in all attributes but the last, by that one; otherwise empty."""
     worse, better = clause.heads[0].args, clause.dominating.args
     names = [arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)]
     body = clause.body
@@ -96,7 +96,7 @@ def _kept(clause: syntax.Clause) -> str:
 
 
 def _hindered(name: str, typings: list[Typing], ops, found, group: set[str]) -> bool:
-    """Whether some rule in recursion with a relation uses the values of such relations in a way that is not monotone."""
+    """True if a rule in recursion with a relation uses the values of such relations in a non-monotone way."""
     own = [each for each in typings if each.single.head.relation in group]
     own = [each for each in own if not (each.single.dominates and each.single.head.relation in found)]
     return any(True for each in own for _ in uses(each, ops, group))

@@ -1,4 +1,4 @@
-"""What is wrong with the types of a clause, once they are inferred."""
+"""Type errors of a clause, after inference."""
 
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
@@ -17,8 +17,8 @@ _COMPARABLE = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 
 def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
-    """Every clash of a clause, at the expression where it shows. legacy: an argument that is of no subtype of the declared type
-    is none, as long as it is of its kind."""
+    """Report each type clash of a clause, at the expression that shows it. legacy: an argument's type need not be a subtype of
+    the declared one, only of its kind."""
     problems, reported = [], set()
     for node in typing.nodes:
         if isinstance(node, syntax.Variable):
@@ -89,7 +89,7 @@ def _number(typing, node):
 
 
 def _expected(typing, node) -> str:
-    """What the place of a constant asks for, where an atom says it."""
+    """The type that an atom requires at the place of a constant."""
     for atom in typing.nodes:
         if isinstance(atom, syntax.Atom):
             for arg, name, type_name in typing.attributes(atom):
@@ -158,7 +158,7 @@ def _functor(typing, node):
     elif node.name == "count" and not typing.types(node):
         hint = f"{_expected(typing, node)}; count into a number, and convert it in another rule"
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
-    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` has more to say of those
+    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` checks these
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 

@@ -1,4 +1,4 @@
-"""Declarations that a program leaves out, as one in a line of the shell does: what its facts and its rules say of them."""
+"""Inference of missing declarations from facts and rules, for programs given on the command line."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,12 +13,12 @@ from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types import CONSTANT, TypeEnvironment
 from semi_naive.ra.rules.ir import Kind
 
-UNKNOWN = ":"  # in place of a type: no type has this name
-USUAL = Kind.NUMBER.value  # what nothing is known of
+UNKNOWN = ":"  # placeholder for an unknown type; no type has this name
+USUAL = Kind.NUMBER.value  # the default of types that nothing determines
 
 
 def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
-    """The program with a .decl of every relation that it uses without one, and an .output where it has none.
+    """The program with a .decl for every undeclared relation, and an .output if it has none.
 
     columns: the (name, type) of the columns of relations that get facts. Of others the types are those of what rules put in:
     rules over known relations first, a number where nothing tells. What is output are relations with rules that the rules of
@@ -33,12 +33,12 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
 
 
 def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
-    """The relations that a program uses without a declaration, and whether it has rules of them."""
+    """The relations that a program uses without a declaration, and whether each has rules."""
     return {name: name in _heads(source) for name in _uses(source)}
 
 
 def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
-    """Of each relation without a declaration the atom that says most of it: its first head, or else the first there is."""
+    """The most informative atom of each undeclared relation: its first head, else its first occurrence."""
     known = {node.name for node in source.statements if isinstance(node, syntax.RelationDecl)}
     atoms = [node for clause in _clauses(source) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
     found = {atom.relation: atom for atom in reversed(atoms)}
@@ -47,7 +47,7 @@ def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
 
 
 def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
-    """Of each relation with rules the first head."""
+    """The first head of each relation with rules."""
     return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
 
 
@@ -60,7 +60,7 @@ def _shows(node) -> bool:
 
 
 def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
-    """ProgramError for relations that nobody fills, and for files that have another number of columns."""
+    """Raise ProgramError for relations without rules or facts, and for files with another number of columns."""
     problems, heads = [], _heads(source)
     for name, atom in uses.items():
         given, wanted = columns.get(name), len(atom.args)
@@ -76,8 +76,8 @@ def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: 
 
 
 def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
-    """Declare a relation with the names of the file's columns, or else those of the variables of an atom, and of its functors.
-    The names of columns stay as they are: by them the file is read."""
+    """Declare a relation with the names of the file's columns, else those of an atom's variables and functors. Names of columns
+    are unchanged, as the file is read by them."""
     said = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
     names, taken = [name for name, _ in columns] or [""] * len(said), []
     for at, (column, each) in enumerate(zip(names, said, strict=True), 1):
@@ -88,7 +88,7 @@ def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
 
 
 def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
-    """Put types in the place of those that are unknown."""
+    """Replace unknown types."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
     rules = [resolve(single).single for single in single_clauses(source, [])]
@@ -101,13 +101,13 @@ def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) ->
 
 
 def _unknown(rule: Single, relations: dict) -> bool:
-    """Whether a rule reads an attribute of an unknown type."""
+    """True if a rule reads an attribute of an unknown type."""
     read = [node.relation for literal in rule.body for node in walk(literal) if isinstance(node, syntax.Atom)]
     return any(type_ == UNKNOWN for name in read if name in relations for _, type_ in relations[name].attributes)
 
 
 def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
-    """Whether the rule has told a type of its head that was unknown; `relations` has it then."""
+    """Infer types of a rule's head into `relations`; True if an unknown one was found."""
     head = relations.get(rule.head.relation)
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
         return False
@@ -116,7 +116,7 @@ def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
 
 
 def _name(typing: Typing, node) -> str:
-    """The type of an expression, as it is declared; of a constant the predefined one of its kind."""
+    """The declared type of an expression; for a constant the predefined type of its kind."""
     types, kind = typing.types(node) or (), typing.kind(node)
     named = [name for name in types if name not in CONSTANT.values()]
     if len(named) == 1:
@@ -133,7 +133,7 @@ def _settle(relations: dict, name: str, types: list[str]) -> bool:
 
 
 def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
-    """What a program without .output outputs."""
+    """The relations that a program without .output writes."""
     clauses = _clauses(source)
     heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))
     read = {

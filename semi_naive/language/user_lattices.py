@@ -1,4 +1,4 @@
-"""Lattices that the user defines, and what rules that read attributes of them mean.
+"""User-defined lattices, and the meaning of rules that read attributes of them.
 
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(x: symbol, s: Sign<>)
@@ -40,18 +40,18 @@ def declared_lattices(source: syntax.SourceProgram) -> list[syntax.Lattice]:
 
 
 def lubs(source: syntax.SourceProgram) -> dict[str, str]:
-    """By the type of a lattice the functor, with its @, that gives least upper bounds."""
+    """The functor, with its @, of least upper bounds, by lattice type."""
     return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
 
 
 def used_lubs(relations, bounds: dict) -> set[str]:
-    """The functors that relations call for their own tuples."""
+    """The functors that relations call to merge their own tuples."""
     types = {node.attributes[at][1] for node in relations.values() for at in node.lattices}
     return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
 
 
 def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
-    """By the type of each lattice without problems its bounds, expressions by their words."""
+    """The bounds of each valid lattice, by type: expressions by keyword."""
     found: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
     for node in declared_lattices(source):
@@ -89,7 +89,7 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
 
 
 def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
-    """Of one that is not declared as f(a: T, b: T): T, or as giving a number if it is Leq."""
+    """Report a lattice functor that is not declared as f(a: T, b: T): T, or that gives no number if it is Leq."""
     blank = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
     if not blank or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
         yield Problem(f"{word} of lattice {name}<> is no functor", value.span, f"write {word} -> @{word.lower()}(_, _)")
@@ -107,7 +107,7 @@ def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iter
 
 
 def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
-    """Of a bound that is no constant of the type."""
+    """Report a bound that is no constant of the type."""
     if any(isinstance(node, _COMPUTED) for node in walk_all([value])):
         yield Problem(f"{word} of lattice {name}<> is not constant", value.span, f"write one value of type {name}")
         return
@@ -117,7 +117,7 @@ def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterat
 
 
 def attribute_problems(source: syntax.SourceProgram, relations, bounds: dict, found: list[Single]) -> Iterator[Problem]:
-    """Of relations with attributes that are of a lattice."""
+    """Report problems of relations with lattice attributes."""
     known = {node.name for node in declared_lattices(source)}
     dominated = {single.head.relation for single in found if single.dominates}
     for name, node in relations.items():
@@ -146,14 +146,14 @@ def attribute_problems(source: syntax.SourceProgram, relations, bounds: dict, fo
 
 
 def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
-    """A clause as the one, or the several, that it means, if it reads attributes of lattices."""
+    """The clause or clauses that a clause means if it reads lattice attributes."""
     if single.dominates or not any(_read(literal, relations, bounds) for literal in single.body):
         return [single]
     return list(_Meaning(single, relations, bounds, problems).clauses())
 
 
 def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
-    """Of lattices whose values cannot meet."""
+    """Warn of lattices without `Bottom` or `Glb`, whose values are compared as they are."""
     for node in declared_lattices(source):
         for word in MEETING:
             if word not in dict(node.bounds):
@@ -162,8 +162,8 @@ def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
 
 
 def _read(literal, relations, bounds: dict) -> dict[int, str]:
-    """The places of a literal's arguments that are of a lattice in which values meet, with the lattice's type; not where any
-    value will do."""
+    """The positions of a literal's arguments of a lattice type with greatest lower bounds, and the types; without positions
+    that match any value."""
     atom = literal.body if isinstance(literal, syntax.Not) else literal
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
     if node is None or len(node.attributes) != len(atom.args):
@@ -174,7 +174,8 @@ def _read(literal, relations, bounds: dict) -> dict[int, str]:
 
 @dataclass
 class _Meaning:
-    """Of one clause. met: of each variable that only lattices bind what it is the greatest lower bound of, and the type."""
+    """The translation of one clause. met: for each variable that only lattices bind, the values whose greatest lower bound it
+    is, and the type."""
 
     single: Single
     relations: dict
@@ -202,7 +203,7 @@ class _Meaning:
             yield replace(self.single, head=rebuilt(self.single.head, lambda _: None), body=body)
 
     def _bare(self, literal):
-        """A literal without what it says of values of lattices."""
+        """A literal with wildcards for its lattice values."""
         places = _read(literal, self.relations, self.bounds)
         if not places or not isinstance(literal, syntax.Atom):
             return literal
@@ -243,7 +244,8 @@ class _Meaning:
             self.problems.append(Problem("Lattice argument is not grounded", arg.span, hint))
 
     def _absent(self, literal: syntax.Not, places: dict[int, str]) -> list[list]:
-        """No tuple has the key, or one has it whose value has nothing in common with what is given."""
+        """The conjunctions of a negation: no tuple has the key, or the key's value has no common lower bound with the given one
+        but Bottom."""
         atom = literal.body
         none = {at: syntax.Underscore(span=atom.args[at].span) for at in places}
         ways: list[list] = [[replace(literal, body=self._other(atom, none))]]

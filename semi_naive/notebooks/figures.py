@@ -1,6 +1,5 @@
-"""The strata of a program and the balance of a run, drawn as small SVG: lines and letters have the colour of the text around
-them, so that they can be read by day and by night.
-"""
+"""Strata of a program and balance of a run as small SVG figures. Lines and text have the colour of the surrounding text, for
+light and dark themes."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -9,8 +8,8 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.strata import Stratum, rule_edges
 
-MOST = 60  # strata that are drawn
-LETTERS, LETTER = 26, 7.3  # of a box, and pixels of each
+MOST = 60  # strata drawn at most
+LETTERS, LETTER = 26, 7.3  # characters of a box, and pixels of each
 HIGH, ROW, GAP = 24, 34, 46  # pixels of a box, from one to the next below, and between columns
 WIDE, TALL, BARS = 300, 70, 64  # pixels of a chart, and how many bars it has at most
 INK = 'fill="currentColor"'
@@ -19,10 +18,12 @@ TEXT = 'font-family="ui-monospace, monospace" font-size="12"'
 
 @dataclass(eq=False)
 class StratumBox:
-    """A stratum, and where it is drawn: `level`, its column, `x` and `y`, its upper left corner."""
+    """A stratum and its position: `level`, its column; `x` and `y`, its upper left corner."""
 
     stratum: Stratum
-    before: dict["StratumBox", bool] = field(default_factory=dict)  # what it reads; whether all of that is needed first
+    before: dict["StratumBox", bool] = field(
+        default_factory=dict
+    )  # the strata that it reads, and whether each must be complete first
     level: int = 0
     x: float = 0.0
     y: float = 0.0
@@ -39,8 +40,8 @@ class StratumBox:
 
 
 def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
-    """The strata from the left to the right, each after those that it reads; ↻ is one that reads itself. What a program reads
-    has a dashed frame, what it writes a thick one; a dashed line leads to what negates or aggregates. Of many, nothing."""
+    """The strata from left to right, each after those that it reads; ↻ marks a recursive one. Inputs have a dashed frame,
+    outputs a thick one; a dashed line leads to a stratum that negates or aggregates. Empty if there are many strata."""
     if not 0 < len(found) <= MOST:
         return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
     boxes = _placed(found)
@@ -55,11 +56,11 @@ def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str
 
 
 def _placed(found: list[Stratum]) -> list[StratumBox]:
-    """Boxes in columns; in each in the order of what they read."""
+    """Boxes in columns, sorted in each by the positions of the strata that they read."""
     boxes = [StratumBox(stratum) for stratum in found]
     home = {name: box for box in boxes for name in box.stratum.relations}
     columns: list[list[StratumBox]] = []
-    for box in boxes:  # what is read comes before
+    for box in boxes:  # strata come after those that they read
         for edge in (edge for rule in box.stratum.rules for edge in rule_edges(rule)):
             if (other := home.get(edge.body)) not in (None, box):
                 box.before[other] = box.before.get(other, False) or bool(edge.via)
@@ -96,7 +97,7 @@ def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
 
 
 def balance_svg(trace: dict) -> str:
-    """Of a closure, the new tuples of each iteration, and in the end those of each partition; nothing without iterations."""
+    """The new tuples of each iteration of a closure, and the final tuples of each partition; empty without iterations."""
     entries = trace.get("iterations", ())
     born = [tuples for entry in entries for tuples in entry["births"]]
     if not born:
@@ -110,7 +111,7 @@ def balance_svg(trace: dict) -> str:
 
 
 def bars_svg(title: str, values: list[int], mean: bool = False) -> str:
-    """A chart of bars under its title, of many those of some together; `mean`: with a line there."""
+    """A bar chart under its title; many bars are merged; `mean`: draw a line there."""
     step = -(-len(values) // BARS)
     heights = [sum(values[at : at + step]) / step for at in range(0, len(values), step)]
     top, wide = max(heights) or 1, WIDE / len(heights)

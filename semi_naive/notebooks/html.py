@@ -1,6 +1,5 @@
-"""What a notebook shows of a program, of relations and of a run: tables and first rows, as HTML that needs neither scripts nor
-styles of a page, and takes its colours from where it stands. Whatever comes from a user is escaped.
-"""
+"""HTML of programs, relations and runs for notebooks: tables without scripts or the page's styles, in the colours around them.
+All text from users is escaped."""
 
 from html import escape
 from typing import Any
@@ -8,19 +7,19 @@ from typing import Any
 from semi_naive.host.numbers import quantity
 from semi_naive.notebooks.figures import balance_svg, strata_svg
 
-ROWS, FOLDED = 10, 5  # first tuples of a relation by itself, and of one among others
-MOST = 30  # relations that are shown, and strata that are listed
+ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others
+MOST = 30  # relations and strata shown at most
 LETTERS = 80  # of a value
 LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 
 
 def tuples_shown(found: Any, about: str = "") -> str:
-    """A relation by itself: what it is, and its first tuples. about: HTML that stands between these."""
+    """A relation by itself: a heading and its first tuples. about: HTML between these."""
     return f"{_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
 def rows_shown(found: Any, count: int) -> str:
-    """The first tuples of a relation as a table, if this process sees some; how many more there are."""
+    """The first tuples of a relation as a table, if this process has some, and the number of remaining ones."""
     try:
         rows = found.first(count)
     except ValueError as closed:
@@ -34,7 +33,8 @@ def rows_shown(found: Any, count: int) -> str:
 
 
 def relations_shown(headline: str, found: Any) -> str:
-    """Relations by name: how many tuples each has, and its first ones where somebody unfolds them. Of many, the first."""
+    """Relations by name: the number of tuples of each, and its first ones when unfolded. Many relations are cut to the first
+    ones."""
     names = list(found)[:MOST]
     rows = []
     for name in names:
@@ -49,7 +49,7 @@ def relations_shown(headline: str, found: Any) -> str:
 
 
 def program_shown(program: Any) -> str:
-    """A program: what it reads and writes, and its strata, each drawn after those that it reads."""
+    """A program: its inputs and outputs, and its strata, drawn in order."""
     found = program.compile().strata
     said = {"reads": program.inputs, "writes": program.outputs}
     lines = [f"<b>{word}</b> {escape(_named(names))}" for word, names in said.items() if names]
@@ -58,7 +58,7 @@ def program_shown(program: Any) -> str:
 
 
 def run_shown(headline: str, trace: dict) -> str:
-    """A closure or a simulation: what happened, and how even it was."""
+    """A closure or a simulation: a summary and its balance."""
     from semi_naive.plots.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
@@ -66,12 +66,12 @@ def run_shown(headline: str, trace: dict) -> str:
 
 
 def text_shown(headline: str, text: str) -> str:
-    """Text as it is, under what it is about."""
+    """Preformatted text under a heading."""
     return _line(headline) + (f"<pre>{escape(text)}</pre>" if text else "")
 
 
 def clipped_value(value) -> str:
-    """A value as text of some letters.
+    """A value as text of limited length.
 
     >>> clipped_value("a" * 100)[-3:], clipped_value(None), clipped_value((1, "a"))
     ('aa…', 'nil', '(1, a)')
@@ -92,7 +92,8 @@ def _line(text: str) -> str:
 
 
 def _table(head: list[tuple[str, str]], rows: list[list[str]]) -> str:
-    """Rows of cells, which are HTML. head: the name and the style of each column; without one the first cell names a row."""
+    """Rows of cells, which are HTML. head: the name and style of each column; without it, the first cell of each row is a
+    heading."""
     first = "".join(f'<th style="{style}">{escape(clipped_value(name))}</th>' for name, style in head)
     styles = [style for _, style in head]
     body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)

@@ -1,4 +1,4 @@
-"""A report of a run as a notebook shows it: where it was written, or the page itself in a frame of its own."""
+"""A report of a run in a notebook: a link to its file, or the page itself in a frame."""
 
 import os
 from html import escape
@@ -7,8 +7,8 @@ HEIGHT = 640  # pixels of the frame
 
 
 class Page(str):
-    """A page of HTML, as text. A shell shows how large it is, and where it was written; a notebook shows a link to the file, or
-    the page, if there is no file."""
+    """A page of HTML as a string. A shell shows its size and its file; a notebook shows a link to the file, or the page if
+    there is no file."""
 
     __slots__ = ("path",)
 

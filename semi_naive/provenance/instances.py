@@ -1,11 +1,11 @@
-"""The instances of rules that make some tuples, found in the relations of a result.
+"""The rule instances that derive given tuples, found in the relations of a result.
 
 For `path(x, z) :- path(x, y), edge(y, z).` this derives the instances that make the tuples of `path:`:
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
-The head's terms come first, then all variables of the rule. So nothing needs to be written down while a program runs, and no
-run is slower because somebody may ask why.
+The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs, and provenance costs a
+run nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,21 +49,21 @@ from semi_naive.running.profile import Profile
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Node = tuple[str, Row]
-UNNAMED = "?:"  # what the names of variables begin with that stand for `_`
+UNNAMED = "?:"  # prefix of variables that stand for `_`
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceRule:
-    """A rule as it was written (`of`), with what it reads inlined (`made`), the `number`th of its relation, and the rule for
-    its instances (`rule`): the head's terms, then the `variables`."""
+    """A rule as it was written (`of`), the same with inlined atoms expanded (`made`), its `number` in its relation, and the
+    rule that derives its instances (`rule`): the head's terms, then the `variables`."""
 
     of: Rule
     made: Rule
     number: int
     rule: Rule
     variables: tuple[Var, ...]
-    atoms: tuple[Atom, ...]  # the positive ones that are written, without `_`
-    free: frozenset[int]  # places of the head that may have any value
+    atoms: tuple[Atom, ...]  # the positive atoms as written, without `_`
+    free: frozenset[int]  # positions of the head that match any value
     closes: bool = False  # an equivalence relation
 
     @property
@@ -74,7 +74,7 @@ class InstanceRule:
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """A rule with a value for each of its variables: `premises` are the tuples that its positive atoms met."""
+    """A rule with a value for each of its variables: `premises` are the tuples that match its positive atoms."""
 
     asked: InstanceRule
     values: Row
@@ -82,8 +82,8 @@ class Instance:
 
 
 class Instances:
-    """Of the rules of a program, as it was written, over the tables of a result. Of a relation that is inlined there are no
-    tuples; its rules are asked for those that other rules would have met.
+    """The instances of a program's rules, as it was written, over the tables of a result. An inlined relation has no tuples;
+    its rules are asked for the tuples that other rules need.
 
     tables: of each relation; one that is not there is empty. They stay as they are. spread: relations on the partitions, which
     come here when their tuples are looked for.
@@ -126,7 +126,7 @@ class Instances:
         )
 
     def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
-        """Each of some tuples of a relation with an instance that makes it, as often as there are any."""
+        """Each of some tuples of a relation with an instance that derives it, once for each instance."""
         known = set(rows)
         for one in self.asked.get(name, []):
             columns, size = self._local.evaluated(one, f"{name}:", known)
@@ -149,7 +149,7 @@ class Instances:
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """A rule that is evaluated round after round, as it is true when the last one has ended."""
+    """A rule of a loop, in the form that holds after the last round."""
     names, now = {known: name for loop in loops for known, name in loop.pairs}, {name for loop in loops for name in loop.now}
 
     def change(node):
@@ -163,8 +163,8 @@ def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
 
 
 class CollectedTables(dict):
-    """Tables by relation. Those of relations on the partitions are there from when somebody asks for them: runs that this
-    process sees as they lie, all others collected, once."""
+    """Tables by relation. A relation on the partitions is fetched on first use: runs that this process can see in place, others
+    by collecting them once."""
 
     def __init__(self, spread: dict[str, Any], tables=()):
         super().__init__(tables)
@@ -181,7 +181,7 @@ class CollectedTables(dict):
 
 
 def collected_table(spread: OnPartitions | Remade | Table) -> Table:
-    """A table of a relation on the partitions, or of one whose tuples are made when somebody asks for them."""
+    """The table of a relation on the partitions, or of one whose tuples are derived on demand."""
     if isinstance(spread, Table):
         return snapshot(spread)
     if isinstance(spread, OnPartitions) and spread.cluster.local:
@@ -192,14 +192,14 @@ def collected_table(spread: OnPartitions | Remade | Table) -> Table:
 
 
 class _Local(Local):
-    """Evaluates one rule for instances at a time; its plans are kept."""
+    """Evaluates one instance rule at a time, and keeps its plans."""
 
     def _indexes_made(self) -> dict[str, set[Order]]:
-        """An index of a large relation takes longer than what a proof searches in it."""
+        """The indexes that exist. Building one of a large relation takes longer than the searches of a proof in it."""
         return self.database.orders()
 
     def evaluated(self, asked: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
-        """What a rule for instances makes, for some tuples: (columns, size)."""
+        """The result of an instance rule for some tuples: (columns, size)."""
         head, tables = asked.rule.head, self.database.tables
         wanted = tables[name] = Table(self.indexes.arities[name])
         wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))
@@ -247,7 +247,7 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
 
 
 def closures(relation: Relation) -> list[Rule]:
-    """What makes an equivalence of pairs, as rules; none if a relation is no equivalence.
+    """The rules by which a relation is an equivalence; none if it is not declared as one.
 
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> print(*closures(Relation("e", (number, number), frozenset({"eqrel"}))))
@@ -263,7 +263,7 @@ def closures(relation: Relation) -> list[Rule]:
 
 
 def birth_rule(relation: Relation) -> list[Rule]:
-    """What a relation that records another one has, as a rule; none if it is no such relation."""
+    """The rule of a relation that records another one's births; None if it is no such relation."""
     if not relation.follows or relation.is_iteration:
         return []
     (of,) = relation.follows
@@ -273,18 +273,18 @@ def birth_rule(relation: Relation) -> list[Rule]:
 
 
 def _is_open(head: Atom) -> bool:
-    """Whether a head has no certain values."""
+    """True if a term of the head has no determined value."""
     return any(isinstance(part, Var | Autoinc | Wild) for part in rewrite.walk(head))
 
 
 def relation_of_terms(name: str, terms: list[Term]) -> Relation:
-    """A relation for such terms."""
+    """A relation whose attributes have the types of some terms."""
     kinds = [getattr(term, "kind", Kind.NUMBER) for term in terms]
     return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))
 
 
 def _named(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
-    """`_` of a positive atom is a variable, so that an instance has its value."""
+    """A positive atom with variables in place of `_`, so that an instance has their values."""
     if not isinstance(literal, Atom):
         return literal
     kinds = relations[literal.relation].kinds
@@ -298,12 +298,12 @@ def _named(literal, place: int, relations: dict[str, Relation], prefix: str = UN
 
 
 def _counts(literal: Compare) -> bool:
-    """Whether it is `n = autoinc()`, which no instance can be found by."""
+    """True for `n = autoinc()`, by which no instance can be found."""
     return isinstance(literal.left, Autoinc) or isinstance(literal.right, Autoinc)
 
 
 def _outside(body: Iterable) -> Iterator[Var]:
-    """The variables of literals, but for those of an aggregate's own."""
+    """The variables of literals, without those local to an aggregate."""
     for literal in body:
         if isinstance(literal, Aggregate):
             yield literal.result
