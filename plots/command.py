@@ -13,7 +13,7 @@ from semi_naive.plots.run import drawable
 from semi_naive.plots.style import save
 
 KINDS = ("png", "svg")
-LONGEST = 100  # characters of a file name before the figure's name
+MAX_STEM_CHARACTERS = 100  # characters of a file name before the figure's name
 
 
 def draw(paths, output: str, only: str = ""):
@@ -80,7 +80,7 @@ def stem(paths) -> str:
     ('run', 'a-vs-b')
     """
     joined = "-vs-".join(dict.fromkeys(Path(path).stem for path in paths))
-    return joined if len(joined) <= LONGEST else "comparison"
+    return joined if len(joined) <= MAX_STEM_CHARACTERS else "comparison"
 
 
 def safe(name: str) -> str:
@@ -90,6 +90,6 @@ def safe(name: str) -> str:
     ('path.of_x-heat', '-1b432d13-heat')
     """
     stratum, dash, panel = name.rpartition("-")
-    if len(name) > LONGEST:
-        stratum = f"{stratum[:LONGEST]}-{crc32(stratum.encode()):08x}"
+    if len(name) > MAX_STEM_CHARACTERS:
+        stratum = f"{stratum[:MAX_STEM_CHARACTERS]}-{crc32(stratum.encode()):08x}"
     return "".join(letter if letter.isalnum() or letter in "-_.@" else "_" for letter in stratum + dash + panel)

@@ -7,13 +7,24 @@ import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
-from semi_naive.plots.style import DARK, SAND, SMALL, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
+from semi_naive.plots.style import (
+    DARK,
+    SAND,
+    SMALL_FONT_POINTS,
+    engineering,
+    new_figure,
+    note,
+    number_ticks,
+    same_limits,
+    titled,
+    wrapped,
+)
 
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles
 
 WIDTH, HEIGHT = 11, 4.8  # inches of one record's figure
-STEP = 0.17  # inches of a step of BiGJoin
+STEP_INCHES = 0.17  # inches of a step of BiGJoin
 
 
 def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
@@ -32,7 +43,7 @@ def join_kind(trace: dict) -> str:
 
 
 def _figure(panels, traces: list[dict], names: list[str]):
-    several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP * len(trace.get("steps", ()))) for trace in traces]
+    several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP_INCHES * len(trace.get("steps", ()))) for trace in traces]
     figure = new_figure(WIDTH, sum(heights), "" if several else title(traces[0]))
     grid = figure.subplots(len(traces), 2, squeeze=False, height_ratios=heights)
     for row, trace, name in zip(grid, traces, names, strict=True):
@@ -96,12 +107,12 @@ def _by_step(axes, steps: list[tuple]) -> None:
     axes.barh(at, means, 0.8, facecolor=DARK, edgecolor="black", linewidth=0.6, label="mean")
     for place, (_, _, work), high in zip(at, steps, most, strict=True):
         axes.text(high, place, f" {imbalance_ratio(work):.2f}", va="center", fontsize=7)
-    axes.set_yticks(at, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL)
+    axes.set_yticks(at, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL_FONT_POINTS)
     axes.set_xlim(0, max(most) * 1.12)
     axes.set_ylim(-0.6, len(steps) + 1.2)
     number_ticks(axes.xaxis)
     axes.set_xlabel("tuples received and produced; beside it heaviest ÷ mean")
-    axes.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=2)
+    axes.legend(fontsize=SMALL_FONT_POINTS, frameon=False, loc="upper right", ncols=2)
     titled(axes, "Work of each step")
 
 

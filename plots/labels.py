@@ -1,7 +1,7 @@
 """Short labels that tell runs apart: "refine off", "rollover_threshold 200,000"."""
 
 SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # paths, and entries that the record has itself
-ROOM = 60  # characters of a label after the name; longer ones push the figure off the screen
+MAX_LABEL_CHARACTERS = 60  # characters of a label after the name; longer ones push the figure off the screen
 ONLY_WITH = {  # tunables that have an effect only if another is on
     "refinement_ratio": "refine", "refinement_factor": "refine", "refinement_minimum": "refine", "relief_ratio": "refine",
     "consolidation_fraction": "consolidate", "rollover_threshold": "rollover", "run_ahead_budget": "run_ahead",
@@ -38,7 +38,7 @@ def _short(facts: list[str]) -> str:
     >>> _short(["ranks 8", "buckets by default"]), _short(["x" * 70]) == "x" * 70, _short(["a", "x" * 70, "b"])
     ('ranks 8, buckets by default', True, 'a, …')
     """
-    kept = next((most for most in range(len(facts), 1, -1) if len(", ".join(facts[:most])) <= ROOM), 1)
+    kept = next((most for most in range(len(facts), 1, -1) if len(", ".join(facts[:most])) <= MAX_LABEL_CHARACTERS), 1)
     return ", ".join([*facts[:kept], *["…"] * (kept < len(facts))])
 
 

@@ -19,9 +19,9 @@ from semi_naive.plots.rendering import Renderer
 from semi_naive.plots.serving import BEGINNING, listening
 
 LOOPBACK = "127.0.0.1"
-EVERY = 1.0  # least seconds between renderings; also at least twice the time of the last one
-GONE = 3.0  # seconds after which a viewer that asked every second counts as gone
-PATIENCE = 15.0  # most seconds that the end of the run waits for viewers
+MIN_SECONDS_BETWEEN_RENDERINGS = 1.0  # least seconds between renderings; also at least twice the time of the last one
+VIEWER_TIMEOUT_SECONDS = 3.0  # seconds after which a viewer that asked every second counts as gone
+MAX_SECONDS_WAITING_FOR_VIEWERS = 15.0  # most seconds that the end of the run waits for viewers
 
 
 class Live:
@@ -64,7 +64,7 @@ class Live:
         """Wait until viewers have seen the end, then stop serving; without viewers, stop at once."""
         self.over = "The run has ended." if kind is None else f"The run has failed: {error or kind.__name__}"
         try:
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + MAX_SECONDS_WAITING_FOR_VIEWERS
             with self.changed:
                 while self._behind() and time.monotonic() < until:
                     self.changed.wait(0.2)
@@ -88,7 +88,7 @@ class Live:
             if record is not None and version != self.version and (over or time.monotonic() >= self.not_before):
                 begun = time.monotonic()
                 self.body, self.version = self._made(record), version
-                self.not_before = time.monotonic() + max(EVERY, 2 * (time.monotonic() - begun))
+                self.not_before = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
             elif record is None:
                 self.version = version
             return self.version, self.body
@@ -110,7 +110,9 @@ class Live:
         """Note that a viewer asked, and the version it has, if any."""
         with self.changed:
             had = self.viewers.pop(viewer, (0.0, ""))[1]
-            self.viewers = {name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - GONE}
+            self.viewers = {
+                name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - VIEWER_TIMEOUT_SECONDS
+            }
             self.viewers[viewer] = time.monotonic(), had if version is None else version
             self.changed.notify_all()
 
@@ -131,7 +133,7 @@ class Live:
 
     def _behind(self) -> bool:
         """True if a viewer has not seen the end."""
-        recent = time.monotonic() - GONE
+        recent = time.monotonic() - VIEWER_TIMEOUT_SECONDS
         late = [version for seen, version in self.viewers.values() if seen > recent and not version.endswith("-end")]
         return self.waiting > 0 or bool(late)
 

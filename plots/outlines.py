@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-MANY = 1500  # points of a path above which it is thinned
+MIN_POINTS_TO_THIN = 1500  # points of a path above which it is thinned
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 STRAIGHT = re.compile(r"\s*M[MLz\s\d.-]+")
 LONG = re.compile(r"-?\d+\.\d\d+")
@@ -28,7 +28,7 @@ def shorter(path: str) -> str:
 def _part(part: str) -> str:
     points = np.array(NUMBER.findall(part), np.float64).reshape(-1, 2)
     closed = "z" if "z" in part else ""
-    return _written(thinned(points) if len(points) > MANY else points) + closed
+    return _written(thinned(points) if len(points) > MIN_POINTS_TO_THIN else points) + closed
 
 
 def thinned(points: np.ndarray) -> np.ndarray:

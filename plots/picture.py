@@ -11,7 +11,7 @@ from semi_naive.plots.panels import rules_panel, strata_panel
 from semi_naive.plots.style import new_figure
 
 ROW, AROUND = 0.26, 1.2  # inches of a stratum or a rule, and of the margins
-MOST = 20  # of each
+MAX_PANEL_ROWS = 20  # of each
 
 
 def picture(trace: dict):
@@ -26,7 +26,7 @@ def picture(trace: dict):
 def _of_program(trace: dict):
     found = {strata_panel: trace["strata"], rules_panel: trace.get("profile", {}).get("rules", [])}
     drawn = [panel for panel, rows in found.items() if rows] or [strata_panel]
-    heights = [AROUND + ROW * min(max(2, len(found[panel])), MOST) for panel in drawn]
+    heights = [AROUND + ROW * min(max(2, len(found[panel])), MAX_PANEL_ROWS) for panel in drawn]
     figure = new_figure(11, sum(heights) + 0.4, str(trace.get("program", "a program")))
     all_axes = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, panel in zip(all_axes, drawn, strict=True):

@@ -6,8 +6,8 @@ from semi_naive.host.numbers import in_full, number, seconds, size
 from semi_naive.plots.page import bar, code, folded, paragraph, table
 from semi_naive.plots.summary import bytes_a_tuple, named
 
-HOTTEST = 15  # rules shown unfolded
-ROWS = 500  # rows of any table, as a program may have thousands of rules
+MAX_UNFOLDED_RULES = 15  # rules shown unfolded
+MAX_TABLE_ROWS = 500  # rows of any table, as a program may have thousands of rules
 
 
 def strata_table(trace: dict) -> str:
@@ -76,7 +76,7 @@ def _held(entry: dict | None) -> list[str]:
 
 def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
     """A table; the rest of a long one is folded."""
-    first, others, left = rows[:HOTTEST], rows[HOTTEST:ROWS], len(rows) - ROWS
+    first, others, left = rows[:MAX_UNFOLDED_RULES], rows[MAX_UNFOLDED_RULES:MAX_TABLE_ROWS], len(rows) - MAX_TABLE_ROWS
     parts = [table(caption, columns, first)]
     if others:
         parts.append(folded(f"more-{name}", f"{number(len(others))} more", table(f"{caption}, further ones", columns, others)))

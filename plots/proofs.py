@@ -5,12 +5,12 @@ It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several
 
 from dataclasses import dataclass, field
 
-from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL, literal, new_figure, shortened
+from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL_FONT_POINTS, literal, new_figure, shortened
 
-MOST = 30  # tuples drawn at most, those nearest to the conclusion
-LETTERS = 44  # characters of a tuple or a condition
+MAX_DRAWN_TUPLES = 30  # tuples drawn at most, those nearest to the conclusion
+MAX_TUPLE_CHARACTERS = 44  # characters of a tuple or a condition
 LETTER, GAP, LEVEL = 0.073, 0.16, 0.62  # inches of a character, between neighbours, and between levels
-ROW = 0.17  # inches of a rule's line
+RULE_LINE_INCHES = 0.17  # inches of a rule's line
 
 
 @dataclass(eq=False)
@@ -41,10 +41,10 @@ def proof_figure(proof: dict):
     boxes, rules = lay_out_proof(proof)
     high = 1 + max(box.level for box in boxes)
     wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
-    tall = LEVEL * high + ROW * (len(rules) + 1)
+    tall = LEVEL * high + RULE_LINE_INCHES * (len(rules) + 1)
     figure = new_figure(wide + 0.3, tall + 0.3)
     axes = figure.subplots()
-    axes.set(xlim=(0, wide), ylim=(-ROW * (len(rules) + 1) - LEVEL / 2, LEVEL * (high - 0.5)))
+    axes.set(xlim=(0, wide), ylim=(-RULE_LINE_INCHES * (len(rules) + 1) - LEVEL / 2, LEVEL * (high - 0.5)))
     axes.set_axis_off()
     shift = (wide - boxes[0].width) / 2
     for box in boxes:
@@ -54,7 +54,14 @@ def proof_figure(proof: dict):
     for box in boxes:
         _write(axes, box, box.x + shift)
     for number, line in enumerate(rules):
-        axes.text(0, -LEVEL / 2 - ROW * (number + 0.7), literal(line), fontsize=SMALL, family="monospace", va="center")
+        axes.text(
+            0,
+            -LEVEL / 2 - RULE_LINE_INCHES * (number + 0.7),
+            literal(line),
+            fontsize=SMALL_FONT_POINTS,
+            family="monospace",
+            va="center",
+        )
     return figure
 
 
@@ -87,7 +94,7 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
             if id(premise) in known:
                 if known[id(premise)] not in box.above:
                     box.lines.append(known[id(premise)])
-            elif drawn >= MOST:
+            elif drawn >= MAX_DRAWN_TUPLES:
                 left += 1
             else:
                 drawn += 1
@@ -96,7 +103,7 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
                 waiting.append((premise, one))
         if left:
             box.above.append(ProofBox(f"… {left} more", "left out"))
-        box.above += [ProofBox(shortened(text, LETTERS), "condition") for text in told.get("conditions", ())]
+        box.above += [ProofBox(shortened(text, MAX_TUPLE_CHARACTERS), "condition") for text in told.get("conditions", ())]
         found += box.above
     return _after_what_reads_them(root, found), names
 
@@ -117,7 +124,7 @@ def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofB
 
 
 def _box(told: dict, names: dict[str, str]) -> ProofBox:
-    text = shortened(told["atom"], LETTERS)
+    text = shortened(told["atom"], MAX_TUPLE_CHARACTERS)
     if "rule" not in told:
         return ProofBox(text, "fact")
     name = names.setdefault(told["rule"], f"R{len(names) + 1}")
@@ -130,7 +137,17 @@ def _write(axes, box: ProofBox, x: float) -> None:
     frame = {"boxstyle": "round,pad=0.3", "linewidth": 0.8, **looks[box.kind]} if box.kind in looks else None
     style = "italic" if frame is None else "normal"
     y = LEVEL * box.level
-    axes.text(x, y, literal(box.text), fontsize=SMALL, family="monospace", ha="center", va="center", bbox=frame, style=style)
+    axes.text(
+        x,
+        y,
+        literal(box.text),
+        fontsize=SMALL_FONT_POINTS,
+        family="monospace",
+        ha="center",
+        va="center",
+        bbox=frame,
+        style=style,
+    )
     if box.rule:
         beside = x + LETTER * (len(box.text) + 1) / 2 + 0.04
-        axes.text(beside, y, box.rule, fontsize=SMALL - 1.5, family="monospace", ha="left", va="center")
+        axes.text(beside, y, box.rule, fontsize=SMALL_FONT_POINTS - 1.5, family="monospace", ha="left", va="center")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-YIELDING = 10  # added to the process's niceness
+NICENESS = 10  # added to the process's niceness
 
 
 class Renderer:
@@ -66,7 +66,7 @@ def answer(request: dict) -> dict:
 
 def main() -> None:
     with contextlib.suppress(AttributeError, OSError):
-        os.nice(YIELDING)
+        os.nice(NICENESS)
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
 

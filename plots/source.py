@@ -5,12 +5,12 @@ from itertools import pairwise
 from semi_naive.host.numbers import in_full, quantity, seconds
 from semi_naive.plots.page import Markup, code, folded, paragraph, table
 
-WHOLE = 150  # lines up to which a program is shown whole; of a longer one only rules and lines around them
-AROUND = 2  # lines before and after a rule
-FEW = 3  # lines of a gap that is shown as well
-LONGEST = 50  # lines searched for the end of a rule
-MOST = 1500  # lines of a file, and characters of a line
-LETTERS = 400
+MAX_WHOLE_LINES = 150  # lines up to which a program is shown whole; of a longer one only rules and lines around them
+CONTEXT_LINES = 2  # lines before and after a rule
+MAX_GAP_LINES = 3  # lines of a gap that is shown as well
+MAX_RULE_LINES = 50  # lines searched for the end of a rule
+MAX_FILE_LINES = 1500  # lines of a file, and characters of a line
+MAX_LINE_CHARACTERS = 400
 
 
 def source_sections(trace: dict) -> str:
@@ -42,7 +42,7 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
         if at <= len(lines):
             share = spent.get(owner.get(at, 0), 0.0) / total
             time = seconds(spent[at]) if at in spent else ""
-            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:LETTERS])])
+            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:MAX_LINE_CHARACTERS])])
         last = at
     columns = [("line", "number"), ("time", "number"), ("heat", "heat"), ("program", "code")]
     listing = table(f"{file}, with the time of each rule", columns, rows)
@@ -56,7 +56,7 @@ def _end(rule: dict, lines: list[str]) -> int:
     4
     """
     wanted, begin, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
-    for at in range(begin, min(begin + LONGEST, len(lines) + 1)):
+    for at in range(begin, min(begin + MAX_RULE_LINES, len(lines) + 1)):
         words += lines[at - 1].split()
         if wanted in " ".join(words):
             return at
@@ -65,11 +65,11 @@ def _end(rule: dict, lines: list[str]) -> int:
 
 def _kept(lines: int, owner: dict[int, int]) -> list[int]:
     """The lines that are shown."""
-    if lines <= WHOLE:
+    if lines <= MAX_WHOLE_LINES:
         return list(range(1, lines + 1))
-    near = sorted({at + step for at in owner for step in range(-AROUND, AROUND + 1) if 1 <= at + step <= lines})
-    between = [at for here, there in pairwise(near) if there - here <= FEW + 1 for at in range(here + 1, there)]
-    return sorted([*near, *between])[:MOST]
+    near = sorted({at + step for at in owner for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1) if 1 <= at + step <= lines})
+    between = [at for here, there in pairwise(near) if there - here <= MAX_GAP_LINES + 1 for at in range(here + 1, there)]
+    return sorted([*near, *between])[:MAX_FILE_LINES]
 
 
 def _heat(share: float) -> Markup:

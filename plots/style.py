@@ -35,11 +35,11 @@ PHASES = {  # colour and hatch
     "driver": (PALE, ""),
 }
 OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for unknown phases
-MOST_BARS = 64  # more bars than this are drawn as an outline
-MOST_MARKERS = 60  # more iterations than this are drawn without markers
-SMALL = 8  # font size in points of legends and numbers
+MAX_BARS = 64  # more bars than this are drawn as an outline
+MAX_MARKERS = 60  # more iterations than this are drawn without markers
+SMALL_FONT_POINTS = 8  # font size in points of legends and numbers
 STEPS = [1, 2, 2.5, 5, 10]  # inches between ticks
-ROW = 0.165  # inches that a row of a legend takes
+LEGEND_ROW_INCHES = 0.165  # inches that a row of a legend takes
 
 
 def new_figure(width: float, height: float, title: str = ""):
@@ -160,10 +160,10 @@ def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     width, height = inches(axes)
     columns, rows = legend_shape([handle.get_label() for handle in handles], width)
-    free = min(0.7, (beneath + ROW * rows + 0.1) / height)
+    free = min(0.7, (beneath + LEGEND_ROW_INCHES * rows + 0.1) / height)
     lengthen(axes, free)
     place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - beneath / height), "borderaxespad": 0.2}
-    shape = {"fontsize": SMALL, "frameon": False, "ncols": columns, "labelspacing": 0.3, "columnspacing": 1.2}
+    shape = {"fontsize": SMALL_FONT_POINTS, "frameon": False, "ncols": columns, "labelspacing": 0.3, "columnspacing": 1.2}
     (on or axes).legend(handles=handles, **place, **shape)
     return free
 

@@ -7,7 +7,7 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import about, seconds, size
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
-NAMED = 6  # buckets named in one event; further ones are counted
+MAX_NAMED_BUCKETS = 6  # buckets named in one event; further ones are counted
 
 
 def several(items) -> str:
@@ -83,8 +83,8 @@ def _resized(event: dict) -> list[str]:
 
 
 def _buckets(names: list) -> str:
-    if len(names) > NAMED:
-        return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: NAMED - 1]))}, …)"
+    if len(names) > MAX_NAMED_BUCKETS:
+        return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: MAX_NAMED_BUCKETS - 1]))}, …)"
     return f"bucket{'s' * (len(names) > 1)} {several(names)}"
 
 

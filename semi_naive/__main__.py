@@ -23,7 +23,7 @@ from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
 from semi_naive.host.account import open_account, part
 
-BAD = 2  # exit status of bad input and bad usage
+BAD_INPUT_STATUS = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
 FORMATS = ("souffle", "table", "tsv", "csv", "json", "markdown")
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
@@ -448,7 +448,7 @@ def main(arguments=None, begun: float | None = None) -> None:
         sys.exit(done.exit_code)
     except click.ClickException as wrong:
         wrong.show()
-        sys.exit(BAD)
+        sys.exit(BAD_INPUT_STATUS)
     except (KeyboardInterrupt, click.Abort) as stop:
         if isinstance(stop.__cause__, EOFError):  # click takes it for an interrupt
             raise stop.__cause__ from None
@@ -465,7 +465,7 @@ def main(arguments=None, begun: float | None = None) -> None:
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
         click.echo(f"semi-naive: {told}", err=True)
-        sys.exit(1 if _is_failure(found) else BAD)
+        sys.exit(1 if _is_failure(found) else BAD_INPUT_STATUS)
 
 
 def _of_spark(error: Exception) -> Exception | None:

@@ -16,7 +16,7 @@ PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")
 BYTES = ("memory", "replicate_bytes", "query_bytes")  # fields that accept "2G"
-JOB = 1_000_000  # tuples that a partition joins and inserts in the time of one empty Spark job
+TUPLES_WORTH_A_JOB = 1_000_000  # tuples that a partition joins and inserts in the time of one empty Spark job
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Config:
         """The number of buckets on so many partitions."""
         return self.buckets or max(64, 8 * partitions)
 
-    def least(self, job: float = JOB) -> int:
+    def least(self, job: float = TUPLES_WORTH_A_JOB) -> int:
         """The tuples that a rebalancing must save, if a job is worth so many."""
         return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 

@@ -28,7 +28,7 @@ from semi_naive.ra.rules.ir import Kind, Type
 from semi_naive.ra.rules.kinds import as_bits
 from semi_naive.running.python_values import DTYPES, python_values
 
-MOST_TRIED = 1000  # rows on which a failing vectorised function is retried one by one
+MAX_RETRIED_ROWS = 1000  # rows on which a failing vectorised function is retried one by one
 
 
 class Vectorised:
@@ -134,7 +134,7 @@ class UserFunctor:
 
     def _found(self, error: Exception, given: list[np.ndarray]) -> EvaluationError:
         """The error of a vectorised function, with the arguments of the row that raises it, if one does by itself."""
-        for row in range(min(len(given[0]), MOST_TRIED)):
+        for row in range(min(len(given[0]), MAX_RETRIED_ROWS)):
             try:
                 self.function(*(column[row : row + 1] for column in given))
             except Exception as one:

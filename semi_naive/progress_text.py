@@ -4,14 +4,14 @@ import time
 
 from semi_naive.host.numbers import quantity
 
-TICK = 0.1  # seconds between two updates, as an iteration may take microseconds
-LETTERS = 30  # characters of a stratum's name
+UPDATE_SECONDS = 0.1  # seconds between two updates, as an iteration may take microseconds
+MAX_NAME_CHARACTERS = 30  # characters of a stratum's name
 
 
 class ProgressText:
     """A progress callback that formats progress as text; subclasses show it."""
 
-    tick, last = TICK, 0.0
+    tick, last = UPDATE_SECONDS, 0.0
 
     def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
         """Report a closure: iteration, delta, pairs so far; for the decomposed plan groups."""
@@ -21,7 +21,7 @@ class ProgressText:
     def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
         """Report a program: stratum, iteration, delta, tuples so far."""
         text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {quantity(tuples, 'tuple')}"
-        self._say(text, name if len(name) <= LETTERS else name[: LETTERS - 1] + "…", number - 1, of)
+        self._say(text, name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…", number - 1, of)
 
     def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
         now = time.monotonic()

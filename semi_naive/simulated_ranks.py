@@ -16,7 +16,7 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.ra.runs import unlink
 
-RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
+MAX_RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
     Every stratum that can be is on the ranks. Costs what the run costs on one core, and some milliseconds for each rank,
     phase and iteration. ValueError for more than 4,096 ranks.
     """
-    if not isinstance(ranks, int) or not 1 <= ranks <= RANKS:
-        raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {RANKS:,} for a program")
+    if not isinstance(ranks, int) or not 1 <= ranks <= MAX_RANKS:
+        raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {MAX_RANKS:,} for a program")
     given = {"local_tuples": 0, "run_ahead": 0} | options
     config = (config or Config()).with_options(given | {"partitions": ranks})
     machine = machine or Machine()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from semi_naive.host import limits
 from semi_naive.ra.spark_context import cpus
 
-AHEAD = 2  # results of each thread that may wait for the caller
+WAITING_RESULTS_A_THREAD = 2  # results of each thread that may wait for the caller
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -19,17 +19,17 @@ Made = TypeVar("Made")
 def in_threads(
     make: Callable[[Given], Made], given: Iterable[Given], threads: int | None = None, leave: Callable[[], None] = lambda: None
 ) -> Iterator[Made]:
-    """`map` on as many threads as there are cores. At most `AHEAD` results of each thread wait, which bounds memory. When it
-    ends, even by an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls run in the
-    caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2 ms, as
-    long as many a rule."""
+    """`map` on as many threads as there are cores. At most `WAITING_RESULTS_A_THREAD` results of each thread wait, which bounds
+    memory. When it ends, even by an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls
+    run in the caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2
+    ms, as long as many a rule."""
     threads = threads or cpus()
     pool, waiting = _taken(threads), deque()
     try:
         for each in given:
             waiting.append(pool.submit(copy_context().run, make, each))
             limits.check()
-            if len(waiting) > AHEAD * threads:
+            if len(waiting) > WAITING_RESULTS_A_THREAD * threads:
                 yield _first(waiting)
         while waiting:
             yield _first(waiting)

@@ -1,8 +1,8 @@
 """The common interface of all results: conversion to Arrow, pandas, numpy, Python, Spark and files, and the record of the run.
 
-    Evaluated   a result of a run, with its trace and reports, until it is closed
-    Tuples      an Evaluated that is one set of tuples with named columns
-    Relations   several of these by name
+Evaluated   a result of a run, with its trace and reports, until it is closed
+Tuples      an Evaluated that is one set of tuples with named columns
+Relations   several of these by name
 """
 
 from collections.abc import Iterator, KeysView

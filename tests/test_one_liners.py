@@ -14,7 +14,7 @@ import pytest
 
 from semi_naive import BadInput, Program
 from semi_naive.io.columns import inferred_columns
-from semi_naive.io.printing import FORMATS, SHOWN
+from semi_naive.io.printing import FORMATS, MAX_TABLE_ROWS
 from semi_naive.language.errors import ProgramError
 from semi_naive.language.parse import parse
 from semi_naive.language.undeclared import with_declarations
@@ -269,7 +269,7 @@ def test_one_relation_has_no_line_of_its_name(run, edges):
     assert run(*line, "json")[1] == '{\n"path": [{"x": "a", "y": "b"},\n{"x": "a", "y": "c"},\n{"x": "b", "y": "c"}]\n}\n'
 
 
-@pytest.mark.parametrize("rows", [SHOWN, SHOWN + 1, 6000])
+@pytest.mark.parametrize("rows", [MAX_TABLE_ROWS, MAX_TABLE_ROWS + 1, 6000])
 def test_a_table_has_the_first_rows(run, tmp_path, rows):
     """Of few rows and of many, in order; numbers, text and records."""
     numbers = np.random.default_rng(1).permutation(rows).tolist()
@@ -281,8 +281,8 @@ def test_a_table_has_the_first_rows(run, tmp_path, rows):
     status, out, errors = run("run", "-e", text, "-F", "n=n.tsv", "--format", "table")
     assert (status, errors) == (0, "")
     lines = [line.split() for line in out.splitlines() if "[" in line]
-    assert lines == [f"{n} name {n:05} [{n}, name {n:05}] {n} {n * 1.5:g}".split() for n in range(min(rows, SHOWN))]
-    told = f"{rows:,} tuples" + f", the first {SHOWN} are shown" * (rows > SHOWN)
+    assert lines == [f"{n} name {n:05} [{n}, name {n:05}] {n} {n * 1.5:g}".split() for n in range(min(rows, MAX_TABLE_ROWS))]
+    told = f"{rows:,} tuples" + f", the first {MAX_TABLE_ROWS} are shown" * (rows > MAX_TABLE_ROWS)
     assert out.splitlines()[-1] == told
 
 

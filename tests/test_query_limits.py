@@ -33,7 +33,7 @@ REGISTERED = {  # rules whose evaluation never ends, and the values of their par
 @pytest.fixture
 def often(monkeypatch):
     """Bytes are measured at every check."""
-    monkeypatch.setattr(limits, "EVERY", 0.0)
+    monkeypatch.setattr(limits, "MEASURE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -267,7 +267,7 @@ def test_signals_wait_for_the_end_of_a_block():
 
 
 def test_a_signal_that_is_sent_again_does_not_wait(monkeypatch):
-    monkeypatch.setattr(interrupts, "INSISTING", 0.01)
+    monkeypatch.setattr(interrupts, "SECOND_SIGNAL_SECONDS", 0.01)
     with pytest.raises(KeyboardInterrupt), interrupts.deferred():
         signal.raise_signal(signal.SIGINT)
         time.sleep(0.02)

@@ -155,7 +155,7 @@ def test_scratch_does_not_count(patient):
 def test_much_small_work_has_it_compiled(patient, monkeypatch):
     """First numba is loaded, then each kernel, when it has taken as long as that."""
     found = kernel()
-    jit._Spent.seconds = 2 * jit.PATIENCE
+    jit._Spent.seconds = 2 * jit.UNCOMPILED_SECONDS
     found(np.ones(1, np.uint64))
     assert jit._Spent.numba and found.dispatcher is None
     found.seconds = 2 * jit.COMPILING
@@ -166,7 +166,7 @@ def test_much_small_work_has_it_compiled(patient, monkeypatch):
 def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
     folder = Path(private.folder(tmp_path / "kernels"))
     monkeypatch.setattr(kernel_cache, "cache_folder", lambda: folder)
-    monkeypatch.setattr(kernel_cache, "LONG", 0.0)
+    monkeypatch.setattr(kernel_cache, "NOTED_COMPILE_SECONDS", 0.0)
     monkeypatch.setattr(kernel_cache._Compiling, "told", False)
     caplog.set_level("INFO", logger="semi_naive.compiling")
     for number in range(3):

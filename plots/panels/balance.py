@@ -6,8 +6,8 @@ from semi_naive.plots.style import (
     DARK,
     EVENTS,
     GREY,
-    MOST_MARKERS,
-    ROW,
+    LEGEND_ROW_INCHES,
+    MAX_MARKERS,
     YELLOW,
     inches,
     iteration_axis,
@@ -17,7 +17,7 @@ from semi_naive.plots.style import (
     titled,
 )
 
-MOST_TICKS = 500  # markers beside each other
+MAX_MARKERS_IN_A_ROW = 500  # markers beside each other
 RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
     "buckets": {"marker": "s", "linewidth": 5, "color": YELLOW, "markersize": 8},
     "subbuckets": {"marker": "^", "linestyle": "--", "color": GREY, "markersize": 5},
@@ -36,7 +36,7 @@ def imbalance(axes, run, among=()) -> None:
         lines.append(axes.axhline(run.limit, label=f"limit of a subbucket: {run.limit:g}", **style))
     _ratio_axis(axes, max(_highest(each) for each in (run, *among)))
     kinds = _kinds(run)
-    beneath = ROW * len(kinds) + 0.08 * bool(kinds)
+    beneath = LEGEND_ROW_INCHES * len(kinds) + 0.08 * bool(kinds)
     legend(axes, lines + _event_rows(axes, run, kinds), beneath)
     iteration_axis(axes, run.spans)
     titled(axes, "Imbalance" if kinds else "Imbalance, nothing to be done")
@@ -46,7 +46,7 @@ def _ratio(axes, run, name: str) -> list:
     ratios = run.ratios(name)
     if np.isnan(ratios).all():
         return []
-    style = RATIOS[name] if len(run) <= MOST_MARKERS else {**RATIOS[name], "marker": None}
+    style = RATIOS[name] if len(run) <= MAX_MARKERS else {**RATIOS[name], "marker": None}
     label = run.place + "s" if name == "partitions" else name
     return axes.plot(run.numbers, ratios, label=f"{label}: {ratios[-1]:.2f} at the end", **style)
 
@@ -84,8 +84,8 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
     for row, kind in enumerate(kinds):
         every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
         at = _apart(every, run.spans)
-        marker = EVENTS.get(kind, "$?$") if len(at) <= MOST_MARKERS else "|"
-        y = 1 - ROW * (row + 0.6) / height
+        marker = EVENTS.get(kind, "$?$") if len(at) <= MAX_MARKERS else "|"
+        y = 1 - LEGEND_ROW_INCHES * (row + 0.6) / height
         style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
         axes.scatter(at, [y] * len(at), transform=axes.get_xaxis_transform(), **style)
         shape = {"marker": marker, "color": GREY, "linestyle": "none", "markersize": 5}
@@ -99,5 +99,5 @@ def _apart(at: list[float], spans) -> list[float]:
     >>> _apart([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]
     """
-    step = max(1e-9, (spans[-1] - spans[0]) / MOST_TICKS)
+    step = max(1e-9, (spans[-1] - spans[0]) / MAX_MARKERS_IN_A_ROW)
     return list({round(place / step): place for place in sorted(set(at), reverse=True)}.values())[::-1]

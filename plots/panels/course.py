@@ -4,9 +4,9 @@ import numpy as np
 
 from semi_naive.plots.style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, number_ticks, titled
 
-MOST_STEPS = 400  # more steps would be too narrow to see
-FAR = 1000  # ratio of tuples between iterations above which the axis is logarithmic
-LONG = 100  # ratio of the longest to the median iteration above which the axis is logarithmic
+MAX_STEPS = 400  # more steps would be too narrow to see
+LOGARITHMIC_TUPLE_RATIO = 1000  # ratio of tuples between iterations above which the axis is logarithmic
+LOGARITHMIC_TIME_RATIO = 100  # ratio of the longest to the median iteration above which the axis is logarithmic
 
 
 def born(axes, course) -> None:
@@ -15,7 +15,7 @@ def born(axes, course) -> None:
     values = np.add.reduceat(course.born, starts) / steps
     full = course.full[np.append(starts[1:], len(course)) - 1].astype(float)
     positive = values[values > 0]
-    log = positive.size > 1 and full.max() > FAR * positive.min()
+    log = positive.size > 1 and full.max() > LOGARITHMIC_TUPLE_RATIO * positive.min()
     values, full = (np.where(each > 0, each, np.nan) if log else each for each in (values, full))
     edges = np.append(course.spans[starts], course.spans[-1])
     axes.stairs(full, edges, baseline=None, color=SAND, linewidth=3, label=f"all: {course.full[-1]:,} at the end")
@@ -39,7 +39,7 @@ def iteration_times(axes, course) -> None:
     starts, steps = _together(course)
     edges, means = np.append(course.spans[starts], course.spans[-1]), np.add.reduceat(course.seconds, starts) / steps
     positive = means[means > 0]
-    log = positive.size > 0 and positive.max() > LONG * np.median(positive)
+    log = positive.size > 0 and positive.max() > LOGARITHMIC_TIME_RATIO * np.median(positive)
     base = np.full(len(starts), positive.min() / 2 if log else 0.0)
     by_tuple = course.seconds * course.compiled / course.steps
     for label, values, style in (
@@ -65,7 +65,7 @@ def iteration_times(axes, course) -> None:
 
 def _together(course) -> tuple[np.ndarray, np.ndarray]:
     """The first entry and the number of iterations of each step of a figure."""
-    starts = np.arange(0, len(course), -(-len(course) // MOST_STEPS))
+    starts = np.arange(0, len(course), -(-len(course) // MAX_STEPS))
     return starts, np.add.reduceat(course.steps, starts)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from semi_naive.plots.style import iteration_axis, note, titled, whole_ticks
 
-MOST_MARKS = 200  # refinements marked one by one
-FAR = 20  # ratio above which the scale is logarithmic
-FEWEST = 0.02  # fraction of the numbers that may be below the scale
+MAX_MARKED_REFINEMENTS = 200  # refinements marked one by one
+LOGARITHMIC_RATIO = 20  # ratio above which the scale is logarithmic
+BELOW_SCALE_FRACTION = 0.02  # fraction of the numbers that may be below the scale
 MOST_ROWS, MOST_COLUMNS = 512, 1000  # resolution of a screen; rows beyond it are merged by their maxima
 
 
@@ -35,7 +35,7 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
 
 def _refinements(axes, refined: list[tuple[float, int]]) -> None:
     """Mark each refinement; if there are many, mark the iterations with a line."""
-    if len(refined) <= MOST_MARKS:
+    if len(refined) <= MAX_MARKED_REFINEMENTS:
         style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
         axes.scatter(*zip(*refined, strict=True), zorder=3, **style)
         axes.set_xlabel("iteration  (▷: a bucket was refined)")
@@ -67,8 +67,8 @@ def _norm(runs, of: str):
     values = np.concatenate([np.ones(0), *found])
     if not values.size:
         return Normalize(0, 1)
-    least, most = np.quantile(values, FEWEST), values.max()
-    if most >= FAR * least:
+    least, most = np.quantile(values, BELOW_SCALE_FRACTION), values.max()
+    if most >= LOGARITHMIC_RATIO * least:
         return LogNorm(least, most)
     return Normalize(min(least, most - 1), most)
 

@@ -4,11 +4,11 @@ import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
-from semi_naive.plots.style import DARK, MOST_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
+from semi_naive.plots.style import DARK, MAX_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
 OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
-MOST_STEPS = 512  # more than a screen shows are drawn sorted by weight, not by number
+MAX_PARTITIONS_BY_NUMBER = 512  # more than a screen shows are drawn sorted by weight, not by number
 
 
 def partitions(axes, run, among=()) -> None:
@@ -18,7 +18,7 @@ def partitions(axes, run, among=()) -> None:
         return
     bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
     places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
-    if len(places) > 1 and max(places) > MOST_BARS:  # loads of 4 and of 4,096 partitions have no common scale
+    if len(places) > 1 and max(places) > MAX_BARS:  # loads of 4 and of 4,096 partitions have no common scale
         axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
 
 
@@ -29,13 +29,13 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
         name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
         at = (number - (len(shown) - 1) / 2) * width
-        _bars(axes, at, loads, width, style, label) if many <= MOST_BARS else _outline(axes, loads, style, label)
+        _bars(axes, at, loads, width, style, label) if many <= MAX_BARS else _outline(axes, loads, style, label)
     if len(shown) == 1:
         average = np.mean(next(iter(shown.values())))
         axes.axhline(average, color="black", linewidth=1, linestyle="--", label="average")
     axes.set_ylim(0, max(*map(max, shown.values()), 1e-6) * 1.05)
     titled(axes, title)
-    axes.set_xlabel(f"{place}s, the heaviest first" if many > MOST_STEPS else place)
+    axes.set_xlabel(f"{place}s, the heaviest first" if many > MAX_PARTITIONS_BY_NUMBER else place)
     axes.set_ylabel("time" if what == "seconds" else what)
     whole_ticks(axes.xaxis)
     number_ticks(axes.yaxis, *(("s", False) if what == "seconds" else ()))
@@ -53,7 +53,7 @@ def _outline(axes, loads, style: tuple[str, str], label: str) -> None:
     """Draw an outline over the partitions; if there are very many, sorted by weight."""
     colour, dashes = OUTLINES[style[1]]
     edges = np.arange(len(loads) + 1)
-    if len(loads) > MOST_STEPS:
-        starts = np.arange(MOST_STEPS) * len(loads) // MOST_STEPS
+    if len(loads) > MAX_PARTITIONS_BY_NUMBER:
+        starts = np.arange(MAX_PARTITIONS_BY_NUMBER) * len(loads) // MAX_PARTITIONS_BY_NUMBER
         loads, edges = np.sort(loads)[::-1][starts], np.append(starts, len(loads))
     axes.stairs(loads, edges - 0.5, color=colour, linestyle=dashes, linewidth=1.3, label=label)

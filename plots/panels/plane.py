@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from semi_naive.plots.style import MOST_BARS, SAND, number_ticks
+from semi_naive.plots.style import MAX_BARS, SAND, number_ticks
 
 COPIED, SECONDS, COUNT = 4, 5, 6  # columns returned by `rectangles` after the first and last x and y
-THIN = 0.15  # line width around very many boxes; three times as wide around few
+THIN_LINE_WIDTH = 0.15  # line width around very many boxes; three times as wide around few
 
 
 def rectangles(trace: dict) -> np.ndarray:
@@ -30,7 +30,7 @@ def plane(axes, found: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), la
 
     x, y = found[:, [0, 1]] + [0, 1], found[:, [2, 3]] + [0, 1]
     corners = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
-    lines = {"edgecolor": "black", "linewidth": THIN if len(found) > 4 * MOST_BARS else 3 * THIN}
+    lines = {"edgecolor": "black", "linewidth": THIN_LINE_WIDTH if len(found) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH}
     shown = axes.add_collection(PolyCollection(corners, array=shade, norm=norm, cmap="cividis", **lines))
     right, top = (x.max(), y.max()) if last is None else (last[0] + 1, last[1] + 1)
     axes.set_xlim(x.min(), right)

@@ -5,17 +5,17 @@ import numpy as np
 from semi_naive.plots.style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
 
 PLANS = {"local": (SAND, "\\\\\\\\"), "decomposed": (YELLOW, "----"), "balanced": (DARK, "")}
-MOST_ROWS = 20
-LETTERS = 64  # characters of a rule or of a stratum's relations
+MAX_ROWS = 20
+MAX_ROW_LABEL_CHARACTERS = 64  # characters of a rule or of a stratum's relations
 
 
 def strata_panel(axes, record: dict, among=()) -> None:
     """Draw the seconds of each stratum, in the order of evaluation; of many, the slowest. Colours are plans."""
     found = record.get("strata", [])
-    slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MOST_ROWS]
+    slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MAX_ROWS]
     rows = [stratum for stratum in found if any(stratum is each for each in slowest)]
     styles = [PLANS.get(stratum["plan"], (STRAW, "////")) for stratum in rows]
-    labels = [f"{shortened(', '.join(s['relations']), LETTERS)}  ({engineering(s['tuples'])})" for s in rows]
+    labels = [f"{shortened(', '.join(s['relations']), MAX_ROW_LABEL_CHARACTERS)}  ({engineering(s['tuples'])})" for s in rows]
     _rows(axes, [s["seconds"] for s in rows], labels, styles)
     _title(axes, "Time by stratum (tuples)", len(rows), len(found))
     if rows:
@@ -25,14 +25,14 @@ def strata_panel(axes, record: dict, among=()) -> None:
 def rules_panel(axes, record: dict, among=()) -> None:
     """Draw the seconds of the slowest rules: the average over partitions."""
     found = record.get("profile", {}).get("rules", [])
-    hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MOST_ROWS]
+    hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MAX_ROWS]
     _rows(axes, [rule["seconds"] for rule in hottest], [_rule(rule) for rule in hottest], [(DARK, "")] * len(hottest))
     _title(axes, "Time by rule (tuples made)", len(hottest), len(found))
 
 
 def _rule(rule: dict) -> str:
     where = f"{rule['line']}: " if rule.get("line") else ""
-    text = shortened(where + " ".join(rule["rule"].split()), LETTERS)
+    text = shortened(where + " ".join(rule["rule"].split()), MAX_ROW_LABEL_CHARACTERS)
     return f"{text}  ({engineering(rule['made'])})"
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from semi_naive.plots.panels.partitions import bars_of
 from semi_naive.plots.style import (
     DARK,
-    MOST_MARKERS,
+    MAX_MARKERS,
     OTHERS,
     PHASES,
     SAND,
@@ -20,7 +20,7 @@ from semi_naive.plots.style import (
     whole_ticks,
 )
 
-MOST_STEPS = 240  # hatches do not show on narrower steps
+MAX_HATCHED_STEPS = 240  # hatches do not show on narrower steps
 NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
 
 
@@ -98,7 +98,7 @@ def _stacked(axes, run, layers, what: str) -> list:
             steps = StepPatch(top, edges, baseline=base, fill=True, label=label, **style)
             handles.append(axes.add_artist(steps))  # add_patch would compute limits, which is slow
             base = top
-    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MOST_MARKERS else 0.2}
+    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MAX_MARKERS else 0.2}
     axes.add_artist(StepPatch(base, edges, fill=False, **thin))
     axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
     axes.set_ylabel(what + f" (means of {-(-len(run) // len(starts))})" * (len(starts) < len(run)))
@@ -108,14 +108,14 @@ def _stacked(axes, run, layers, what: str) -> list:
 
 def _starts(iterations: int) -> np.ndarray:
     """The beginnings of steps: every iteration, or groups of them that are wide enough to see."""
-    together = -(-iterations // MOST_STEPS)
+    together = -(-iterations // MAX_HATCHED_STEPS)
     return np.arange(0, iterations, together)
 
 
 def _inner(axes, run, most: int, handles: list) -> None:
     """Draw the number of inner iterations on a second axis."""
     twin, starts = axes.twinx(), _starts(len(run))
-    marker = "o" if len(run) <= MOST_MARKERS else None
+    marker = "o" if len(run) <= MAX_MARKERS else None
     style = {"color": "black", "marker": marker, "markerfacecolor": "none", "markersize": 5, "linewidth": 0.9, "linestyle": ":"}
     heaviest = np.maximum.reduceat(run.inner, starts)
     handles += twin.plot(run.numbers[starts], heaviest, label=f"inner iterations: {run.inner.sum():,}", **style)

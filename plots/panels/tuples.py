@@ -1,6 +1,6 @@
 """The life of a tuple, counted: `new`, `delta`, `full`."""
 
-from semi_naive.plots.style import DARK, GREY, MOST_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
+from semi_naive.plots.style import DARK, GREY, MAX_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
 
 LINES = {
     "full": {"color": SAND, "marker": "s", "linewidth": 3.5, "markersize": 7},
@@ -17,7 +17,7 @@ def tuples(axes, run, among=()) -> None:
         return
     steps, log = run.steps, any(_far_apart(each) for each in (run, *among) if len(each))
     for name, style in LINES.items():
-        style = style if len(steps["iteration"]) <= MOST_MARKERS else {**style, "marker": None}
+        style = style if len(steps["iteration"]) <= MAX_MARKERS else {**style, "marker": None}
         values = steps[name].astype(float)
         values[values == 0] = float("nan") if log else 0
         axes.plot(steps["iteration"], values, label=f"{name}: {_told(name, steps[name])}", **style)

@@ -1,13 +1,11 @@
 """Ending a command in order: on a signal (Ctrl-C, SIGTERM, a closed terminal), and before the system kills it for lack of
 memory.
 
-The first signal is raised in the main thread as `ToldToEnd`, so everything on the way out is put in order. If the main thread
-does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
-no process and no file.
+The first signal is raised in the main thread as `ToldToEnd`, so that it unwinds in order. If the main thread computes on for
+ORDERLY_END_SECONDS, or at a second signal, the process ends at once. In both cases no process and no temporary file is left.
 
-A command that comes to its end by itself puts everything in order, too. Then the process ends, and Python is not taken apart:
-a thread of Arrow that lets go of Python's memory while that is done kills the process by signal 6
-(https://github.com/apache/arrow/issues/34314).
+A command that completes cleans up, too. Then the process ends without Python's finalization: a thread of Arrow that releases
+Python objects during finalization kills the process by signal 6 (https://github.com/apache/arrow/issues/34314).
 """
 
 import atexit
@@ -22,12 +20,14 @@ import time
 import warnings
 from importlib import import_module
 
-BEGUN = time.perf_counter() - time.process_time()  # the start of the process, up to time in which it did not compute
-PATIENCE = 2.0  # seconds for an orderly end
-LONGEST = 10.0  # seconds that the thread which ends the process at once has
-FASTEST = 4 << 30  # bytes that two cores allocate in a second
+PROCESS_START = time.perf_counter() - time.process_time()  # the start of the process, up to time in which it did not compute
+ORDERLY_END_SECONDS = 2.0  # seconds for an orderly end
+FORCED_END_SECONDS = 10.0  # seconds that the thread which ends the process at once has
+MAX_BYTES_ALLOCATED_A_SECOND = 4 << 30  # bytes that two cores allocate in a second
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
-SELDOM = 50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
+OBJECTS_BETWEEN_COLLECTIONS = (
+    50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
+)
 PANDAS = "PySpark does not yet fully support pandas"  # pandas 3 makes pyspark warn; no command uses pandas
 SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
@@ -87,7 +87,7 @@ def _watch(read: int, numbers: list[int]) -> None:
     """End the process if the main thread does not."""
     while (first := os.read(read, 1)[0]) not in numbers:
         pass
-    select.select([read], [], [], PATIENCE)
+    select.select([read], [], [], ORDERLY_END_SECONDS)
     end_now(ToldToEnd(first))
 
 
@@ -103,7 +103,7 @@ def end_now(told: ToldToEnd) -> None:
     elif Ending.by == threading.get_ident():
         return  # to where this very thread does it
     else:
-        time.sleep(LONGEST)
+        time.sleep(FORCED_END_SECONDS)
     os._exit(told.status)
 
 
@@ -126,7 +126,7 @@ def watch_memory() -> None:
         left, error = memory.last_of_it()
         if error is not None:
             end_now(MemoryExhausted(error))
-        time.sleep(min(max(left / FASTEST, SHORTEST_LOOK), LONGEST_LOOK))
+        time.sleep(min(max(left / MAX_BYTES_ALLOCATED_A_SECOND, SHORTEST_LOOK), LONGEST_LOOK))
 
 
 def leave() -> None:
@@ -140,14 +140,14 @@ def leave() -> None:
 
 def command() -> None:
     """The command `semi-naive`."""
-    gc.set_threshold(SELDOM)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(leave)  # called after all that is registered later
     warnings.filterwarnings("ignore", PANDAS, FutureWarning)
     listen()
     try:
         main = import_module("semi_naive.__main__").main
         threading.Thread(target=watch_memory, name="semi-naive-memory", daemon=True).start()
-        main(begun=BEGUN)
+        main(begun=PROCESS_START)
         Ending.status = 0
     except SystemExit as done:
         Ending.status = done.code if isinstance(done.code, int) else bool(done.code)

@@ -24,10 +24,10 @@ from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.running.python_values import nested_values
 from semi_naive.session.query import Asking, asking, atom_of, fact
 
-DEPTH = 4  # levels of a proof that are printed by default
+DEFAULT_DEPTH = 4  # levels of a proof that are printed by default
 TUPLE = '<relation>("<string element1>", <number element2>, ...)'
 HELP = f"""
-setdepth <depth>: show so many levels of a proof, {DEPTH} at first; with -t explore all
+setdepth <depth>: show so many levels of a proof, {DEFAULT_DEPTH} at first; with -t explore all
 explain {TUPLE}: show why a tuple is there, by a proof of least height
 subproof <relation>(<label>): show a part of a proof that was cut off at that depth
 explainnegation {TUPLE}: choose a rule and values, and see what of it holds
@@ -62,7 +62,7 @@ class Prompt:
 
     def __init__(self, why: Why, stream: TextIO, asks: bool, whole: bool = False):
         self.why, self.stream, self.asks, self.whole = why, stream, asks, whole
-        self.depth: int | None = None if whole else DEPTH
+        self.depth: int | None = None if whole else DEFAULT_DEPTH
         self.json, self.file = False, ""
         self.subproofs: list[Proof] = []
         self.labels: dict[tuple[str, tuple], int] = {}

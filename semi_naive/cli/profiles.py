@@ -11,9 +11,9 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.plots.summary import bytes_a_tuple, memory_of
 
-BETWEEN = 2  # spaces between two columns
-LEAST = 24  # least characters of a rule, on the narrowest terminal
-ANY = 10_000  # characters of a line if the output is no terminal
+COLUMN_GAP = 2  # spaces between two columns
+MIN_RULE_CHARACTERS = 24  # least characters of a rule, on the narrowest terminal
+UNLIMITED_WIDTH = 10_000  # characters of a line if the output is no terminal
 
 
 def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
@@ -23,7 +23,7 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
 
     record = read_profile(path)
     terminal = sys.stdout.isatty()
-    console = Console(soft_wrap=not terminal, width=None if terminal else ANY)
+    console = Console(soft_wrap=not terminal, width=None if terminal else UNLIMITED_WIDTH)
     took = ", ".join(filter(None, [as_sum(record), memory_of(record)]))
     console.print(f"{record.get('program', path)}: {took}", markup=False, highlight=False)
     all_rules = sum(rule["seconds"] for rule in record["rules"]) or 1.0
@@ -32,7 +32,7 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
     for what, shown, name in (("rules", columns, "rule"), ("relations", RELATIONS, "relation")):
         if not (rows := sorted(record[what], key=_order(sort, name))):
             continue
-        console.print(_table(shown, rows[:top], console.width - BETWEEN if terminal and not whole else None))
+        console.print(_table(shown, rows[:top], console.width - COLUMN_GAP if terminal and not whole else None))
         if top is not None and len(rows) > top:
             console.print(f"… and {quantity(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
     for line in _together(record):
@@ -106,8 +106,10 @@ def _table(columns: dict, rows: list, room: int | None):
     for name in numbers:
         wide = max(map(len, [name, *cells[name]]))
         table.add_column(name, justify="right", min_width=wide, no_wrap=True)
-        room = room and room - wide - BETWEEN
-    table.add_column(last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, LEAST))
+        room = room and room - wide - COLUMN_GAP
+    table.add_column(
+        last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, MIN_RULE_CHARACTERS)
+    )
     for row in zip(*cells.values(), strict=True):
         table.add_row(*map(Text, row))
     return table

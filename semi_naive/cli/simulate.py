@@ -14,9 +14,9 @@ from semi_naive.config import Config
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 
-WORD = 8  # bytes of a tuple in memory
-FEWEST = 64  # least buckets of the paper's policy; with more ranks, one for each
-MOST = 1 << 20  # ranks; with more, the lists for each phase and iteration do not fit into memory
+TUPLE_BYTES = 8  # bytes of a tuple in memory
+MIN_PAPER_BUCKETS = 64  # least buckets of the paper's policy; with more ranks, one for each
+MAX_RANKS = 1 << 20  # ranks; with more, the lists for each phase and iteration do not fit into memory
 POLICIES = ("work", "paper", "none")
 
 
@@ -57,8 +57,8 @@ def rank_counts(text: str) -> list[int]:
     [2, 64]
     """
     numbers = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MOST for word in numbers):
-        raise ValueError(f"--ranks {text}: expected whole numbers from 1 to {MOST:,} with commas between, as in 2,64,512")
+    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_RANKS for word in numbers):
+        raise ValueError(f"--ranks {text}: expected whole numbers from 1 to {MAX_RANKS:,} with commas between, as in 2,64,512")
     return sorted({int(word) for word in numbers})
 
 
@@ -71,7 +71,7 @@ def configured(policy: str | None, options: dict, ranks: int) -> Config:
     given = {
         None: Config(),
         "work": Config(),
-        "paper": Config.paper(buckets=max(FEWEST, ranks)),
+        "paper": Config.paper(buckets=max(MIN_PAPER_BUCKETS, ranks)),
         "none": Config(refine=False, consolidate=False, copy_inner=False),
     }
     return given[policy].with_options(options)
@@ -162,7 +162,7 @@ COLUMNS = {
     "messages": lambda row, base: f"{row['messages']:,}",
     "tuples moved": lambda row, base: f"{row['moved']:,}",
     "peak tuples": lambda row, base: f"{row['peak']:,}",
-    "peak MB": lambda row, base: f"{row['peak'] * WORD / 1e6:,.3g}",
+    "peak MB": lambda row, base: f"{row['peak'] * TUPLE_BYTES / 1e6:,.3g}",
 }
 
 

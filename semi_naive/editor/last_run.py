@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-MOST_BYTES = 50_000_000  # of a record, which is read while the user waits
-MOST_FILES = 100
+MAX_RECORD_BYTES = 50_000_000  # of a record, which is read while the user waits
+MAX_RECORDS = 100
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class LastRun:
 
 def last_run(program: str) -> LastRun | None:
     """The newest record of the program in its folder. Records of other programs, and other JSON files, are skipped."""
-    newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MOST_FILES]
+    newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MAX_RECORDS]
     for path, written, size in newest:
-        record = _read(str(path), written) if size <= MOST_BYTES else None
+        record = _read(str(path), written) if size <= MAX_RECORD_BYTES else None
         if record is not None and _same(record[0], program, path.parent):
             return LastRun(path.name, datetime.fromtimestamp(written), record[1])
     return None
@@ -40,7 +40,7 @@ def _records(folder: Path):
         return
 
 
-@lru_cache(maxsize=MOST_FILES)
+@lru_cache(maxsize=MAX_RECORDS)
 def _read(path: str, written: float) -> tuple[str, dict[str, int]] | None:
     """The program of a record, and its relations' sizes. written: the file's time, so that a rewritten file is read again."""
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from semi_naive.language.origins import read_text
 
-MOST = 2_000  # programs of a workspace that are looked at
+MAX_PROGRAMS = 2_000  # programs of a workspace that are looked at
 INCLUDE = re.compile(r'^[ \t]*(?:\.include|#[ \t]*include)[ \t]*"([^"\n]+)"', re.MULTILINE)
 SUFFIXES = ".dl", ".datalog"
 
@@ -31,9 +31,9 @@ def _programs(folder: Path) -> list[str]:
     for place, inside, names in os.walk(folder):
         inside[:] = [name for name in inside if not name.startswith(".") and name != "node_modules"]
         found += [os.path.abspath(os.path.join(place, name)) for name in names if name.endswith(SUFFIXES)]
-        if len(found) >= MOST:
+        if len(found) >= MAX_PROGRAMS:
             break
-    return found[:MOST]
+    return found[:MAX_PROGRAMS]
 
 
 def _includes(program: str) -> list[str]:

@@ -21,7 +21,7 @@ from semi_naive.language.errors import Problem, Span
 from semi_naive.language.layout import formatted
 from semi_naive.language.parse import words
 
-WAIT = 0.2  # seconds without a keystroke after which a text is checked
+TYPING_PAUSE_SECONDS = 0.2  # seconds without a keystroke after which a text is checked
 NAME = re.compile(r"[?a-zA-Z][_?a-zA-Z0-9]*|_[_?a-zA-Z0-9]+")
 KINDS = {
     "relation": lsp.SymbolKind.Struct, "type": lsp.SymbolKind.Class, "branch": lsp.SymbolKind.EnumMember,
@@ -141,7 +141,7 @@ def _documents(server: EditorServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams):
-        await server.look(params.text_document.uri, WAIT)
+        await server.look(params.text_document.uri, TYPING_PAUSE_SECONDS)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams):

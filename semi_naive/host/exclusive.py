@@ -24,12 +24,12 @@ log = logging.getLogger("semi_naive")
 
 _files: set = set()  # files of the locks that this process holds
 
-LOOK = 0.005  # seconds between two looks at a lock
-PATIENCE = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
+POLL_SECONDS = 0.005  # seconds between two looks at a lock
+LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
 
 
 @contextlib.contextmanager
-def exclusive(path: str | os.PathLike, patience: float = PATIENCE) -> Iterator[bool]:
+def exclusive(path: str | os.PathLike, patience: float = LOCK_TIMEOUT_SECONDS) -> Iterator[bool]:
     """Hold the lock of a path, exclusively on this host; the lock file is removed afterwards.
 
     False if this one goes on without being so: after `patience` seconds, or where files cannot be locked.
@@ -82,7 +82,7 @@ def _taken(file, until: float) -> bool:
         except BlockingIOError:
             if time.monotonic() > until:
                 raise TimeoutError("another process has not finished what it makes") from None
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
 
 
 def _is_at(file, path) -> bool:

@@ -18,7 +18,9 @@ from typing import Any
 NAMES = "SIGINT", "SIGTERM", "SIGHUP", "SIGALRM"
 SIGNALS = [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]
 ONCE, RELEASE = [True], methodcaller("release")
-INSISTING = 1.0  # seconds after which a signal that is sent again is held back no longer: a subscriber may never return
+SECOND_SIGNAL_SECONDS = (
+    1.0  # seconds after which a signal that is sent again is held back no longer: a subscriber may never return
+)
 
 
 class _Waiting:
@@ -39,7 +41,7 @@ class _Waiting:
 
     def _wait(self, number: int, frame) -> None:
         now = time.monotonic()
-        if self.over or now - self.came.setdefault(number, now) > INSISTING:
+        if self.over or now - self.came.setdefault(number, now) > SECOND_SIGNAL_SECONDS:
             self.came.pop(number, None)
             self.handlers[number](number, frame)
 

@@ -1,9 +1,9 @@
 """A lazy `njit`: a kernel is compiled, or its machine code loaded, only when that pays.
 
-Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as the Python that it is while its
-arrays are small, until all kernels together have taken PATIENCE seconds so. Then numba is loaded, and each kernel's machine
-code, once the kernel has a large array or has taken as long as that itself. A kernel means the same both ways: the types of
-`host.signatures` see to its arguments and to what it returns. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
+Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as plain Python while its arrays are
+small, until all kernels together have taken UNCOMPILED_SECONDS that way. Then numba is loaded, and the machine code of a kernel
+once it gets a large array, or has run as long as loading takes. Results are the same both ways: the types of `host.signatures`
+convert arguments and results. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["Kernel", "load_kernels", "njit", "types"]
 
 log = logging.getLogger("semi_naive")
 
-FEW = 2000  # numbers in the arrays of a call: 2 ms uncompiled, where a pass over them is all there is
-PATIENCE = 0.3  # seconds
-FEWEST = 50  # below this, machine code is not loaded either
+UNCOMPILED_NUMBERS = 2000  # numbers in the arrays of a call: 2 ms uncompiled, where a pass over them is all there is
+UNCOMPILED_SECONDS = 0.3  # seconds
+UNLOADED_NUMBERS = 50  # below this, machine code is not loaded either
 LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, once numba is, or compiled
 
 mode = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" and "uncompiled" or "auto"  # or "compiled"
@@ -56,7 +56,7 @@ class _Spent:
     numba = False
 
 
-def njit(*given, cache=False, few=FEW, scratch="", uncompiled=None, **options):
+def njit(*given, cache=False, few=UNCOMPILED_NUMBERS, scratch="", uncompiled=None, **options):
     """A lazy `numba.njit`. few: the numbers in the arguments' arrays below which a call is not worth compiling; `scratch` names
     arguments that do not count, as they are buffers. uncompiled: a numpy function to run instead of the kernel's Python until
     it is compiled. With signatures, one process of the host compiles a kernel, and the others wait for it."""
@@ -108,7 +108,7 @@ class Kernel:
         numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
         if numbers > self.few:
             return False
-        if not _Spent.numba and _Spent.seconds < PATIENCE:
+        if not _Spent.numba and _Spent.seconds < UNCOMPILED_SECONDS:
             return True
         _Spent.numba = True
         if self.worth is None:
@@ -116,7 +116,7 @@ class Kernel:
                 from semi_naive.host.kernel_cache import is_cached
 
                 self.worth = LOADING if is_cached(self) else COMPILING
-        return self.seconds < self.worth and (self.worth > LOADING or numbers <= FEWEST)
+        return self.seconds < self.worth and (self.worth > LOADING or numbers <= UNLOADED_NUMBERS)
 
     def _timed(self, given):
         """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around."""

@@ -35,7 +35,7 @@ from semi_naive.host.signatures import Signature
 log = logging.getLogger("semi_naive")
 
 OURS = __name__.split(".")[0]
-LONG = 1.0  # seconds of compiling after which a note is logged
+NOTED_COMPILE_SECONDS = 1.0  # seconds of compiling after which a note is logged
 
 
 class _Compiling:
@@ -51,7 +51,7 @@ def dispatcher_of(kernel) -> Dispatcher:
         return _made(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
     _Compiling.since = _Compiling.since or now
-    if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > LONG:
+    if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
         _Compiling.told = True
         log.getChild("compiling").info("compiling what this machine has never run: some seconds, once")
     try:

@@ -12,8 +12,10 @@ import signal
 import subprocess
 import time
 
-GENTLY = 5.0  # seconds that a process has to end in once its standard input is closed
-AGAIN = 0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
+ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end in once its standard input is closed
+SECOND_REMOVAL_SECONDS = (
+    0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
+)
 
 _processes: list[tuple[int, subprocess.Popen]] = []  # with the process that started it; forks of that process ignore it
 _paths: dict[str, int] = {}  # with the process that made it
@@ -43,7 +45,7 @@ def folders() -> list[str]:
     return list(_paths)
 
 
-def end_process(process: subprocess.Popen, patience: float = GENTLY) -> None:
+def end_process(process: subprocess.Popen, patience: float = ORDERLY_END_SECONDS) -> None:
     """Close a process's standard input, and kill its process group unless it has ended in time."""
     _processes[:] = [one for one in _processes if one[1] is not process]
     with contextlib.suppress(OSError):
@@ -70,7 +72,7 @@ def end(patience: float = 0.0) -> None:
             _remove(path)
         if not ended or patience or last:
             break
-        time.sleep(AGAIN)
+        time.sleep(SECOND_REMOVAL_SECONDS)
     _paths.clear()
 
 
@@ -84,4 +86,4 @@ def _remove(path: str) -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    end(GENTLY)
+    end(ORDERLY_END_SECONDS)

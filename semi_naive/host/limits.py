@@ -16,8 +16,8 @@ from contextvars import ContextVar
 
 from semi_naive.host.numbers import quantity
 
-EVERY = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
-LOOK = 0.1  # seconds between two checks of an evaluation that waits for a lock
+MEASURE_SECONDS = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
+WAITING_CHECK_SECONDS = 0.1  # seconds between two checks of an evaluation that waits for a lock
 HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bound, as in n < 1000"
 
 
@@ -68,7 +68,7 @@ class Limits:
     def check_bytes(self, beside: Callable[[], int], now: bool) -> None:
         if self.nbytes is None or self.held is None or not now and time.monotonic() < self.due:
             return
-        self.due = time.monotonic() + EVERY
+        self.due = time.monotonic() + MEASURE_SECONDS
         made = self.held() + beside() - self.before
         if made > self.nbytes:
             limit = f"it has made {quantity(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"

@@ -6,11 +6,21 @@ import time
 from collections.abc import Callable
 
 from semi_naive.host.limits import LimitExceeded
-from semi_naive.host.memory_limits import ADDRESSES, LEAST, MACHINE, NEAR, Room, limit, ours, resident, rooms
+from semi_naive.host.memory_limits import (
+    ADDRESSES,
+    ENOUGH_FREE_BYTES,
+    MACHINE,
+    NEAR_LIMIT_FRACTION,
+    Room,
+    limit,
+    ours,
+    resident,
+    rooms,
+)
 
-OURS = 0.25  # share of the machine's memory below which this process is not the cause of a shortage
-EVERY = 0.2  # seconds between two looks
-MUCH = 0.4  # share of all memory that the driver alone may use before a stratum moves to the partitions
+OWN_SHARE_TO_BLAME = 0.25  # share of the machine's memory below which this process is not the cause of a shortage
+CHECK_SECONDS = 0.2  # seconds between two looks
+DRIVER_SHARE = 0.4  # share of all memory that the driver alone may use before a stratum moves to the partitions
 
 SIGNS = (
     "MemoryError", "Unable to allocate", "array is too big", "Maximum allowed dimension", "OutOfMemoryError",
@@ -43,7 +53,7 @@ _places: list[tuple[Callable[[], str], str]] = []  # places of the open blocks, 
 def due() -> bool:
     """True a few times a second, when memory is to be looked at again; cheap enough to ask for every batch."""
     now = time.monotonic()
-    if now < _looked[0] + EVERY:
+    if now < _looked[0] + CHECK_SECONDS:
         return False
     _looked[0] = now
     return True
@@ -59,14 +69,14 @@ def check() -> None:
 def _ours(room: Room) -> bool:
     """True if this process and its children use enough of the limit to be its cause. For the machine as a whole it costs
     milliseconds."""
-    return room.of != MACHINE or ours() > OURS * room.limit
+    return room.of != MACHINE or ours() > OWN_SHARE_TO_BLAME * room.limit
 
 
 def last_of_it() -> tuple[float, OutOfMemory | None]:
     """The bytes left before the system kills a process, and the error once less than half of `check`'s reserve is left. A
     shortage of address space is an error of its own. Costs 0.1 ms while memory suffices."""
     room = min((room for room in rooms() if room.of != ADDRESSES), key=lambda each: each.left, default=None)
-    if room is None or room.left >= min((1 - NEAR) * room.limit, LEAST) / 2:
+    if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None
     return (room.left, OutOfMemory(str(room), *where())) if _ours(room) else (float("inf"), None)
 
@@ -74,7 +84,7 @@ def last_of_it() -> tuple[float, OutOfMemory | None]:
 def scarce() -> bool:
     """True if this process alone uses so much of its and its children's memory that data should leave it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return resident(os.getpid()) > MUCH * limit()
+        return resident(os.getpid()) > DRIVER_SHARE * limit()
     return False
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-NEAR = 0.95  # share of a limit; beyond it, less is left than a merge of blocks takes
-LEAST = 1 << 30  # free bytes that suffice under any limit
-UNLIMITED = 1 << 60
+NEAR_LIMIT_FRACTION = 0.95  # share of a limit; beyond it, less is left than a merge of blocks takes
+ENOUGH_FREE_BYTES = 1 << 30  # free bytes that suffice under any limit
+UNLIMITED_BYTES = 1 << 60
 MACHINE = "this machine's memory"
 ADDRESSES = "this process's address space (ulimit -v)"
 
@@ -32,7 +32,7 @@ class Room:
 
     @property
     def near(self) -> bool:
-        return self.left < min((1 - NEAR) * self.limit, LEAST)
+        return self.left < min((1 - NEAR_LIMIT_FRACTION) * self.limit, ENOUGH_FREE_BYTES)
 
     def __str__(self) -> str:
         return f"{gigabytes(self.used)} of {self.of}, which has {gigabytes(self.limit)}, are used"
@@ -48,7 +48,7 @@ def gigabytes(size: float) -> str:
 
 def limit() -> int:
     """The bytes that this process and its children may use."""
-    return min((room.limit for room in rooms()), default=UNLIMITED)
+    return min((room.limit for room in rooms()), default=UNLIMITED_BYTES)
 
 
 def rooms() -> Iterator[Room]:
@@ -59,7 +59,7 @@ def rooms() -> Iterator[Room]:
     with contextlib.suppress(OSError, ValueError, KeyError):
         told = _numbers(Path("/proc/meminfo"))
         yield Room(1024 * (told["MemTotal:"] - told["MemAvailable:"]), 1024 * told["MemTotal:"], MACHINE)
-    if (most := _address_space()) < UNLIMITED:
+    if (most := _address_space()) < UNLIMITED_BYTES:
         with contextlib.suppress(OSError, ValueError, IndexError):
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             yield Room(pages * os.sysconf("SC_PAGE_SIZE"), most, ADDRESSES)
@@ -69,9 +69,9 @@ def _address_space() -> int:
     try:
         import resource
     except ImportError:  # not on Windows
-        return UNLIMITED
+        return UNLIMITED_BYTES
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return UNLIMITED if soft == resource.RLIM_INFINITY else soft
+    return UNLIMITED_BYTES if soft == resource.RLIM_INFINITY else soft
 
 
 def _numbers(path: Path) -> dict[str, int]:
@@ -84,7 +84,7 @@ class GroupV2:
     @staticmethod
     def limits(folder: Path) -> list[int]:
         texts = [(folder / name).read_text().strip() for name in ("memory.max", "memory.high")]
-        return [UNLIMITED if text == "max" else int(text) for text in texts]
+        return [UNLIMITED_BYTES if text == "max" else int(text) for text in texts]
 
     @staticmethod
     def used(folder: Path) -> int:
@@ -126,7 +126,7 @@ def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[Gro
     for group in dict.fromkeys([folder, *folder.parents, root]):
         if group == root or root in group.parents:
             with contextlib.suppress(OSError, ValueError):
-                if min(files.limits(group)) < UNLIMITED:
+                if min(files.limits(group)) < UNLIMITED_BYTES:
                     yield group, "this container's memory (control group)", files
 
 

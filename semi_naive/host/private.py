@@ -19,8 +19,8 @@ from semi_naive.host import leftovers
 
 log = logging.getLogger("semi_naive")
 
-OTHERS = stat.S_IWGRP | stat.S_IWOTH  # mode bits by which others may write
-CHECKSUM = 4  # bytes, before what is saved
+OTHERS_WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH  # mode bits by which others may write
+CHECKSUM_BYTES = 4  # bytes, before what is saved
 
 
 class NotPrivate(PermissionError):
@@ -47,7 +47,7 @@ def privacy_fault(path: str | os.PathLike) -> str:
         return "is not a folder"
     if hasattr(os, "geteuid") and facts.st_uid != os.geteuid():
         return f"belongs to another user (number {facts.st_uid})"
-    if hasattr(os, "geteuid") and facts.st_mode & OTHERS:
+    if hasattr(os, "geteuid") and facts.st_mode & OTHERS_WRITE_BITS:
         return f"may be written by other users (its mode is {stat.S_IMODE(facts.st_mode):04o})"
     return ""
 
@@ -139,7 +139,7 @@ def sync(path: str | os.PathLike) -> None:
 def save(path: str | os.PathLike, data: bytes, synced: bool = False) -> None:
     """Write a file with a checksum, for `load`."""
     with replacing(path, synced) as file:
-        file.write(zlib.crc32(data).to_bytes(CHECKSUM, "little") + data)
+        file.write(zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little") + data)
 
 
 def load(path: str | os.PathLike) -> bytes | None:
@@ -152,8 +152,8 @@ def load(path: str | os.PathLike) -> bytes | None:
     except OSError as error:
         log.info("%s is made again: %s", path, error)
         return None
-    data = saved[CHECKSUM:]
-    if len(saved) >= CHECKSUM and zlib.crc32(data).to_bytes(CHECKSUM, "little") == saved[:CHECKSUM]:
+    data = saved[CHECKSUM_BYTES:]
+    if len(saved) >= CHECKSUM_BYTES and zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little") == saved[:CHECKSUM_BYTES]:
         return data
     log.info("%s is made again: it is damaged or cut short", path)
     return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 
-WORD = (1 << 64) - 1
+WORD_MASK = (1 << 64) - 1
 
 
 class KernelType:
@@ -57,7 +57,7 @@ class Integer(Scalar):
         try:
             return self.dtype.type(value)
         except OverflowError:  # which a cast does not know
-            return np.uint64(operator.index(value) & WORD).astype(self.dtype)
+            return np.uint64(operator.index(value) & WORD_MASK).astype(self.dtype)
 
     def returned(self, value) -> int:
         return operator.index(value)  # a TypeError, if it has become a float on the way

@@ -14,7 +14,7 @@ from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import match_files
 from semi_naive.io.sniff import USUAL
 
-ROWS = 1000  # rows of a text that are read to infer types
+SAMPLED_ROWS = 1000  # rows of a text that are read to infer types
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
 AFFINITY = {
     "INT": "number",
@@ -41,7 +41,7 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     if BY_NAME.get(extension) == "sqlite":
         from semi_naive.io.sqlite import sample_table
 
-        names, declared, rows = sample_table(path, table, ROWS)
+        names, declared, rows = sample_table(path, table, SAMPLED_ROWS)
         types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
         return list(zip(identifiers(names), types, strict=True))
     with io_errors(path):
@@ -88,7 +88,7 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
     with open_binary(path) as stream:
         numbered = numbered_lines(stream, path, skip_mark(stream))
         wanted = (line for _, _, line in numbered if not loose or line.strip() and line[:1] not in b"#%")
-        lines = [line.decode(errors="replace") for line in islice(wanted, ROWS + 1 + header)]
+        lines = [line.decode(errors="replace") for line in islice(wanted, SAMPLED_ROWS + 1 + header)]
     delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
     form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
     rows = [fields for line in lines[extension == ".mtx" :] if (fields := _fields(line, form))]  # that of a matrix has its size
@@ -117,7 +117,7 @@ def _fields(line: str, form: Format) -> list[str]:
 def _json(path: str) -> tuple[list[str], list[list[str]]]:
     from semi_naive.io.json_data import json_rows
 
-    rows = json_rows(contents(path), path)[:ROWS]
+    rows = json_rows(contents(path), path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):
         return list(rows[0]), [[_json_text(row.get(name)) for name in rows[0]] for row in rows]
     return [], [list(map(_json_text, row)) for row in rows if isinstance(row, list)]

@@ -10,10 +10,10 @@ from semi_naive.io.csv_differences import check_agreement, check_beginning, chec
 from semi_naive.io.fields import arrow_type, bits_of_arrow
 from semi_naive.io.files import line_pieces
 from semi_naive.io.lines import read_lines
-from semi_naive.io.plain_text import PIECE as PLAIN
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
 from semi_naive.io.plain_text import read_plain
 
-PIECE = 1 << 20
+ARROW_PIECE_BYTES = 1 << 20
 
 
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
@@ -39,7 +39,7 @@ def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, l
     if form.rfc4180 and not form.loose:  # a quoted field may hold the end of a piece
         return read_lines(data, form, relation, types, values, path, line)
     parts = [np.empty((relation.arity, 0), np.int64)]
-    for piece in line_pieces(io.BytesIO(data), PIECE):
+    for piece in line_pieces(io.BytesIO(data), ARROW_PIECE_BYTES):
         try:
             parts.append(_by_arrow(piece, form, relation, types, values, threads=False))
         except ValueError:

@@ -12,9 +12,9 @@ import zlib
 from semi_naive.host import leftovers
 from semi_naive.io.errors import BadInput
 
-GZIP = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LONGEST_LINE = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 
 
 def contents(path: str) -> bytes:
@@ -31,7 +31,7 @@ def open_binary(path: str):
         stream = io.BufferedReader(system.open_input_file(inside))
     else:
         stream = open(path, "rb")
-    return gzip.GzipFile(fileobj=stream) if path.endswith(".gz") or stream.peek(2)[:2] == GZIP else stream
+    return gzip.GzipFile(fileobj=stream) if path.endswith(".gz") or stream.peek(2)[:2] == GZIP_MAGIC else stream
 
 
 def is_packed(path: str) -> bool:
@@ -93,8 +93,8 @@ def numbered_lines(stream, path: str, offset: int = 0):
     """Yield (offset, line number, bytes without the line end) of a binary stream that stands at `offset`, for a look at the
     first rows. Raises BadInput for a line of more than 1 MiB, a sign of a file that is not text."""
     line = 1
-    while text := stream.readline(LONGEST_LINE):
-        if len(text) == LONGEST_LINE:
+    while text := stream.readline(MAX_LINE_BYTES):
+        if len(text) == MAX_LINE_BYTES:
             raise BadInput("the line is longer than 1 MiB", path, line, 1, "expected text with one tuple per line")
         yield offset, line, text.rstrip(b"\r\n")
         offset, line = offset + len(text), line + 1

@@ -15,7 +15,7 @@ from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import DTYPES, numbers
 from semi_naive.ra.rules.kinds import ordered as by_size
 
-FEW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
+MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
 FLIP = np.int64(-SIGN)
 
 
@@ -61,7 +61,7 @@ def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(found, type_.kind))
         return order, numbers(found[order], type_.kind).tolist()
-    if type_.kind == Kind.SYMBOL and found.size > FEW:
+    if type_.kind == Kind.SYMBOL and found.size > MIN_ROWS_FOR_ARROW:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -96,7 +96,7 @@ def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct values of a column, and each row's position among them. Arrow's hashing is 20 times as fast as numpy's."""
-    if column.size <= FEW:
+    if column.size <= MIN_ROWS_FOR_ARROW:
         return np.unique(column, return_inverse=True)
     encoded = arrow_of(column).dictionary_encode()
     return numpy_of(encoded.dictionary), numpy_of(encoded.indices)

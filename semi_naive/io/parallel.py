@@ -20,7 +20,7 @@ from semi_naive.io.sources import Source, SparkFrame, schema_of
 from semi_naive.ra.spark_context import map_in_arrow
 from semi_naive.ra.strings import Interning
 
-BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
+MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
 
 class SourcePart(NamedTuple):
@@ -109,14 +109,14 @@ class ReadBatches:
 
 
 def _tables(batches):
-    """Yield tables of at least `BLOCK` rows, the last excepted, from an iterator of Arrow batches."""
+    """Yield tables of at least `MIN_BATCH_ROWS` rows, the last excepted, from an iterator of Arrow batches."""
     import pyarrow as pa
 
     waiting, rows = [], 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= BLOCK:
+        if rows >= MIN_BATCH_ROWS:
             yield pa.Table.from_batches(waiting)
             waiting, rows = [], 0
     if rows:

@@ -15,7 +15,7 @@ from semi_naive.io.formats import Format
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.threads import in_threads
 
-PIECE = 8 << 20  # bytes of text that a thread parses at a time
+PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 
 
 @dataclass

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import BUILT_IN, short_float_text
 from semi_naive.io.formats import Format
-from semi_naive.io.order import FEW, order_rows
+from semi_naive.io.order import MIN_ROWS_FOR_ARROW, order_rows
 from semi_naive.io.record_text import TableStyle
 from semi_naive.io.sorted_pieces import SortedPieces
 from semi_naive.io.writing import lines, write_rows
 from semi_naive.ra.rules.ir import Kind
 
-SHOWN = 20  # rows of a table
-WIDE = 160  # characters in a line of a table if the output is no terminal
+MAX_TABLE_ROWS = 20  # rows of a table
+DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is no terminal
 PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True)}
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
@@ -111,9 +111,9 @@ def _table(shown: PrintedRelation, stream) -> None:
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for row in zip(*_first(shown), strict=True):
         table.add_row(*map(Text, row))
-    told = quantity(size, "tuple") + f", the first {SHOWN} are shown" * (size > SHOWN)
+    told = quantity(size, "tuple") + f", the first {MAX_TABLE_ROWS} are shown" * (size > MAX_TABLE_ROWS)
     here = sys.stdout.isatty()
-    console = Console(width=None if here else WIDE, force_terminal=here)
+    console = Console(width=None if here else DEFAULT_TABLE_WIDTH, force_terminal=here)
     with console.capture() as text:
         console.print(Text(relation.name, "bold"), *[table] * (relation.arity > 0), Text(told, "dim"), sep="\n")
     stream.write(text.get().encode())
@@ -124,14 +124,14 @@ def _first(shown: PrintedRelation) -> Iterator[list[str]]:
     if not shown.relation.arity:
         return
     given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()
-    if shown.rows.size <= FEW:
+    if shown.rows.size <= MIN_ROWS_FOR_ARROW:
         for column in order_rows(shown.rows.all(), *given):
             numbers = column.distinct is None
             listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
-            yield [_cell(column.kind, value) for value in islice(listed, SHOWN)]
+            yield [_cell(column.kind, value) for value in islice(listed, MAX_TABLE_ROWS)]
         return
-    found = SortedPieces(shown.rows, *given, FEW)
-    for keys, column in zip(found.keys, found.piece(0)[:, :SHOWN], strict=True):
+    found = SortedPieces(shown.rows, *given, MIN_ROWS_FOR_ARROW)
+    for keys, column in zip(found.keys, found.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
         if keys.bits is None:
             yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]
         else:

@@ -29,8 +29,8 @@ from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
 from semi_naive.ra.runs import DAMAGED, RunMissing
 
-SAMPLE = 1000  # values sampled on a partition
-CHUNK = 32 << 20  # bytes that travel to the driver at a time
+SAMPLED_KEYS = 1000  # values sampled on a partition
+CHUNK_BYTES = 32 << 20  # bytes that travel to the driver at a time
 
 
 @dataclass
@@ -63,7 +63,7 @@ class SampleKeys:
     def __call__(self, partition, records):
         size = sum(stored.size for stored in self.spread.home.full[partition])
         for columns in pieces_of(self.spread, partition):
-            some = columns[0, :: max(1, size // SAMPLE)]
+            some = columns[0, :: max(1, size // SAMPLED_KEYS)]
             yield list(self.ordering.keys(np.ascontiguousarray(some))[0])
 
 
@@ -139,12 +139,12 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, c
         raise wrong
     for partition, path, size, checksum in sorted(pieces):
         found = Checksum()
-        for begin in range(0, size, CHUNK):
-            read = ReadChunk(partition, path, begin, CHUNK)
+        for begin in range(0, size, CHUNK_BYTES):
+            read = ReadChunk(partition, path, begin, CHUNK_BYTES)
             (chunk,) = read(partition, []) if cluster.local else jobs.job(read)
             found.add(chunk)
-            if begin + CHUNK >= size and found.value != checksum:
+            if begin + CHUNK_BYTES >= size and found.value != checksum:
                 raise RunsLost(f"{DAMAGED}: {path}, a piece of the result: run the program again")
-            write(chunk, begin + CHUNK >= size)
+            write(chunk, begin + CHUNK_BYTES >= size)
         if cluster.local:
             os.unlink(path)

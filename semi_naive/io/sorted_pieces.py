@@ -25,7 +25,7 @@ from semi_naive.ra.rules.unpacking import ROWS, Part, parts_of
 from semi_naive.ra.sorted_runs import Chunked, Run, Words, cuts, merged
 from semi_naive.threads import in_threads
 
-ROOM = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
+RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
 
 
 @dataclass
@@ -104,7 +104,11 @@ class Keys:
     def _ranks(self) -> np.ndarray | None:
         """The rank of each value, as an array indexed by value, if values are small."""
         values, ranks = self._places
-        if not values.size or values[0] < 0 or values[-1] >= ROOM * ROWS + ROOM * values.size:
+        if (
+            not values.size
+            or values[0] < 0
+            or values[-1] >= RANK_TABLE_IDS_PER_ROW * ROWS + RANK_TABLE_IDS_PER_ROW * values.size
+        ):
             return None
         found = np.zeros(int(values[-1]) + 1, np.int64)
         found[values] = ranks

@@ -19,17 +19,17 @@ from semi_naive.io.lines import located_rows
 from semi_naive.io.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.names import note_order
 from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
-from semi_naive.io.plain_text import PIECE as PLAIN
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
 from semi_naive.io.plain_text import read_plain
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.spark_context import is_connect
 from semi_naive.threads import in_threads
 
-LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
-SPLIT = 32 << 20  # bytes of text a task reads: about 0.3 s
-PIECE = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
+MIN_BYTES_FOR_JOB = 64 << 20  # bytes; below, starting a job costs more than reading the file here
+SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
+BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
 GZIP_RATIO = 4  # edge lists shrink to a quarter
-SAMPLE = 1 << 16  # bytes of text sampled to estimate the number of rows
+SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class File(Source):
 
     @property
     def large(self) -> bool:
-        return self.size() >= LARGE
+        return self.size() >= MIN_BYTES_FOR_JOB
 
     def size(self) -> int:
         """The size in bytes; for a compressed file an estimate of the decompressed size."""
@@ -127,7 +127,7 @@ class TextFile(File):
         begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
-            some = stream.read(SAMPLE)
+            some = stream.read(SAMPLE_BYTES)
         return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
 
     @cached_property
@@ -167,7 +167,7 @@ class TextFile(File):
         """Ranges of bytes; for a compressed file one span."""
         begin, _ = self.begin()
         with io_errors(self.path):
-            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPLIT)
+            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
@@ -180,7 +180,7 @@ class TextFile(File):
             else:
                 stream.seek(start)
             line = 1
-            for text in line_pieces(stream, PIECE, stop):
+            for text in line_pieces(stream, BLOCK_BYTES, stop):
                 columns = read_delimited(text, self.layout, self.relation, self.types, values, self.path, line, threads=False)
                 yield self.both(columns), columns.shape[1]
                 line += text.count(b"\n")
@@ -191,7 +191,7 @@ class TextFile(File):
         if span[0] <= begin:
             return line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
-            return sum(piece.count(b"\n") for piece in line_pieces(stream, PIECE, span[0]))
+            return sum(piece.count(b"\n") for piece in line_pieces(stream, BLOCK_BYTES, span[0]))
 
 
 @dataclass(frozen=True)

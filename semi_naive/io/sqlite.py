@@ -17,7 +17,7 @@ from semi_naive.io.record_text import ReadableStyle
 from semi_naive.ra.rules.ir import Kind
 
 SYMBOLS = "__SymbolTable"
-WIDE = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
+MAX_ROW_BYTES_WITHOUT_IDS = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
 TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
@@ -135,7 +135,7 @@ def _stored(database, column) -> list:
 def _create(database, relation, name: str) -> None:
     table, arity = _name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
     fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))
-    narrow = arity * 9 + 1 < WIDE
+    narrow = arity * 9 + 1 < MAX_ROW_BYTES_WITHOUT_IDS
     key = f", PRIMARY KEY ({', '.join(_name(str(number)) for number in range(arity))})" if narrow else ""
     database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}{key}){' WITHOUT ROWID' * narrow}")
     database.execute(f"DELETE FROM {table}")

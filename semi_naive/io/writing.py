@@ -14,15 +14,15 @@ import numpy as np
 from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import atomic_stream
-from semi_naive.io.order import FEW, Ordered, order_rows
+from semi_naive.io.order import MIN_ROWS_FOR_ARROW, Ordered, order_rows
 from semi_naive.io.read_back import check_texts
 from semi_naive.io.record_text import JsonStyle, ReadableStyle, TableStyle
 from semi_naive.io.sorted_pieces import Columns, Keys, SortedPieces
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.text_rows import SIGNED, UNSIGNED, RowFormat, joined
 
-ROWS = 1 << 18  # that are turned into text at a time
-GROUP = 1 << 20  # rows of a row group of parquet
+FORMATTED_ROWS = 1 << 18  # that are turned into text at a time
+ROW_GROUP_ROWS = 1 << 20  # rows of a row group of parquet
 
 
 def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
@@ -84,7 +84,7 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
         with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
             writer.write_table(table)
         return
-    found = SortedPieces(rows, relation, types, values, ReadableStyle(), GROUP, threads)
+    found = SortedPieces(rows, relation, types, values, ReadableStyle(), ROW_GROUP_ROWS, threads)
     arrays = KeyedArrays(relation, types, values, found.keys)
     with parquet_writer(file, arrays.schema) as writer:
         for batch in found.pieces(arrays.batch):
@@ -109,8 +109,8 @@ def lines(
 ) -> Iterator:
     """The text of all rows, in order, in pieces. `seams`: the text before, between and after the fields of each row; `check`:
     called first, as `read_back.check_texts`."""
-    if rows.size > FEW:
-        found = SortedPieces(rows, relation, types, values, style, ROWS, threads)
+    if rows.size > MIN_ROWS_FOR_ARROW:
+        found = SortedPieces(rows, relation, types, values, style, FORMATTED_ROWS, threads)
         if check:
             check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
         yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)

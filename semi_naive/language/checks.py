@@ -11,7 +11,7 @@ from semi_naive.language.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"
-DEEPEST = 250  # levels of an expression; each takes several frames of Python's stack in every pass
+MAX_EXPRESSION_DEPTH = 250  # levels of an expression; each takes several frames of Python's stack in every pass
 
 
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
@@ -99,11 +99,11 @@ def depth_problems(source: syntax.SourceProgram):
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             level, depth = list(clause.parts), 0
-            while level and depth < DEEPEST:
+            while level and depth < MAX_EXPRESSION_DEPTH:
                 level, depth = [child for node in level for child in children(node)], depth + 1
             if level:
                 hint = "give a part of it a name: x = …, or make it a relation of its own"
-                yield Problem(f"Expression nested more than {DEEPEST} levels deep", clause.span, hint)
+                yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
 
 
 def clause_problems(single: Single, relations, recursive: bool):

@@ -34,7 +34,7 @@ from semi_naive.language.syntax import (
 )
 
 Names = dict[str, str]
-MOST = 10_000  # instances of components
+MAX_INSTANCES = 10_000  # instances of components
 
 
 def expand(source: SourceProgram) -> SourceProgram:
@@ -106,9 +106,9 @@ class _Instances:
             self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
             return content
         self.made += 1
-        if self.made > MOST:
-            if self.made == MOST + 1:
-                message = f"Component instantiation limit reached: {MOST:,} instances are the most"
+        if self.made > MAX_INSTANCES:
+            if self.made == MAX_INSTANCES + 1:
+                message = f"Component instantiation limit reached: {MAX_INSTANCES:,} instances are the most"
                 self.problems.append(Problem(message, init.span, "instances of instances multiply: leave some out"))
             return content
         self.unfinished.append((id(component), inner))

@@ -12,7 +12,7 @@ from semi_naive.language.single import Single
 from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, components, recursive_relations
 
-MOST_ATOMS = (
+MAX_INLINED_ATOMS = (
     10_000  # atoms of a clause after inlining; in a chain of relations that each read the previous one twice they double
 )
 
@@ -128,8 +128,8 @@ class Expansions:
         for turn in range(max(map(len, self.definitions.values()))):
             self._made = 0
             body = self._expanded(single.body, turn)
-            if self._made > MOST_ATOMS:
-                message = f"Inlining makes more than {MOST_ATOMS:,} atoms of this clause"
+            if self._made > MAX_INLINED_ATOMS:
+                message = f"Inlining makes more than {MAX_INLINED_ATOMS:,} atoms of this clause"
                 yield Problem(message, single.clause.span, "drop inline of a relation that reads others several times")
                 return
             each = resolve(Single(single.head, body, single.clause))
@@ -145,7 +145,7 @@ class Expansions:
             return (rebuilt(literal, lambda _: None),)
         limits.check()
         self._made += 1
-        if self._made > MOST_ATOMS:
+        if self._made > MAX_INLINED_ATOMS:
             return ()
         definitions = self.definitions[literal.relation]
         chosen, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 CLOSED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-WIDTH = 100  # characters above which a rule on one line is broken
+MAX_RULE_CHARACTERS = 100  # characters above which a rule on one line is broken
 INDENT = "    "
 TOKEN = re.compile(
     r"""(?P<blanks>[ \t\r\f\v]+)|(?P<newline>\n)
@@ -157,7 +157,7 @@ class _State:
                 ends.append(place + 1)
             self.before = token
         text = indent + "".join(map("".join, parts))
-        if breaks and whole and not self.begun and ends and "\n" not in text and len(text) > WIDTH:
+        if breaks and whole and not self.begun and ends and "\n" not in text and len(text) > MAX_RULE_CHARACTERS:
             cuts = pairwise([0, *ends, len(parts)])
             lines = ["".join(map("".join, parts[begin:end])).lstrip() for begin, end in cuts]
             return [indent + lines[0], *(indent + INDENT + line for line in lines[1:])]

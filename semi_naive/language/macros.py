@@ -8,8 +8,8 @@ from semi_naive.language.errors import Problem, Span
 from semi_naive.language.origins import TOO_MANY_FILES, Text, read_text
 
 PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as in Soufflé, so that programs can find out the width of numbers
-EXPANDED = 100_000  # tokens that one macro may expand to
-DEPTH = 60  # nested includes; each takes several frames of Python's stack, and only a cycle has that many
+MAX_MACRO_TOKENS = 100_000  # tokens that one macro may expand to
+MAX_INCLUDE_DEPTH = 60  # nested includes; each takes several frames of Python's stack, and only a cycle has that many
 
 
 def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
@@ -84,8 +84,8 @@ class Macros(pcpp.Preprocessor):
     def expand_macros(self, tokens, expanding_from=()):
         """Expand macros as pcpp does; it calls this for nested expansions, each of which may double the text."""
         found = super().expand_macros(tokens, list(expanding_from))
-        if expanding_from and len(found) > EXPANDED:
-            raise TooMuch(f"macro {expanding_from[0]} expands to more than {EXPANDED:,} tokens")
+        if expanding_from and len(found) > MAX_MACRO_TOKENS:
+            raise TooMuch(f"macro {expanding_from[0]} expands to more than {MAX_MACRO_TOKENS:,} tokens")
         return found
 
     # -- what pcpp asks
@@ -104,7 +104,7 @@ class Macros(pcpp.Preprocessor):
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if self.result.many_files():
             raise TooMuch(TOO_MANY_FILES)
-        if self.include_depth > DEPTH:
+        if self.include_depth > MAX_INCLUDE_DEPTH:
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, f"{includepath} includes itself")
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         text = read_text(includepath)

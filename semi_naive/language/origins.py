@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from semi_naive.language.errors import Span
 
-MOST_FILES = 10_000
-TOO_MANY_FILES = f"more than {MOST_FILES:,} files are included"
+MAX_FILES = 10_000
+TOO_MANY_FILES = f"more than {MAX_FILES:,} files are included"
 
 
 UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))  # the editor's text, by path

@@ -26,8 +26,8 @@ log = logging.getLogger("semi_naive")
 
 OPTIONS = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "maybe_placeholders": False}
 NOTHING = MappingProxyType({})
-MANY = 20  # syntax errors, after which parsing stops
-NESTED = 3000  # depth of the parser's stack from which it is no longer copied for each token
+MAX_SYNTAX_ERRORS = 20  # syntax errors, after which parsing stops
+MAX_COPIED_STACK = 3000  # depth of the parser's stack from which it is no longer copied for each token
 
 
 def parse_file(
@@ -108,7 +108,7 @@ def _feeding(state):
                 values.append(token)
                 return None
             if not before:
-                before = (stack.copy(), values.copy()) if len(stack) <= NESTED else ((), ())
+                before = (stack.copy(), values.copy()) if len(stack) <= MAX_COPIED_STACK else ((), ())
             if (reduction := known.get(id(rule))) is None:
                 reduction = known[id(rule)] = len(rule.expansion), callbacks[rule], rule.origin.name
             size, make, name = reduction
@@ -179,7 +179,7 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
             problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
             build.forget()
             errors = sum(problem.severity == "Error" for problem in problems)
-            at = _recovered(run, tokens, at) if errors < MANY else len(tokens)
+            at = _recovered(run, tokens, at) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems
 
 

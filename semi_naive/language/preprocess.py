@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from semi_naive.language.errors import Problem, ProgramError, Span
-from semi_naive.language.origins import MOST_FILES, TOO_MANY_FILES, Text, read_text
+from semi_naive.language.origins import MAX_FILES, TOO_MANY_FILES, Text, read_text
 from semi_naive.sandbox import Sandbox
 
 _DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
@@ -38,7 +38,7 @@ class Preprocessed:
     def many_files(self) -> bool:
         """True if including one more file exceeds the limit, repetitions counted."""
         self.files += 1
-        return self.files > MOST_FILES
+        return self.files > MAX_FILES
 
 
 def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox=None) -> Preprocessed:

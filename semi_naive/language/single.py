@@ -13,7 +13,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.trees import rebuilt, walk_all
 
-MOST = 10_000  # disjuncts of one clause
+MAX_DISJUNCTS = 10_000  # disjuncts of one clause
 DECIDING = ("<", ">", "!=")  # literals by which two tuples differ
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
@@ -92,8 +92,8 @@ def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -
 
 def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
     """The disjuncts of a clause's body; none, and a problem, if there are too many."""
-    if (number := len(clause.heads) * count_disjuncts(clause.body)) > MOST:
-        message = f"The disjunctions make {number:,} clauses of this one: {MOST:,} are the most"
+    if (number := len(clause.heads) * count_disjuncts(clause.body)) > MAX_DISJUNCTS:
+        message = f"The disjunctions make {number:,} clauses of this one: {MAX_DISJUNCTS:,} are the most"
         problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
         return []
     return disjuncts(clause.body)

@@ -12,8 +12,8 @@ from semi_naive.ra.rules.ir import Constructor, Kind, Type
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
 CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # the type of the constants of each kind
 KIND = {constant: kind for kind, constant in CONSTANT.items()}
-DEPTH = 100  # length of a chain of type definitions
-SHORTER = f"define it by a type that is nearer: {DEPTH} are the most"
+MAX_DEFINITION_DEPTH = 100  # length of a chain of type definitions
+SHORTER = f"define it by a type that is nearer: {MAX_DEFINITION_DEPTH} are the most"
 
 
 class TypeEnvironment:
@@ -51,15 +51,15 @@ class TypeEnvironment:
         self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
 
     def _sound(self) -> list[str]:
-        """The types defined by predefined types and records through at most `DEPTH` definitions, without undefined types and
-        cycles."""
+        """The types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
+        undefined types and cycles."""
         missing = {name: set(_parts(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
         users: dict[str, list[str]] = {}
         for name, parts in missing.items():
             for part in parts:
                 users.setdefault(part, []).append(name)
         found, level = [], [name for name, parts in missing.items() if not parts]
-        for _ in range(DEPTH):
+        for _ in range(MAX_DEFINITION_DEPTH):
             found += level
             for name in level:
                 for user in users.get(name, ()):
@@ -68,7 +68,11 @@ class TypeEnvironment:
                 user for user in dict.fromkeys(user for name in level for user in users.get(name, ())) if not missing[user]
             ]
         for name in level:
-            self._problem(f"Type {name} is {DEPTH + 1} definitions away from a predefined type", self._declared[name], SHORTER)
+            self._problem(
+                f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type",
+                self._declared[name],
+                SHORTER,
+            )
         return found
 
     def _cyclic(self, name) -> bool:

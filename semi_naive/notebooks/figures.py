@@ -8,8 +8,8 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.strata import Stratum, rule_edges
 
-MOST = 60  # strata drawn at most
-LETTERS, LETTER = 26, 7.3  # characters of a box, and pixels of each
+MAX_STRATA = 60  # strata drawn at most
+MAX_BOX_CHARACTERS, LETTER = 26, 7.3  # characters of a box, and pixels of each
 HIGH, ROW, GAP = 24, 34, 46  # pixels of a box, from one to the next below, and between columns
 WIDE, TALL, BARS = 300, 70, 64  # pixels of a chart, and how many bars it has at most
 INK = 'fill="currentColor"'
@@ -31,7 +31,7 @@ class StratumBox:
     @property
     def text(self) -> str:
         names = ", ".join(self.stratum.relations)
-        shown = names if len(names) <= LETTERS else names[: LETTERS - 1] + "…"
+        shown = names if len(names) <= MAX_BOX_CHARACTERS else names[: MAX_BOX_CHARACTERS - 1] + "…"
         return shown + " ↻" * self.stratum.recursive
 
     @property
@@ -42,7 +42,7 @@ class StratumBox:
 def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
     """The strata from left to right, each after those that it reads; ↻ marks a recursive one. Inputs have a dashed frame,
     outputs a thick one; a dashed line leads to a stratum that negates or aggregates. Empty if there are many strata."""
-    if not 0 < len(found) <= MOST:
+    if not 0 < len(found) <= MAX_STRATA:
         return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
     boxes = _placed(found)
     width = max(box.x + box.width for box in boxes) + 2

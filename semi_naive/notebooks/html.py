@@ -8,8 +8,8 @@ from semi_naive.host.numbers import quantity
 from semi_naive.notebooks.figures import balance_svg, strata_svg
 
 ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others
-MOST = 30  # relations and strata shown at most
-LETTERS = 80  # of a value
+MAX_LISTED = 30  # relations and strata shown at most
+MAX_VALUE_CHARACTERS = 80  # of a value
 LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 
 
@@ -35,7 +35,7 @@ def rows_shown(found: Any, count: int) -> str:
 def relations_shown(headline: str, found: Any) -> str:
     """Relations by name: the number of tuples of each, and its first ones when unfolded. Many relations are cut to the first
     ones."""
-    names = list(found)[:MOST]
+    names = list(found)[:MAX_LISTED]
     rows = []
     for name in names:
         each = found[name]
@@ -80,11 +80,11 @@ def clipped_value(value) -> str:
         text = f"({', '.join(map(clipped_value, value))})"
     else:
         text = "nil" if value is None else str(value)
-    return text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…"
 
 
 def _named(names: list[str]) -> str:
-    return ", ".join(names[:MOST]) + f", … ({len(names):,})" * (len(names) > MOST)
+    return ", ".join(names[:MAX_LISTED]) + f", … ({len(names):,})" * (len(names) > MAX_LISTED)
 
 
 def _line(text: str) -> str:

@@ -3,7 +3,7 @@
 import os
 from html import escape
 
-HEIGHT = 640  # pixels of the frame
+FRAME_HEIGHT_PIXELS = 640  # pixels of the frame
 
 
 class Page(str):
@@ -31,5 +31,5 @@ class Page(str):
         if self.path is not None:
             link = f'<a href="{escape(self.path)}" style="color:inherit">{escape(self.path)}</a>'
             return f"<p>The {escape(self._told().removesuffix(self.path))}{link}</p>"
-        style = f"width:100%;height:{HEIGHT}px;border:1px solid"
+        style = f"width:100%;height:{FRAME_HEIGHT_PIXELS}px;border:1px solid"
         return f'<iframe srcdoc="{escape(self)}" title="The report of a run" sandbox style="{style}"></iframe>'

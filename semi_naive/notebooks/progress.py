@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from semi_naive.progress_text import TICK, ProgressText
+from semi_naive.progress_text import UPDATE_SECONDS, ProgressText
 
-PATIENCE = 1.0  # seconds before a notebook shows a bar; most runs end sooner
+SECONDS_BEFORE_BAR = 1.0  # seconds before a notebook shows a bar; most runs end sooner
 
 
 class InNotebook(ProgressText):
@@ -20,7 +20,7 @@ class InNotebook(ProgressText):
 
     def __init__(self, what: str):
         self.what, self.begun, self.element = what, time.monotonic(), None
-        self.last = self.begun + PATIENCE - TICK
+        self.last = self.begun + SECONDS_BEFORE_BAR - UPDATE_SECONDS
 
     def __enter__(self):
         return self

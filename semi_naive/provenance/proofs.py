@@ -10,7 +10,7 @@ from semi_naive.branch import Branch
 from semi_naive.host.numbers import quantity
 
 INDENT = "   "
-SHOWN = 40  # lines of a proof in a notebook
+NOTEBOOK_LINES = 40  # lines of a proof in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,9 @@ class Proof:
     def _repr_html_(self) -> str:
         """The proof in a notebook, its first lines."""
         lines = self.to_text().split("\n")
-        shown = "\n".join(lines[:SHOWN]) + (f"\n… {len(lines) - SHOWN:,} more lines" if len(lines) > SHOWN else "")
+        shown = "\n".join(lines[:NOTEBOOK_LINES]) + (
+            f"\n… {len(lines) - NOTEBOOK_LINES:,} more lines" if len(lines) > NOTEBOOK_LINES else ""
+        )
         return f"<p>{escape(self.atom)}, height {self.height}</p><pre>{escape(shown)}</pre>"
 
     def __str__(self) -> str:

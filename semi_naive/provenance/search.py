@@ -14,8 +14,8 @@ import numpy as np
 
 from semi_naive.provenance.instances import Instance, Instances, Node
 
-GROWN = 1.2  # growth factor of the number of tuples between two computations of heights
-MOST = 2_000_000  # instances of a search at most: some gigabytes
+GROWTH_BETWEEN_HEIGHTS = 1.2  # growth factor of the number of tuples between two computations of heights
+MAX_INSTANCES = 2_000_000  # instances of a search at most: some gigabytes
 
 
 class NotFound(Exception):
@@ -40,12 +40,12 @@ class Search:
 
     def proven(self, node: Node) -> dict[Node, Instance | None]:
         """The tuples of a proof of least height, each with its instance, None for a fact. Raises NotFound if there is no proof,
-        and SearchTooLarge after MOST instances."""
+        and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
         wanted, steps, known = self._but_facts([node]), 0, 0
         while True:
             wanted, steps = self._back(wanted), steps + 1
-            if wanted and len(self.ids) < GROWN * known:
+            if wanted and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known:
                 continue
             known = len(self.ids)
             height, chosen = self._height()
@@ -63,9 +63,9 @@ class Search:
         for name, some in rows.items():
             for row, instance in self.instances.of(name, some):
                 self._add(self.ids[name, row], instance, fresh)
-        if len(self.found) > MOST:
+        if len(self.found) > MAX_INSTANCES:
             raise SearchTooLarge(
-                f"more than {MOST:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
+                f"more than {MAX_INSTANCES:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
         return self._but_facts(fresh)
 

@@ -39,7 +39,7 @@ from semi_naive.running.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Bits = dict[str, int]  # variables are bound to these
-FEW = 64  # vertices whose pairs of a closure are found by following its edges
+MAX_FOLLOWED_VERTICES = 64  # vertices whose pairs of a closure are found by following its edges
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class BodyWalk:
         paths = self.paths(atom.relation) if absent else None
         known = [place for place, term in enumerate(atom.args) if self._known(term, batch)] if paths else []
         values = np.unique(evaluate(atom.args[known[0]], batch.columns, batch.size, self.database.values)) if known else []
-        if paths is None or not 0 < len(values) <= FEW:
+        if paths is None or not 0 < len(values) <= MAX_FOLLOWED_VERTICES:
             yield
             return
         self.database.tables[atom.relation] = paths.among(known[0], values)

@@ -55,7 +55,7 @@ class Turns:
         LimitExceeded if the evaluation that waits has to end.
         """
         while not turn.token:
-            get = partial(self._free.get, wait, limits.LOOK if limits.are_set() else None)
+            get = partial(self._free.get, wait, limits.WAITING_CHECK_SECONDS if limits.are_set() else None)
             try:
                 turn.token.extend(islice(iter(get, None), 1))  # no interrupt comes between get and extend
             except Empty:
