@@ -45,7 +45,7 @@ import numpy as np
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
-from semi_naive.host.files import whole
+from semi_naive.host.files import replacing
 
 VERSION = 1
 AGAIN = "record the run again with --trace"
@@ -179,7 +179,7 @@ def plain(value):
 
 def write_trace(record: dict, path) -> None:
     """The record as a JSON file: whole or not at all."""
-    with whole(path) as partial:
+    with replacing(path) as partial:
         partial.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 
 

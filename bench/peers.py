@@ -77,14 +77,14 @@ def rows_in(folder) -> int:
 
 def facts_of(trace: dict) -> dict:
     """What is worth keeping of a trace."""
-    from semi_naive.plots.run import Run
+    from semi_naive.plots.run import RecordedRun
 
     result = trace["result"]
     per_iteration = sorted(entry["seconds"] for entry in trace["iterations"] if "seconds" in entry)
     return {
         "iterations": result["iterations"],
         "disk_bytes_per_tuple": result["disk_bytes"] / max(1, result["tuples"]),
-        "imbalance": Run(trace, known=True).imbalance,
+        "imbalance": RecordedRun(trace, known=True).imbalance,
         "median_iteration": per_iteration[len(per_iteration) // 2] if per_iteration else None,
         "events": len(trace["events"]),
     }

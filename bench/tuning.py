@@ -19,8 +19,8 @@ import numpy as np
 from bench.command import command, parser_of, say, surroundings
 from semi_naive import Config, LimitExceeded, Program, graphs, transitive_closure
 from semi_naive.closure import closure_program
-from semi_naive.host.numbers import counted
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.host.numbers import quantity
+from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.simulation import Replayable
 
 RANKS, TOY_RANKS = 64, 8
@@ -127,7 +127,7 @@ def on_ranks(name: str, figure: Callable, program: Program = CLOSURE) -> Callabl
     def measure(settings: dict, toy: bool):
         ranks = settings.get("partitions", 4)
         given = {"local_tuples": 0} | settings
-        with program.run({"edge": graph(name, toy)}, Ranks(ranks), plan="balanced", **given) as result:
+        with program.run({"edge": graph(name, toy)}, SimulatedRanks(ranks), plan="balanced", **given) as result:
             return figure(result.trace["strata"][-1]["trace"])
 
     return measure
@@ -150,7 +150,7 @@ def tasks(record: dict) -> str:
 
 def checkpoints(record: dict) -> str:
     made = sum(event["event"] == "checkpoint" for event in record["events"])
-    return f"{counted(made, 'checkpoint')} in {counted(len(record['iterations']), 'iteration')}"
+    return f"{quantity(made, 'checkpoint')} in {quantity(len(record['iterations']), 'iteration')}"
 
 
 def kept(settings: dict, toy: bool) -> str:
@@ -170,7 +170,7 @@ def where_runs_are(settings: dict, toy: bool) -> str:
 
 def plan(settings: dict, toy: bool) -> str:
     """Where the closure of a tree is evaluated."""
-    spark = Ranks(4)
+    spark = SimulatedRanks(4)
     with CLOSURE.run({"edge": graph("tree", toy)}, spark, plan="balanced", **settings) as result:
         return f"plan {result.trace['strata'][-1]['plan']}"
 
@@ -205,7 +205,7 @@ def following(settings: dict, toy: bool) -> str:
 
 
 def iterations(settings: dict, toy: bool) -> str:
-    with transitive_closure(graph("tree", toy), Ranks(4), "balanced", **settings) as found:
+    with transitive_closure(graph("tree", toy), SimulatedRanks(4), "balanced", **settings) as found:
         return f"{found.iterations:,} iterations, {found.count():,} pairs"
 
 

@@ -1,4 +1,4 @@
-"""Graphs to run on: seeded generators and one bundled real graph; `semi_naive.io` reads those that are a user's own.
+"""Graphs to run on: seeded generators and one bundled real graph. `semi_naive.io` reads users' graphs.
 
 Importing it costs numpy; pyarrow, pandas, networkx and pyspark are imported by what needs them.
 """
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def bundled(name):
-    """The path of a graph that comes with the package: "p2p-gnutella09", 26,013 directed edges (SNAP).
+    """The path of a bundled graph: "p2p-gnutella09", 26,013 directed edges (SNAP).
 
     >>> len(read_edges(bundled("p2p-gnutella09")))
     26013

@@ -1,1 +1,1 @@
-"""Figures of recorded runs. Reads traces and nothing else; matplotlib is imported when something is drawn."""
+"""Figures and reports of recorded runs. Reads traces only; matplotlib is imported on first use."""

@@ -1,12 +1,12 @@
-"""Where the seconds of a run went: the parts that they are the sum of, as a bar and as a table."""
+"""The account of a run's seconds, by part, as a bar and as a table."""
 
 from semi_naive.host.account import PARTS, as_sum
 from semi_naive.host.numbers import summands
-from semi_naive.plots.page import Body, bar, paragraph, table
+from semi_naive.plots.page import Markup, bar, paragraph, table
 
 
 def account(trace: dict) -> str:
-    """Each part, its share, and how much of it was in strata; their sum is what the headline says."""
+    """A table of the parts: each part's seconds, its share, and its seconds in strata; their sum is the headline's."""
     parts = summands(trace.get("account", {}))
     if not parts:
         return ""
@@ -23,7 +23,7 @@ def account(trace: dict) -> str:
 
 
 def _in_strata(trace: dict) -> dict[str, float]:
-    """The seconds of each part that were in strata; of a closure nothing, as it is one stratum."""
+    """The seconds of each part that were spent in strata; empty for a closure, which is one stratum."""
     found: dict[str, float] = {}
     for stratum in trace.get("strata", []):
         for name, seconds in stratum.get("account", {}).items():
@@ -36,18 +36,18 @@ def _within(strata: dict[str, float], name: str) -> list[str]:
 
 
 def _stacked(parts: dict[str, float], total: float) -> str:
-    """All of them in one bar, for the eye: the table says the same."""
+    """All parts as one bar; the table has the numbers."""
     shown = "".join(
         f'<i style="flex-grow: {seconds / total:.4f}" data-part="{name}" title="{name} {seconds:.3f} s"></i>'
         for name, seconds in parts.items()
     )
-    names = Body("").join(f'<span><i data-part="{name}"></i>{name}</span> ' for name in parts)
+    names = Markup("").join(f'<span><i data-part="{name}"></i>{name}</span> ' for name in parts)
     return f'<div class="account" aria-hidden="true">{shown}</div>\n<p class="legend" aria-hidden="true">{names}</p>\n'
 
 
 def reconciled(record: dict, iterations: float) -> str:
-    """How the iterations of a figure are a part of what a stratum, or a closure, took."""
+    """A sentence that relates the iterations of a figure to the time of a stratum or closure."""
     if not iterations or not record.get("account"):
         return ""
-    took = f" All of it took {as_sum(record)}." if "seconds" in record else ""  # a run that goes on has no sum
+    took = f" All of it took {as_sum(record)}." if "seconds" in record else ""  # a run in progress has no sum
     return paragraph(f"The iterations took {iterations:.3f} s.{took}", "quiet")

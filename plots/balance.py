@@ -1,12 +1,12 @@
-"""A picture of the balance: where the tuples were, how evenly, and where the time went.
+"""A picture of the balance of a run: the distribution of tuples, its evenness, and the time.
 
 save(closure.trace, "balance.png")
 """
 
-from . import style
-from .figures import overview
+from semi_naive.plots import style
+from semi_naive.plots.figures import overview
 
 
 def save(trace: dict, path) -> None:
-    """Draw the overview of a trace into a file, .png, .svg or .pdf: whole or not at all."""
+    """Draw the overview of a trace into a file, .png, .svg or .pdf, atomically."""
     style.save(overview(trace), path)

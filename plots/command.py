@@ -1,4 +1,4 @@
-"""What `semi-naive plot` does."""
+"""`semi-naive plot`: draws the figures of recorded runs."""
 
 from pathlib import Path
 from zlib import crc32
@@ -7,14 +7,13 @@ import click
 
 from semi_naive.balance.joins import is_join
 from semi_naive.balance.trace import read_trace, spread
-
-from .figures import OVERVIEW, PROGRAM, comparison, figures
-from .joins import join_figures, kind_of
-from .run import drawn
-from .style import save
+from semi_naive.plots.figures import OVERVIEW, PROGRAM, comparison, figures
+from semi_naive.plots.joins import join_figures, join_kind
+from semi_naive.plots.run import drawable
+from semi_naive.plots.style import save
 
 KINDS = ("png", "svg")
-LONGEST = 100  # letters of a file's name before that of the figure
+MAX_STEM_CHARACTERS = 100  # characters of a file name before the figure's name
 
 
 def draw(paths, output: str, only: str = ""):
@@ -23,7 +22,7 @@ def draw(paths, output: str, only: str = ""):
     only: names of figures between commas. Without it, all of one run; of a program with several strata on the partitions
     the overview of each. Every record is read before anything is drawn.
     """
-    records, wanted = [read_trace(path, joins=True) for path in paths], names(only)
+    records, wanted = [read_trace(path, joins=True) for path in paths], figure_names(only)
     made = _joins(records, paths, wanted) if any(map(is_join, records)) else _fixpoints(records, paths, wanted, only)
     Path(output).mkdir(parents=True, exist_ok=True)
     for name, figure in made.items():
@@ -38,13 +37,13 @@ def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
     if not all(map(is_join, records)):
         raise ValueError("some of these runs are multiway joins and some are not: there is nothing to compare")
     if not (made := join_figures(records, [Path(path).name for path in paths], wanted)):
-        raise ValueError(f"{', '.join(paths)}: no {', '.join(wanted)} to draw: of these joins there is {kind_of(records[0])}")
+        raise ValueError(f"{', '.join(paths)}: no {', '.join(wanted)} to draw: of these joins there is {join_kind(records[0])}")
     return made
 
 
 def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
     """The figures of closures and programs."""
-    if not wanted and any(len(drawn(record)) > 1 for record in records):
+    if not wanted and any(len(drawable(record)) > 1 for record in records):
         wanted = [OVERVIEW, *PROGRAM]
     made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
     if not made:
@@ -55,7 +54,7 @@ def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict
 
 
 def _why(records: list[dict]) -> str:
-    """Why there is no balance to see, if there is none in any record."""
+    """The reason why no record has a balance to draw."""
     reasons = []
     for record in records:
         try:
@@ -65,32 +64,32 @@ def _why(records: list[dict]) -> str:
     return reasons[0] if len(reasons) == len(records) else ""
 
 
-def names(only: str | None) -> list[str]:
-    """The names in a list between commas, unknown ones too: `figures` says which there are.
+def figure_names(only: str | None) -> list[str]:
+    """The names in a comma-separated list; `figures` checks them.
 
-    >>> names("heat, times,")
+    >>> figure_names("heat, times,")
     ['heat', 'times']
     """
     return [name.strip() for name in (only or "").split(",") if name.strip()]
 
 
 def stem(paths) -> str:
-    """The beginning of the names of figures.
+    """The common prefix of figure file names.
 
     >>> stem(["a/run.json"]), stem(["a.json", "b.json"])
     ('run', 'a-vs-b')
     """
     joined = "-vs-".join(dict.fromkeys(Path(path).stem for path in paths))
-    return joined if len(joined) <= LONGEST else "comparison"
+    return joined if len(joined) <= MAX_STEM_CHARACTERS else "comparison"
 
 
 def safe(name: str) -> str:
-    """The name of a figure as part of a file's name; of a very long one the beginning, and a number that tells it from others.
+    """A figure's name as part of a file name; a very long one is cut, with a number that tells it from others.
 
     >>> safe("path.of/x-heat"), safe("x" * 300 + "-heat")[-14:]
     ('path.of_x-heat', '-1b432d13-heat')
     """
     stratum, dash, panel = name.rpartition("-")
-    if len(name) > LONGEST:
-        stratum = f"{stratum[:LONGEST]}-{crc32(stratum.encode()):08x}"
+    if len(name) > MAX_STEM_CHARACTERS:
+        stratum = f"{stratum[:MAX_STEM_CHARACTERS]}-{crc32(stratum.encode()):08x}"
     return "".join(letter if letter.isalnum() or letter in "-_.@" else "_" for letter in stratum + dash + panel)

@@ -1,10 +1,10 @@
-"""How runs were configured: first what is not as it is by default, or not the same in all; the rest when asked for."""
+"""The configuration of runs: first the settings that differ from the defaults or between runs, the others folded."""
 
 from semi_naive.plots.page import folded, paragraph, table
 
 
 def configuration(traces: list[dict], called: list[str]) -> str:
-    """Tables of the tunables. called: a heading for each run; of a single one it is "value"."""
+    """Tables of the tunables. called: a heading for each run; for a single run it is "value"."""
     configs = [trace.get("config", {}) for trace in traces]
     usual, names = defaults(), dict.fromkeys(name for config in configs for name in config)
     if not names:
@@ -19,8 +19,8 @@ def configuration(traces: list[dict], called: list[str]) -> str:
 
 
 def defaults() -> dict:
-    """The value of every tunable when nothing is said."""
-    from semi_naive.config import Config  # it alone: pages of records are made without the engine
+    """The default of every tunable."""
+    from semi_naive.config import Config  # only this module: pages of records do not need the engine
 
     return Config().to_json()
 

@@ -1,23 +1,33 @@
-"""The figures of a record: an overview, and a panel on each; of several records, side by side.
+"""The figures of a record: an overview, and one for each panel; several records are drawn side by side.
 
 for name, figure in figures(closure.trace).items():
     save(figure, f"run-{name}.png")
 """
 
-from .labels import labels
-from .panels import duplicates, heat_map, imbalance, partitions, rules, shuffled, strata, times, tuples
-from .run import Run, drawn, runs
-from .style import new_figure, same_limits, titled, wrapped
+from semi_naive.plots.labels import labels
+from semi_naive.plots.panels import (
+    duplicates,
+    heat_map,
+    imbalance,
+    partitions,
+    rules_panel,
+    shuffled,
+    strata_panel,
+    times,
+    tuples,
+)
+from semi_naive.plots.run import RecordedRun, drawable, recorded_runs
+from semi_naive.plots.style import new_figure, same_limits, titled, wrapped
 
 PANELS = {
     "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled, "duplicates": duplicates,
     "partitions": partitions,
 }  # fmt: skip
-BY_TASK = ("times", "tuples", "partitions")  # what there is to see of the decomposed plan
-PROGRAM = {"strata": strata, "rules": rules}  # of a Datalog program's record
+BY_TASK = ("times", "tuples", "partitions")  # panels of the decomposed plan
+PROGRAM = {"strata": strata_panel, "rules": rules_panel}  # figures of a Datalog program's record
 OVERVIEW = "balance"
 NAMES = (OVERVIEW, *PANELS, *PROGRAM)
-SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # by the overview
+SHOWN = ("heat", "imbalance", "times", "tuples", "duplicates", "partitions")  # panels of the overview
 WIDTH, HEIGHT = 7.5, 4.6  # inches of one panel by itself
 
 
@@ -29,7 +39,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     only: the names wanted, without the stratum. size: inches of one panel by itself. ValueError for what is no trace, and for
     a name that is none.
     """
-    wanted, spread, found = _wanted(only), drawn(trace), {}
+    wanted, spread, found = _wanted(only), drawable(trace), {}
     for name, panel in PROGRAM.items():
         if name in wanted and "strata" in trace:
             found[name] = _rows_figure(panel, [trace], [""], name)
@@ -44,22 +54,23 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
 
 
 def overview(trace: dict):
-    """One figure with the main panels of a closure's or a stratum's trace; of a program's record with one such stratum, its."""
-    found = runs(trace)
+    """The main panels of a closure's or a stratum's trace in one figure; for a program's record with one stratum on the
+    partitions, those of that stratum."""
+    found = recorded_runs(trace)
     if len(found) > 1:
         raise ValueError(f"expected the trace of one stratum, got those of {', '.join(found)}: `figures` draws each")
     return _overview(next(iter(found.values())))
 
 
 def comparison(traces: list, names=None, only=None) -> dict:
-    """The figures of several records side by side, on the same axes and colours, each labelled by its name, if it has
-    one, and by what differs in how they were run. By figure, as `figures` names them.
+    """The figures of several records side by side, with common axes and colours. Each is labelled by its name, if it has one,
+    and by its settings that differ. Keyed by name, as in `figures`.
 
     Programs are compared stratum by stratum: those that all have. ValueError when they have none in common.
     """
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    wanted, every, found = _wanted(only), [drawn(trace) for trace in traces], {}
+    wanted, every, found = _wanted(only), [drawable(trace) for trace in traces], {}
     called = labels(traces, names)
     for name, panel in PROGRAM.items():
         if name in wanted and all("strata" in trace for trace in traces):
@@ -81,13 +92,13 @@ def _wanted(only) -> tuple:
     return tuple(only or NAMES)
 
 
-def _panels(run: Run) -> tuple:
+def _panels(run: RecordedRun) -> tuple:
     """The names of the panels that have something to show."""
     return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
 
 
-def _matched(found: list[dict], called: list[str]) -> dict[str, list[Run]]:
-    """The runs to compare, by stratum. A record with one run is compared with another whatever its stratum is called."""
+def _matched(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
+    """The runs to compare, by stratum. Records with one run each are compared whatever their strata are called."""
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
         found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
@@ -101,11 +112,11 @@ def _matched(found: list[dict], called: list[str]) -> dict[str, list[Run]]:
     return {name: [each[name] for each in found] for name in common}
 
 
-def _strata(found: dict[str, Run]) -> str:
+def _strata(found: dict[str, RecordedRun]) -> str:
     return ", ".join(name or "a closure" for name in found) or "none"
 
 
-def _overview(run: Run):
+def _overview(run: RecordedRun):
     if not len(run):
         figure = new_figure(WIDTH, HEIGHT, run.title)
         figure.text(0.5, 0.5, "No iterations: there was nothing to evaluate.", ha="center", va="center", fontsize=13)
@@ -115,19 +126,19 @@ def _overview(run: Run):
     figure = new_figure(13, 4.3 * rows + 0.5, run.title)
     grid = figure.add_gridspec(rows, 2)
     for place, name in enumerate(names):
-        alone = place == len(names) - 1 and place % 2 == 0  # the last of an odd number has the row
+        alone = place == len(names) - 1 and place % 2 == 0  # if their number is odd, the last one fills a row
         PANELS[name](figure.add_subplot(grid[place // 2, :] if alone else grid[place // 2, place % 2]), run)
     return figure
 
 
 def panel_alone(panel, shown, size: tuple[float, float]):
-    """A figure of one panel, without a title of its own."""
+    """A figure of one panel, without a title."""
     figure = new_figure(*size)
     panel(figure.add_subplot(), shown)
     return figure
 
 
-def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, HEIGHT)):
+def _panel_figure(panel, beside: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
     """One panel of one run, or of several in a grid."""
     if len(beside) == 1:
         figure = new_figure(*size, beside[0].title)
@@ -141,7 +152,7 @@ def _panel_figure(panel, beside: list[Run], size: tuple[float, float] = (WIDTH, 
     return figure
 
 
-def _compared(beside: list[Run]):
+def _compared(beside: list[RecordedRun]):
     """The overview of several runs: a column for each, a row for each panel."""
     names = [name for name in SHOWN if any(name in _panels(run) for run in beside)]
     figure = new_figure(5 * len(beside), 4.1 * len(names) + 0.3)
@@ -151,7 +162,7 @@ def _compared(beside: list[Run]):
     return figure
 
 
-def _side_by_side(panel, all_axes, beside: list[Run], with_titles: bool) -> None:
+def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool) -> None:
     for axes, run in zip(all_axes, beside, strict=True):
         panel(axes, run, beside)
         if with_titles:
@@ -160,7 +171,7 @@ def _side_by_side(panel, all_axes, beside: list[Run], with_titles: bool) -> None
 
 
 def _rows_figure(panel, records: list[dict], called: list[str], name: str):
-    """Strata or rules: long labels, so one under the other."""
+    """A figure of strata or rules, one below the other because of their long labels."""
     heights = [1.2 + 0.26 * _rows(record, name) for record in records]
     figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
     all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]

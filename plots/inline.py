@@ -1,4 +1,4 @@
-"""A figure inside a page: its SVG with the page's own colours, so that it is light by day and dark by night, and shorter.
+"""A figure inside a page: its SVG, shortened, and in the page's colours for light and dark themes.
 
 What `plots.style.svg` promises is relied on: black is text and outlines, the colours are those of `plots.style.NIGHT`.
 """
@@ -14,7 +14,7 @@ SCALED = re.compile(r' (?:width|height)="[^"]*"| xmlns(?::\w+)?="[^"]*"| version
 
 
 def inlined(figure, name: str, label: str) -> str:
-    """The figure as an <svg> element. name: a word that no other figure of the page has; label: what it shows, in words."""
+    """The figure as an <svg> element. name: unique on the page; label: a description of the figure."""
     text = svg(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).replace("xlink:href", "href")
@@ -24,36 +24,37 @@ def inlined(figure, name: str, label: str) -> str:
 
 
 def _own_ids(text: str, name: str) -> str:
-    """Ids that are referred to are this figure's own, and the others are dropped: a page has several figures."""
+    """Make referenced ids unique to this figure and drop the others, as a page has several figures."""
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
     text = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", text)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
 
 
 def _shorter(text: str) -> str:
-    """Coordinates to a tenth of a point, fonts the page's own."""
+    """Round coordinates to a tenth of a point, and drop font names."""
     text = re.sub(r"font: ((?:[\w.]+ )*[\d.]+px) [^;\"]*", r"font: \1 var(--font)", text)
     text = re.sub(r"\n +", "\n", text)
     return re.sub(r' (d|x|y)="([^"]*)"', lambda found: f' {found[1]}="{shorter(found[2])}"', text)
 
 
 def _coloured(text: str) -> str:
-    """Black follows the page's text, white its paper, the palette what `palette` declares. Hatches stay dark on a colour."""
+    """Replace black by the page's text colour, white by its background, and the palette by variables of `palette`. Hatches stay
+    dark."""
     text = re.sub(r"<pattern.*?</pattern>", lambda found: _hatched(found[0]), text, flags=re.DOTALL)
     text = re.sub("#000000|#000(?![0-9a-f])", INK, text)
     text = re.sub("#ffffff|#fff(?![0-9a-f])", PAPER, text)
-    return re.sub("|".join(NIGHT), lambda found: f"var({variable(found[0])})", text)
+    return re.sub("|".join(NIGHT), lambda found: f"var({css_variable(found[0])})", text)
 
 
 def _hatched(pattern: str) -> str:
     return pattern if 'fill="none"' in pattern else pattern.replace("#000000", "var(--hatch)")
 
 
-def variable(colour: str) -> str:
+def css_variable(colour: str) -> str:
     """The CSS variable of a colour of the palette."""
     return f"--c{colour[1:]}"
 
 
 def palette(night: bool) -> str:
     """CSS declarations of the palette's variables."""
-    return " ".join(f"{variable(day)}: {dark if night else day};" for day, dark in NIGHT.items())
+    return " ".join(f"{css_variable(day)}: {dark if night else day};" for day, dark in NIGHT.items())

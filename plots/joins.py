@@ -1,4 +1,4 @@
-"""The figures of multiway joins: of boxed ones the boxes over the plane, of BiGJoin the work of the partitions.
+"""The figures of multiway joins: boxes over the plane for boxed joins, work by partition for BiGJoin.
 
 Of one record or of several, one under the other.
 """
@@ -6,19 +6,30 @@ Of one record or of several, one under the other.
 import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
+from semi_naive.plots.style import (
+    DARK,
+    SAND,
+    SMALL_FONT_POINTS,
+    engineering,
+    new_figure,
+    note,
+    number_ticks,
+    same_limits,
+    titled,
+    wrapped,
+)
 
 from .panels.partitions import bars_of
 from .panels.plane import COPIED, SECONDS, plane, rectangles
-from .style import DARK, SAND, SMALL, engineering, new_figure, note, number_ticks, same_limits, titled, wrapped
 
-WIDTH, HEIGHT = 11, 4.8  # inches of what one record has
-STEP = 0.17  # inches of a step of a BiGJoin
+WIDTH, HEIGHT = 11, 4.8  # inches of one record's figure
+STEP_INCHES = 0.17  # inches of a step of BiGJoin
 
 
 def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
-    """By name, "boxes" or "work". ValueError for a name that is none, and where the records are of both kinds."""
-    kinds = {kind_of(trace) for trace in traces}
+    """The figures by name, "boxes" or "work". Raises ValueError for an unknown name, and for records of both kinds."""
+    kinds = {join_kind(trace) for trace in traces}
     if unknown := [name for name in only or () if name not in DRAWN]:
         raise ValueError(f"there is no figure {unknown[0]!r} of a multiway join: expected some of {', '.join(DRAWN)}")
     if len(kinds) > 1:
@@ -27,12 +38,12 @@ def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
     return {kind: _figure(DRAWN[kind], traces, names)} if kind in (only or DRAWN) else {}
 
 
-def kind_of(trace: dict) -> str:
+def join_kind(trace: dict) -> str:
     return "boxes" if "boxes" in trace else "work"
 
 
 def _figure(panels, traces: list[dict], names: list[str]):
-    several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP * len(trace.get("steps", ()))) for trace in traces]
+    several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP_INCHES * len(trace.get("steps", ()))) for trace in traces]
     figure = new_figure(WIDTH, sum(heights), "" if several else title(traces[0]))
     grid = figure.subplots(len(traces), 2, squeeze=False, height_ratios=heights)
     for row, trace, name in zip(grid, traces, names, strict=True):
@@ -46,16 +57,16 @@ def _figure(panels, traces: list[dict], names: list[str]):
 
 
 def title(trace: dict, between: str = "  ·  ") -> str:
-    """What ran, in one line."""
+    """The name of the run, in one line."""
     facts = [f"{FORMS.get(trace['form'], trace['form'])}, order {', '.join(map(str, trace['order']))}"]
     if "boxes" in trace:
         share = trace["budget"] / max(trace["input_bytes"], 1)
         facts.append(f"{engineering(trace['budget'], 'B')} of memory ({share:.0%} of the input)")
-        facts.append(counted(len(trace["boxes"]), "box", "boxes"))
+        facts.append(quantity(len(trace["boxes"]), "box", "boxes"))
     else:
-        facts.append(counted(trace["rounds"], "round"))
+        facts.append(quantity(trace["rounds"], "round"))
         facts.append(f"{trace['peak']:,} in flight at most")
-    return between.join([*facts, counted(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
+    return between.join([*facts, quantity(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
 
 
 def _boxes(row, trace: dict) -> None:
@@ -89,19 +100,19 @@ def _work(row, trace: dict) -> None:
 
 
 def _by_step(axes, steps: list[tuple]) -> None:
-    """A bar for each step: what all partitions did, the heaviest of them in front, and how far that is from the mean."""
+    """A bar for each step: the work of all partitions, the heaviest one in front, and its ratio to the mean."""
     at = np.arange(len(steps))[::-1]
     means, most = [work.mean() for _, _, work in steps], [work.max() for _, _, work in steps]
     axes.barh(at, most, 0.8, facecolor=SAND, edgecolor="black", linewidth=0.6, hatch="////", label="heaviest partition")
     axes.barh(at, means, 0.8, facecolor=DARK, edgecolor="black", linewidth=0.6, label="mean")
     for place, (_, _, work), high in zip(at, steps, most, strict=True):
         axes.text(high, place, f" {imbalance_ratio(work):.2f}", va="center", fontsize=7)
-    axes.set_yticks(at, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL)
+    axes.set_yticks(at, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL_FONT_POINTS)
     axes.set_xlim(0, max(most) * 1.12)
     axes.set_ylim(-0.6, len(steps) + 1.2)
     number_ticks(axes.xaxis)
     axes.set_xlabel("tuples received and produced; beside it heaviest ÷ mean")
-    axes.legend(fontsize=SMALL, frameon=False, loc="upper right", ncols=2)
+    axes.legend(fontsize=SMALL_FONT_POINTS, frameon=False, loc="upper right", ncols=2)
     titled(axes, "Work of each step")
 
 

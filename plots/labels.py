@@ -1,16 +1,15 @@
-"""What tells runs apart, in a few words: "refine off", "rollover_threshold 200,000"."""
+"""Short labels that tell runs apart: "refine off", "rollover_threshold 200,000"."""
 
-SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # where files were, which no figure shows; and what the record says itself
-ROOM = 60  # letters of a label behind its name: more push the figure off the screen
-ONLY_WITH = {  # tunables that mean something only where another is on
+SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # paths, and entries that the record has itself
+MAX_LABEL_CHARACTERS = 60  # characters of a label after the name; longer ones push the figure off the screen
+ONLY_WITH = {  # tunables that have an effect only if another is on
     "refinement_ratio": "refine", "refinement_factor": "refine", "refinement_minimum": "refine", "relief_ratio": "refine",
     "consolidation_fraction": "consolidate", "rollover_threshold": "rollover", "run_ahead_budget": "run_ahead",
 }  # fmt: skip
 
 
 def labels(traces: list[dict], names=None) -> list[str]:
-    """A label for each record: its name, and the plan, rule and tunables that are not the same in all, as many as have room.
-    Without names all of these where they tell the records apart, else their numbers, too.
+    """A label for each record: its name, and the plan, rule and tunables that differ between records, as many as fit.
 
     >>> labels([{"plan": "balanced", "config": {"refine": refine, "buckets": 64}} for refine in (True, False)])
     ['refine on', 'refine off']
@@ -34,23 +33,23 @@ def labels(traces: list[dict], names=None) -> list[str]:
 
 
 def _short(facts: list[str]) -> str:
-    """As many of them as have room, one at least.
+    """As many of the settings as fit, at least one.
 
     >>> _short(["ranks 8", "buckets by default"]), _short(["x" * 70]) == "x" * 70, _short(["a", "x" * 70, "b"])
     ('ranks 8, buckets by default', True, 'a, …')
     """
-    kept = next((most for most in range(len(facts), 1, -1) if len(", ".join(facts[:most])) <= ROOM), 1)
+    kept = next((most for most in range(len(facts), 1, -1) if len(", ".join(facts[:most])) <= MAX_LABEL_CHARACTERS), 1)
     return ", ".join([*facts[:kept], *["…"] * (kept < len(facts))])
 
 
 def _differs(key: str, facts: list[dict]) -> bool:
-    """Whether not all have the same; what some do not have because another tunable is off is told by that one."""
+    """True if the values are not all equal. A missing value does not count if another tunable explains it."""
     found = [each.get(key) for each in facts if key in each or key not in ONLY_WITH]
     return any(value != found[0] for value in found)
 
 
 def _facts(trace: dict) -> dict:
-    """What a record says of how it was run, as far as it had an effect."""
+    """The settings of a recorded run, as far as they had an effect."""
     config = trace.get("config", {})
     own = {key: trace[key] for key in ("plan", "rule", "program") if trace.get(key)}
     if trace.get("plan") == "simulated" and trace.get("iterations"):

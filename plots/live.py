@@ -1,12 +1,12 @@
-"""The report of a run while it runs: a page on a local port, which renews itself and ends with the run.
+"""The live report of a run: a page on a local port that refreshes itself and ends with the run.
 
     with Live() as live:
         print(live.url)
         transitive_closure(edges, watch=live.watch)
 
-Costs the run nothing while nobody looks. Somebody who does asks every second what is new: then the record is copied, 0.1 ms for
-2,000 iterations, and if it has grown a page is made of it, by a process of its own (`plots.rendering`) that yields to the run
-and takes a third of one core at most.
+Without a viewer it costs the run nothing. A viewer's page polls every second: the record is copied (0.1 ms for 2,000
+iterations), and if it has grown, a page is rendered by a low-priority process (`plots.rendering`), which takes a third of one
+core at most.
 """
 
 import contextlib
@@ -19,37 +19,37 @@ from semi_naive.plots.rendering import Renderer
 from semi_naive.plots.serving import BEGINNING, listening
 
 LOOPBACK = "127.0.0.1"
-EVERY = 1.0  # seconds at least from the end of a rendering to the next, and twice as long as it took
-GONE = 3.0  # seconds after which somebody who asked every second has gone
-PATIENCE = 15.0  # seconds at most that the end of the run waits for those who look to have seen it
+MIN_SECONDS_BETWEEN_RENDERINGS = 1.0  # least seconds between renderings; also at least twice the time of the last one
+VIEWER_TIMEOUT_SECONDS = 3.0  # seconds after which a viewer that asked every second counts as gone
+MAX_SECONDS_WAITING_FOR_VIEWERS = 15.0  # most seconds that the end of the run waits for viewers
 
 
 class Live:
-    """Serves the report of one run. Hand `watch` to the run; `say` shows a line at once.
+    """Serves the report of one run. Pass `watch` to the run; `say` shows a line at once.
 
-    port: 0 for a free one. host: the address to serve on; the default is seen by this machine alone, any other by whoever can
-    reach it, without a password. ValueError when that address is not to be had. name: what the run is called.
+    port: 0 for a free one. host: the address to serve on; the default is visible on this machine only; at any other address the
+    report is served to all hosts without a password. Raises ValueError if the address cannot be bound. name: the run's name.
     """
 
     def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
         self.name, self.status, self.over, self.look = name, "reading", "", None
-        self.viewers: dict[str, tuple[float, str]] = {}  # when each was last seen, and the version it has
-        self.waiting = 0  # for a page that is being made
+        self.viewers: dict[str, tuple[float, str]] = {}  # time of each viewer's last request, and its version
+        self.waiting = 0  # viewers whose page is being rendered
         self.body, self.version, self.not_before = BEGINNING, "0", 0.0
         self.making, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
         self.server = listening(host, port, self)
 
     @property
     def url(self) -> str:
-        """Where to look. Of an address that means all of this machine's, the machine's name."""
+        """The page's address. If the server listens on all addresses, it has the machine's name."""
         host, port = self.server.server_address[:2]
         host = socket.gethostname() if host in ("0.0.0.0", "::") else host
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
-    # -- what the run calls
+    # -- called by the run
 
     def watch(self, look) -> None:
-        """Called by the run once, with a function that returns its record so far."""
+        """Register a function that returns the record so far; called once by the run."""
         self.look = look
 
     def say(self, status: str) -> None:
@@ -61,10 +61,10 @@ class Live:
         return self
 
     def __exit__(self, kind, error, _) -> None:
-        """Show those who look how it ended, then stop serving; without anybody, at once."""
+        """Wait until viewers have seen the end, then stop serving; without viewers, stop at once."""
         self.over = "The run has ended." if kind is None else f"The run has failed: {error or kind.__name__}"
         try:
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + MAX_SECONDS_WAITING_FOR_VIEWERS
             with self.changed:
                 while self._behind() and time.monotonic() < until:
                     self.changed.wait(0.2)
@@ -73,28 +73,28 @@ class Live:
             self.server.server_close()
             self.renderer.close()
 
-    # -- what the page asks
+    # -- requests of the page
 
     def state(self) -> dict:
-        """What is new, without making anything."""
+        """The version of the record, without rendering."""
         version = self._current(self._record())
         return {"version": version, "status": self.over or self.status, "over": bool(self.over)}
 
     def report(self) -> tuple[str, str]:
-        """(version, HTML): the newest there is, or one about a second old."""
+        """(version, HTML): the newest rendering, or one about a second old."""
         with self.making:
             record, over = self._record(), self.over
             version = self._current(record)
             if record is not None and version != self.version and (over or time.monotonic() >= self.not_before):
                 begun = time.monotonic()
                 self.body, self.version = self._made(record), version
-                self.not_before = time.monotonic() + max(EVERY, 2 * (time.monotonic() - begun))
+                self.not_before = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
             elif record is None:
                 self.version = version
             return self.version, self.body
 
     def _made(self, record: dict) -> str:
-        """The page of a state; where that cannot be drawn, what is wrong: the next state is tried again."""
+        """The page of a state. If it cannot be drawn, the error is shown, and the next state is tried again."""
         try:
             return self.renderer(record, self.name)
         except RuntimeError as failed:
@@ -107,16 +107,19 @@ class Live:
         return version_of(record) + "-end" * bool(self.over)
 
     def seen(self, viewer: str, version: str | None = None) -> None:
-        """Somebody looks, and has got a version, if any."""
+        """Note that a viewer asked, and the version it has, if any."""
         with self.changed:
             had = self.viewers.pop(viewer, (0.0, ""))[1]
-            self.viewers = {name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - GONE}
+            self.viewers = {
+                name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - VIEWER_TIMEOUT_SECONDS
+            }
             self.viewers[viewer] = time.monotonic(), had if version is None else version
             self.changed.notify_all()
 
     @contextlib.contextmanager
     def served(self, viewer: str):
-        """While the block makes and sends the viewer's page; yields what there is. However long it takes, they are there."""
+        """Count the viewer as present while the block sends its page; yields the version and the body. However long that takes,
+        the viewer does not count as gone."""
         with self.changed:
             self.waiting += 1
         try:
@@ -129,14 +132,14 @@ class Live:
                 self.changed.notify_all()
 
     def _behind(self) -> bool:
-        """Whether somebody looks who has not seen the end."""
-        recent = time.monotonic() - GONE
+        """True if a viewer has not seen the end."""
+        recent = time.monotonic() - VIEWER_TIMEOUT_SECONDS
         late = [version for seen, version in self.viewers.values() if seen > recent and not version.endswith("-end")]
         return self.waiting > 0 or bool(late)
 
 
 def version_of(record: dict | None) -> str:
-    """A word that no other state of a record that grows has.
+    """A version string that differs for each state of a growing record.
 
     >>> version_of({"iterations": [{}, {}], "events": []}), version_of({"strata": [{}, {"plan": "running", "iteration": 3}]})
     ('2.0', '2.3')

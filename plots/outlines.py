@@ -1,4 +1,4 @@
-"""Paths of an SVG in fewer letters: coordinates to a tenth of a point, and no more points than can be seen.
+"""Shortening of SVG paths: coordinates rounded to a tenth of a point, and points that cannot be seen left out.
 
 A line over thousands of iterations has several of them on one point of paper (1/72 inch); what is seen there is from the lowest
 to the highest.
@@ -8,14 +8,14 @@ import re
 
 import numpy as np
 
-MANY = 1500  # points of a path from which on they are thinned
+MIN_POINTS_TO_THIN = 1500  # points of a path above which it is thinned
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 STRAIGHT = re.compile(r"\s*M[MLz\s\d.-]+")
 LONG = re.compile(r"-?\d+\.\d\d+")
 
 
 def shorter(path: str) -> str:
-    """The same outline, or as far as can be told by eye, of a path's `d`.
+    """A path's `d` in fewer characters, with the same appearance.
 
     >>> shorter("M 10.123456 20 \\nL 30.04 20 \\nL 30.01 70 \\nL 40 80 \\nz\\n")
     'M10.1 20H30V70L40 80z'
@@ -28,11 +28,11 @@ def shorter(path: str) -> str:
 def _part(part: str) -> str:
     points = np.array(NUMBER.findall(part), np.float64).reshape(-1, 2)
     closed = "z" if "z" in part else ""
-    return _written(thinned(points) if len(points) > MANY else points) + closed
+    return _written(thinned(points) if len(points) > MIN_POINTS_TO_THIN else points) + closed
 
 
 def thinned(points: np.ndarray) -> np.ndarray:
-    """Of neighbours on the same point of paper across, the first, the last, the lowest and the highest, as they came.
+    """Keep the first, last, lowest and highest of neighbours that share a point horizontally, in their order.
 
     >>> thinned(np.array([[0, 5], [0.1, 9], [0.2, 1], [0.3, 4], [0.4, 6], [1.5, 2]])).tolist()
     [[0.0, 5.0], [0.1, 9.0], [0.2, 1.0], [0.4, 6.0], [1.5, 2.0]]
@@ -46,7 +46,7 @@ def thinned(points: np.ndarray) -> np.ndarray:
 
 
 def _written(points: np.ndarray) -> str:
-    """Moves across and upright name one coordinate; those to where one is already are none."""
+    """Path commands. Horizontal and vertical moves name one coordinate; moves to the current point are dropped."""
     x, y = (_rounded(value) for value in points[0])
     parts = [f"M{x} {y}"]
     for to_x, to_y in points[1:]:

@@ -1,5 +1,4 @@
-"""The pieces that a report is made of, as HTML: everything that is handed in is text and is escaped here, except what is
-called a body, which is HTML already."""
+"""Building blocks of a report's HTML. Text arguments are escaped; arguments called body are HTML."""
 
 from html import escape
 from importlib.resources import files
@@ -7,7 +6,7 @@ from string import Template
 
 from semi_naive.plots.inline import palette
 
-# The page fetches nothing: all of it is inside, and a browser is told to see to that.
+# The page is self-contained; the policy makes browsers refuse to fetch anything.
 ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
@@ -27,12 +26,12 @@ $body
 
 
 def page(title: str, body: str, more: str = "") -> str:
-    """A whole page. `more`: what else its head has."""
+    """A whole page. `more`: further elements of its head."""
     return PAGE.substitute(title=escape(title), style=style(), body=body, more=more)
 
 
 def standing_alone() -> str:
-    """What the head of a page says that is a file."""
+    """The head of a page that is a file."""
     return f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">\n'
 
 
@@ -41,12 +40,12 @@ def style() -> str:
 
 
 def text_of(name: str) -> str:
-    """A file that lies beside this one."""
+    """The text of a file in this package's folder."""
     return files("semi_naive.plots").joinpath(name).read_text(encoding="utf-8")
 
 
 def section(name: str, title: str, body: str) -> str:
-    """A part of the page under a heading; nothing at all when there is nothing to say."""
+    """A section of the page under a heading; empty if the body is."""
     return f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n{body}\n</section>' if body else ""
 
 
@@ -59,18 +58,18 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def folded(name: str, title: str, body: str, unfolded: bool = False) -> str:
-    """What is there when asked for. name: a word that tells it from others, so that it stays open when the page is renewed."""
+    """A body that is folded until opened. name: unique on the page, so that it stays open when the page is refreshed."""
     return f'<details id="{name}"{" open" * unfolded}>\n<summary>{escape(title)}</summary>\n{body}\n</details>'
 
 
-def listed(sentences: list[str]) -> str:
+def bullet_list(sentences: list[str]) -> str:
     return '<ul class="events">\n' + "\n".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "\n</ul>"
 
 
 def table(caption: str, columns: list[tuple[str, str]], rows: list[list]) -> str:
-    """Rows under their columns, the first of each being its heading; what is too wide is scrolled by itself.
+    """Rows under their columns; the first cell of each row is its heading. A wide table scrolls by itself.
 
-    columns: (heading, class) each: number, text, bar or nothing. A cell is text, or a `Body`.
+    columns: (heading, class) each: number, text, bar or nothing. A cell is text, or a `Markup`.
     """
     head = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in columns)
     body = "\n".join(f"<tr>{_row(row, [kind for _, kind in columns])}</tr>" for row in rows)
@@ -79,7 +78,7 @@ def table(caption: str, columns: list[tuple[str, str]], rows: list[list]) -> str
 
 
 def facts(caption: str, rows: dict[str, str]) -> str:
-    """Names and what there is to say of each; of two columns, so without headings for them."""
+    """A table of names and values, without column headings."""
     body = "\n".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows.items())
     return _scrolled(caption, f'<table class="facts" aria-label="{escape(caption)}">\n<tbody>\n{body}\n</tbody>\n</table>')
 
@@ -90,26 +89,26 @@ def _row(cells: list, kinds: list[str]) -> str:
     return f'<th scope="row"{_class(kinds[0])}>{first}</th>{rest}'
 
 
-class Body(str):
-    """HTML already."""
+class Markup(str):
+    """A string of HTML, which is not escaped."""
 
 
 def _cell(cell) -> str:
-    return cell if isinstance(cell, Body) else escape(str(cell))
+    return cell if isinstance(cell, Markup) else escape(str(cell))
 
 
-def code(text: str) -> Body:
-    return Body(f"<code>{escape(text)}</code>")
+def code(text: str) -> Markup:
+    return Markup(f"<code>{escape(text)}</code>")
 
 
-def bar(share: float, part: str = "") -> Body:
-    """A bar so long, of 1; what it says stands in another cell as a number. part: of an account, that it has the looks of."""
+def bar(share: float, part: str = "") -> Markup:
+    """A bar of a length up to 1, whose number stands in another cell. part: the part of an account that sets its style."""
     looks = f' data-part="{part}"' if part else ""
-    return Body(f'<i style="--share: {share:.1%}"{looks} aria-hidden="true"></i>')
+    return Markup(f'<i style="--share: {share:.1%}"{looks} aria-hidden="true"></i>')
 
 
 def _scrolled(what: str, body: str) -> str:
-    """A keyboard scrolls only what it can be on."""
+    """A scrolling container that takes the focus, as a keyboard can only scroll focused elements."""
     return f'<div class="wide" role="region" aria-label="{escape(what)}" tabindex="0">\n{body}\n</div>'
 
 

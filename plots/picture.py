@@ -1,23 +1,22 @@
-"""A run in one figure, whatever has run: a closure, a program, or a multiway join.
+"""One figure of any run: a closure, a program, or a multiway join.
 
 picture(result.trace)
 """
 
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.trace import VERSION
+from semi_naive.plots.figures import overview
+from semi_naive.plots.joins import join_figures
+from semi_naive.plots.panels import rules_panel, strata_panel
+from semi_naive.plots.style import new_figure
 
-from .figures import overview
-from .joins import join_figures
-from .panels import rules, strata
-from .style import new_figure
-
-ROW, AROUND = 0.26, 1.2  # inches of a stratum or a rule, and of what is around all of them
-MOST = 20  # of each
+ROW, AROUND = 0.26, 1.2  # inches of a stratum or a rule, and of the margins
+MAX_PANEL_ROWS = 20  # of each
 
 
 def picture(trace: dict):
-    """A matplotlib Figure: of a closure the overview of its balance, of a program the time of its strata and of its rules, of a
-    join where the work was. ValueError for what is no trace."""
+    """A matplotlib Figure: for a closure the overview of its balance, for a program the time of its strata and rules, for a
+    join the distribution of work. Raises ValueError for an invalid trace."""
     if is_join(trace):
         (figure,) = join_figures([checked_join(trace, VERSION)], [""]).values()
         return figure
@@ -25,9 +24,9 @@ def picture(trace: dict):
 
 
 def _of_program(trace: dict):
-    found = {strata: trace["strata"], rules: trace.get("profile", {}).get("rules", [])}
-    drawn = [panel for panel, rows in found.items() if rows] or [strata]
-    heights = [AROUND + ROW * min(max(2, len(found[panel])), MOST) for panel in drawn]
+    found = {strata_panel: trace["strata"], rules_panel: trace.get("profile", {}).get("rules", [])}
+    drawn = [panel for panel, rows in found.items() if rows] or [strata_panel]
+    heights = [AROUND + ROW * min(max(2, len(found[panel])), MAX_PANEL_ROWS) for panel in drawn]
     figure = new_figure(11, sum(heights) + 0.4, str(trace.get("program", "a program")))
     all_axes = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, panel in zip(all_axes, drawn, strict=True):

@@ -1,4 +1,4 @@
-"""What a report says of a Datalog program: its strata, its rules, its relations, from the program's record."""
+"""Report tables of a Datalog program: strata, rules and relations."""
 
 from pathlib import PurePath
 
@@ -6,12 +6,12 @@ from semi_naive.host.numbers import in_full, number, seconds, size
 from semi_naive.plots.page import bar, code, folded, paragraph, table
 from semi_naive.plots.summary import bytes_a_tuple, named
 
-HOTTEST = 15  # rules that are seen at once
-ROWS = 500  # of any table: a program may have thousands of rules
+MAX_UNFOLDED_RULES = 15  # rules shown unfolded
+MAX_TABLE_ROWS = 500  # rows of any table, as a program may have thousands of rules
 
 
-def strata(trace: dict) -> str:
-    """Those first that took longest, with the plan of each and why."""
+def strata_table(trace: dict) -> str:
+    """The strata, slowest first, with the plan of each and its reason."""
     found = list(enumerate(trace.get("strata", []), 1))
     found.sort(key=lambda one: (one[1].get("plan") != "running", -one[1].get("seconds", 0)))
     most = max([stratum.get("seconds", 0) for _, stratum in found], default=0) or 1
@@ -34,13 +34,13 @@ def _iterations(stratum: dict) -> str:
 
 
 def spread_strata(trace: dict) -> list[dict]:
-    """The strata that were on the partitions: the one that runs, then those first that took longest."""
+    """The strata on the partitions: the running one, then the slowest first."""
     found = [stratum for stratum in trace.get("strata", []) if stratum.get("trace", {}).get("iterations")]
     return sorted(found, key=lambda stratum: (stratum.get("plan") != "running", -stratum.get("seconds", 0)))
 
 
-def rules(trace: dict) -> str:
-    """Where the time went: the hottest rules first."""
+def rules_table(trace: dict) -> str:
+    """The rules, slowest first."""
     found = sorted(trace.get("profile", {}).get("rules", []), key=lambda rule: -rule["seconds"])
     total = sum(rule["seconds"] for rule in found) or 1
     rows = [
@@ -59,7 +59,7 @@ def _place(rule: dict) -> str:
 
 
 def relations(trace: dict) -> str:
-    """How many tuples each has, in the order in which they are declared, and the bytes of those in the driver."""
+    """The number of tuples of each relation, in the order of declaration, and the bytes of those in the driver."""
     counts = trace.get("result", {}).get("relations", {})
     most = max(counts.values(), default=0) or 1
     held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
@@ -70,13 +70,13 @@ def relations(trace: dict) -> str:
 
 
 def _held(entry: dict | None) -> list[str]:
-    """The memory of a relation, and that of a tuple; nothing of one that is not in the driver."""
+    """The memory of a relation, and per tuple; two empty cells if it is not in the driver."""
     return [size(entry["bytes"]), bytes_a_tuple(entry)] if entry else ["", ""]
 
 
 def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
-    """A table; of a long one the first rows, and the others when asked for."""
-    first, others, left = rows[:HOTTEST], rows[HOTTEST:ROWS], len(rows) - ROWS
+    """A table; the rest of a long one is folded."""
+    first, others, left = rows[:MAX_UNFOLDED_RULES], rows[MAX_UNFOLDED_RULES:MAX_TABLE_ROWS], len(rows) - MAX_TABLE_ROWS
     parts = [table(caption, columns, first)]
     if others:
         parts.append(folded(f"more-{name}", f"{number(len(others))} more", table(f"{caption}, further ones", columns, others)))

@@ -1,50 +1,50 @@
-"""The picture of a proof: each tuple over the one that it is a premise of, and the rules below.
+"""The figure of a proof: each tuple above the one that it is a premise of, and a table of the rules below.
 
 It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several steps use is there once.
 """
 
 from dataclasses import dataclass, field
 
-from .style import DARK, DUST, GREY, PALE, SAND, SMALL, literal, new_figure, shortened
+from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL_FONT_POINTS, literal, new_figure, shortened
 
-MOST = 30  # tuples that are drawn, those nearest to the conclusion
-LETTERS = 44  # of a tuple or a condition
-LETTER, GAP, LEVEL = 0.073, 0.16, 0.62  # inches: of a letter, between neighbours, from level to level
-ROW = 0.17  # inches of a rule's line
+MAX_DRAWN_TUPLES = 30  # tuples drawn at most, those nearest to the conclusion
+MAX_TUPLE_CHARACTERS = 44  # characters of a tuple or a condition
+LETTER, GAP, LEVEL = 0.073, 0.16, 0.62  # inches of a character, between neighbours, and between levels
+RULE_LINE_INCHES = 0.17  # inches of a rule's line
 
 
 @dataclass(eq=False)
-class Box:
-    """A tuple or a condition, and where it is: `x` its middle in inches, `level` how far over the conclusion."""
+class ProofBox:
+    """A tuple or a condition with its position: `x` its centre in inches, `level` its height above the conclusion."""
 
     text: str
     kind: str  # fact, made, condition, or left out
     rule: str = ""
-    above: list["Box"] = field(default_factory=list)  # what it is drawn under
-    lines: list["Box"] = field(default_factory=list)  # to premises that are drawn over another one as well
+    above: list["ProofBox"] = field(default_factory=list)  # boxes drawn directly above it
+    lines: list["ProofBox"] = field(default_factory=list)  # lines to premises that are drawn above another box
     level: int = 0
     x: float = 0.0
 
     @property
     def own(self) -> float:
-        """Inches that its text takes."""
+        """The width of its text in inches."""
         return LETTER * (len(self.text) + 2 * len(self.rule) + 2) + GAP
 
     @property
     def width(self) -> float:
-        """Inches, with all that is over it."""
+        """The width with all boxes above it, in inches."""
         return max(self.own, sum(one.width for one in self.above))
 
 
 def proof_figure(proof: dict):
-    """A matplotlib Figure of a proof, as `Proof.to_dict` has it."""
-    boxes, rules = laid_out(proof)
+    """A matplotlib Figure of a proof, given as by `Proof.to_dict`."""
+    boxes, rules = lay_out_proof(proof)
     high = 1 + max(box.level for box in boxes)
     wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
-    tall = LEVEL * high + ROW * (len(rules) + 1)
+    tall = LEVEL * high + RULE_LINE_INCHES * (len(rules) + 1)
     figure = new_figure(wide + 0.3, tall + 0.3)
     axes = figure.subplots()
-    axes.set(xlim=(0, wide), ylim=(-ROW * (len(rules) + 1) - LEVEL / 2, LEVEL * (high - 0.5)))
+    axes.set(xlim=(0, wide), ylim=(-RULE_LINE_INCHES * (len(rules) + 1) - LEVEL / 2, LEVEL * (high - 0.5)))
     axes.set_axis_off()
     shift = (wide - boxes[0].width) / 2
     for box in boxes:
@@ -54,14 +54,21 @@ def proof_figure(proof: dict):
     for box in boxes:
         _write(axes, box, box.x + shift)
     for number, line in enumerate(rules):
-        axes.text(0, -LEVEL / 2 - ROW * (number + 0.7), literal(line), fontsize=SMALL, family="monospace", va="center")
+        axes.text(
+            0,
+            -LEVEL / 2 - RULE_LINE_INCHES * (number + 0.7),
+            literal(line),
+            fontsize=SMALL_FONT_POINTS,
+            family="monospace",
+            va="center",
+        )
     return figure
 
 
-def laid_out(proof: dict) -> tuple[list[Box], list[str]]:
-    """The boxes of a proof, the conclusion first, and a line for each rule that is used."""
+def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
+    """The boxes of a proof, conclusion first, and a line for each rule used."""
     boxes, numbers = _boxes(proof)
-    for box in boxes:  # a box comes before all that is over it, but for what another one is over, too
+    for box in boxes:  # a box precedes the boxes above it, unless they are above several
         for one in (*box.above, *box.lines):
             one.level = max(one.level, box.level + 1)
     waiting = [(boxes[0], 0.0)]
@@ -75,8 +82,8 @@ def laid_out(proof: dict) -> tuple[list[Box], list[str]]:
     return boxes, [f"{name}  {' '.join(rule.split())}" for rule, name in numbers.items()]
 
 
-def _boxes(proof: dict) -> tuple[list[Box], dict[str, str]]:
-    """Boxes, breadth first, and the names of rules."""
+def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
+    """The boxes in breadth-first order, and the names of rules."""
     names: dict[str, str] = {}
     root = _box(proof, names)
     found, known, waiting = [root], {id(proof): root}, [(proof, root)]
@@ -87,7 +94,7 @@ def _boxes(proof: dict) -> tuple[list[Box], dict[str, str]]:
             if id(premise) in known:
                 if known[id(premise)] not in box.above:
                     box.lines.append(known[id(premise)])
-            elif drawn >= MOST:
+            elif drawn >= MAX_DRAWN_TUPLES:
                 left += 1
             else:
                 drawn += 1
@@ -95,14 +102,14 @@ def _boxes(proof: dict) -> tuple[list[Box], dict[str, str]]:
                 box.above.append(one)
                 waiting.append((premise, one))
         if left:
-            box.above.append(Box(f"… {left} more", "left out"))
-        box.above += [Box(shortened(text, LETTERS), "condition") for text in told.get("conditions", ())]
+            box.above.append(ProofBox(f"… {left} more", "left out"))
+        box.above += [ProofBox(shortened(text, MAX_TUPLE_CHARACTERS), "condition") for text in told.get("conditions", ())]
         found += box.above
     return _after_what_reads_them(root, found), names
 
 
-def _after_what_reads_them(root: Box, boxes: list[Box]) -> list[Box]:
-    """The boxes, each before all that lines lead to from it."""
+def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
+    """The boxes in topological order, each before its premises."""
     missing = {id(box): 0 for box in boxes}
     for box in boxes:
         for one in (*box.above, *box.lines):
@@ -116,21 +123,31 @@ def _after_what_reads_them(root: Box, boxes: list[Box]) -> list[Box]:
     return ordered
 
 
-def _box(told: dict, names: dict[str, str]) -> Box:
-    text = shortened(told["atom"], LETTERS)
+def _box(told: dict, names: dict[str, str]) -> ProofBox:
+    text = shortened(told["atom"], MAX_TUPLE_CHARACTERS)
     if "rule" not in told:
-        return Box(text, "fact")
+        return ProofBox(text, "fact")
     name = names.setdefault(told["rule"], f"R{len(names) + 1}")
-    return Box(text, "made", name)
+    return ProofBox(text, "made", name)
 
 
-def _write(axes, box: Box, x: float) -> None:
-    """A box: facts are filled, what is made has a frame and the name of its rule, conditions have none."""
+def _write(axes, box: ProofBox, x: float) -> None:
+    """Draw a box: facts are filled, derived tuples have a frame and the name of their rule, conditions have neither."""
     looks = {"fact": {"facecolor": SAND, "edgecolor": "black"}, "made": {"facecolor": PALE, "edgecolor": DARK}}
     frame = {"boxstyle": "round,pad=0.3", "linewidth": 0.8, **looks[box.kind]} if box.kind in looks else None
     style = "italic" if frame is None else "normal"
     y = LEVEL * box.level
-    axes.text(x, y, literal(box.text), fontsize=SMALL, family="monospace", ha="center", va="center", bbox=frame, style=style)
+    axes.text(
+        x,
+        y,
+        literal(box.text),
+        fontsize=SMALL_FONT_POINTS,
+        family="monospace",
+        ha="center",
+        va="center",
+        bbox=frame,
+        style=style,
+    )
     if box.rule:
         beside = x + LETTER * (len(box.text) + 1) / 2 + 0.04
-        axes.text(beside, y, box.rule, fontsize=SMALL - 1.5, family="monospace", ha="left", va="center")
+        axes.text(beside, y, box.rule, fontsize=SMALL_FONT_POINTS - 1.5, family="monospace", ha="left", va="center")

@@ -1,5 +1,5 @@
-"""Pages made by a process of their own, which yields to the evaluation: drawing figures takes a second of Python, and a thread
-would take it from the driver.
+"""Rendering of pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the
+driver.
 
 One line of JSON to it, the record; one line back, the page or what went wrong. It ends when its input does.
 """
@@ -11,11 +11,11 @@ import subprocess
 import sys
 import threading
 
-YIELDING = 10  # added to the process's niceness
+NICENESS = 10  # added to the process's niceness
 
 
 class Renderer:
-    """Call it with a record and what the run is called; returns the body of the report. RuntimeError when that fails."""
+    """Renders a record by its call: returns the body of the report. Raises RuntimeError on failure."""
 
     def __init__(self):
         self.process, self.lock = None, threading.Lock()
@@ -38,7 +38,7 @@ class Renderer:
             return {"error": "the process that draws has ended"}
 
     def close(self) -> None:
-        """End the process, if one was ever needed."""
+        """End the process, if one was started."""
         if self.process is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -48,14 +48,14 @@ class Renderer:
 
 
 def _started() -> subprocess.Popen:
-    """In a session of its own: an interrupted run has its end shown too."""
+    """Start the process in a session of its own, so that it also shows the end of an interrupted run."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     command = [sys.executable, "-m", "semi_naive.plots.rendering"]
     return subprocess.Popen(command, start_new_session=True, encoding="utf-8", **pipes)
 
 
 def answer(request: dict) -> dict:
-    """What is wrong with the figures of one state is said on the page; the next state is tried again."""
+    """Render one record. Errors of one state's figures are shown on the page; the next state is tried again."""
     from semi_naive.plots.report import body
 
     try:
@@ -66,7 +66,7 @@ def answer(request: dict) -> dict:
 
 def main() -> None:
     with contextlib.suppress(AttributeError, OSError):
-        os.nice(YIELDING)
+        os.nice(NICENESS)
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
 

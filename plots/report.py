@@ -1,5 +1,5 @@
-"""The report of a run as one page that stands alone: figures, what was done about the balance, where the time went, how it
-was configured. Of several runs, the same side by side.
+"""The report of a run as one self-contained page: figures, balancing events, times and configuration. Several runs are shown
+side by side.
 
     report(closure.trace, "report.html")
 """
@@ -10,32 +10,32 @@ from pathlib import Path, PurePath
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
-from semi_naive.host.files import whole
+from semi_naive.host.files import replacing
 from semi_naive.host.numbers import about, number, seconds
 from semi_naive.plots.account import account, reconciled
 from semi_naive.plots.configuration import configuration
-from semi_naive.plots.course import courses
-from semi_naive.plots.described import described, title_of_figure
+from semi_naive.plots.course import stratum_courses
+from semi_naive.plots.descriptions import description, title_of_figure
 from semi_naive.plots.figures import PANELS, comparison, figures, panel_alone
 from semi_naive.plots.inline import inlined
 from semi_naive.plots.joins import join_figures
 from semi_naive.plots.joins import title as title_of_join
 from semi_naive.plots.labels import labels
-from semi_naive.plots.page import escape, facts, folded, heading, listed, page, paragraph, section, standing_alone, table
-from semi_naive.plots.panels.course import born, times
-from semi_naive.plots.program import relations, rules, spread_strata, strata
-from semi_naive.plots.run import Run, runs
-from semi_naive.plots.source import source
+from semi_naive.plots.page import bullet_list, escape, facts, folded, heading, page, paragraph, section, standing_alone, table
+from semi_naive.plots.panels.course import born, iteration_times
+from semi_naive.plots.program import relations, rules_table, spread_strata, strata_table
+from semi_naive.plots.run import RecordedRun, recorded_runs
+from semi_naive.plots.source import source_sections
 from semi_naive.plots.summary import named, outcome, summary
 from semi_naive.plots.words import events_in_words
 
-PANEL = (5.2, 4.0)  # inches of a figure: its smallest text can be read on a phone
-DRAWN, AT_MOST = 4, 2500  # strata of a program that have figures, those that took longest; and iterations of them together
-UNFOLDED, LISTED = 12, 400  # events that are seen at once, and at all
+PANEL = (5.2, 4.0)  # inches of a figure, so that its smallest text is legible on a phone
+DRAWN, AT_MOST = 4, 2500  # number of a program's slowest strata that have figures; and of their iterations in total
+UNFOLDED, LISTED = 12, 400  # events shown unfolded, and at all
 
 
 def report(traces, path=None, names=None) -> str:
-    """The report of a trace, or of a list of them beside each other, as HTML; and written to `path`, whole or not at all.
+    """The report of a trace, or of several side by side, as HTML; also written to `path`, atomically.
 
     names: what the runs are called, one each. It fetches nothing and needs no script. About a tenth of a second a figure,
     and 300 kB a run. ValueError for what is no trace.
@@ -43,18 +43,18 @@ def report(traces, path=None, names=None) -> str:
     traces, names = _given(traces, names)
     text = page(title_of(traces, names), body(traces, names), standing_alone())
     if path is not None:
-        with whole(path) as partial:
+        with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
     return text
 
 
 def report_files(paths, path) -> None:
-    """The report of records that --trace wrote."""
+    """The report of records written by --trace."""
     report([read_trace(each, joins=True) for each in paths], path, [Path(each).name for each in paths])
 
 
 def body(traces: list[dict], names: list[str]) -> str:
-    """All but the head: also of a run that has not ended."""
+    """The report without its head; the run may be in progress."""
     parts = _of_several(traces, names) if len(traces) > 1 else _of_one(traces[0])
     head = f"<header>\n<h1>{escape(title_of(traces, names))}</h1>\n{_result(traces)}\n</header>"
     return "\n".join(['<main id="report">', head, *filter(None, parts), _footer(traces), "</main>"])
@@ -74,7 +74,7 @@ def _given(traces, names) -> tuple[list[dict], list[str]]:
 
 
 def title_of(traces: list[dict], names: list[str]) -> str:
-    """What ran."""
+    """The title of a run."""
     if len(traces) > 1:
         return f"{len(traces)} runs side by side"
     trace, name = traces[0], names[0]
@@ -87,7 +87,7 @@ def title_of(traces: list[dict], names: list[str]) -> str:
 
 
 def _result(traces: list[dict]) -> str:
-    """What came out, in a line."""
+    """The result of the run in one line."""
     if len(traces) > 1:
         return paragraph("Compared on the same axes and in the same colours.", "result")
     trace = traces[0]
@@ -104,9 +104,9 @@ def _of_one(trace: dict) -> list[str]:
     return [
         section("summary", "Summary", facts("The run in short", summary(trace))),
         section("account", "Where the time went", account(trace)),
-        section("strata", "Strata", strata(trace)),
-        section("rules", "Hottest rules", rules(trace)),
-        section("source", "The program", source(trace)),
+        section("strata", "Strata", strata_table(trace)),
+        section("rules", "Hottest rules", rules_table(trace)),
+        section("source", "The program", source_sections(trace)),
         section("relations", "Relations", relations(trace)),
         section("iterations", "Iterations in the driver", _courses(trace)),
         section("figures", "Balance and time", _figures(trace)),
@@ -122,7 +122,7 @@ def _joined(trace: dict) -> str:
 
 
 def _of_several(traces: list[dict], names: list[str]) -> list[str]:
-    """The sections of several: a column for each, by what tells them apart."""
+    """The sections of several runs: a column for each, labelled by its differing settings."""
     called = labels(traces, names if any(names) else None)
     told = [summary(trace) for trace in traces]
     rows = [[name, *(each.get(name, "") for each in told)] for name in dict.fromkeys(name for each in told for name in each)]
@@ -136,13 +136,13 @@ def _of_several(traces: list[dict], names: list[str]) -> list[str]:
 
 
 def _figures(trace: dict) -> str:
-    """The panels of a closure, or of the strata that were on the partitions and took longest."""
+    """The panels of a closure, or of the slowest strata on the partitions."""
     if "strata" not in trace:
-        return _panels(Run(trace), "f", trace)
+        return _panels(RecordedRun(trace), "f", trace)
     spread = spread_strata(trace)
     chosen = _drawn(spread)
     parts = [
-        heading(named(stratum)) + _panels(Run(stratum["trace"], named(stratum)), f"f{place}", stratum)
+        heading(named(stratum)) + _panels(RecordedRun(stratum["trace"], named(stratum)), f"f{place}", stratum)
         for place, stratum in enumerate(chosen)
     ]
     left = about(len(spread) - len(chosen), "stratum", "strata")
@@ -153,7 +153,7 @@ def _figures(trace: dict) -> str:
 
 
 def _drawn(spread: list[dict]) -> list[dict]:
-    """The first of those with something to see over time, as far as a page of a megabyte or so goes."""
+    """The first strata with several iterations, as many as fit on a page of about a megabyte."""
     several = [stratum for stratum in spread if len(stratum["trace"]["iterations"]) > 1] or spread
     drawn = several[:1]
     for stratum in several[1:DRAWN]:
@@ -162,8 +162,8 @@ def _drawn(spread: list[dict]) -> list[dict]:
     return drawn
 
 
-def _panels(run: Run, name: str, record: dict) -> str:
-    """The panels of a run; record: what has its account."""
+def _panels(run: RecordedRun, name: str, record: dict) -> str:
+    """The panels of a run; record: has its account."""
     drawn = figures(run.trace, PANELS, PANEL) if len(run) else {}
     shown = "\n".join(_figure(panel, f"{name}-{panel}", figure, [run]) for panel, figure in drawn.items())
     took = reconciled(record, sum(entry.get("seconds", 0.0) for entry in run.iterations))
@@ -171,8 +171,8 @@ def _panels(run: Run, name: str, record: dict) -> str:
 
 
 def _courses(trace: dict) -> str:
-    """What the strata that recurred in the driver made in each iteration, of those that took longest."""
-    found = courses(trace)
+    """Figures of the slowest strata that recurred in the driver: the tuples of each iteration."""
+    found = stratum_courses(trace)
     several = [one for one in found if len(one[1]) > 1]
     parts = [heading(named(stratum)) + _course(f"c{place}", course) for place, (stratum, course) in enumerate(several[:DRAWN])]
     if left := len(found) - len(parts):
@@ -183,14 +183,17 @@ def _courses(trace: dict) -> str:
 def _course(name: str, course) -> str:
     drawn = [
         inlined(panel_alone(panel, course, PANEL), f"{name}-{panel.__name__}", escape(title))
-        for panel, title in ((born, "Line chart: tuples of each iteration"), (times, "Stacked areas: time of each iteration"))
+        for panel, title in (
+            (born, "Line chart: tuples of each iteration"),
+            (iteration_times, "Stacked areas: time of each iteration"),
+        )
     ]
     shown = "\n".join(f'<figure>\n<div class="drawing">\n{each}\n</div>\n</figure>' for each in drawn)
     return paragraph(f"{course.told()}.", "quiet") + f'\n<div class="figures">\n{shown}\n</div>'
 
 
 def _compared(traces: list[dict], names, called: list[str]) -> str:
-    """Every panel of all runs side by side."""
+    """Every panel, with all runs side by side."""
     drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
     for name, figure in drawn.items():
         stratum, _, panel = name.rpartition("-")
@@ -199,24 +202,24 @@ def _compared(traces: list[dict], names, called: list[str]) -> str:
     return '<div class="figures single">\n' + "\n".join(parts) + "\n</div>"
 
 
-def _run(trace: dict, stratum: str, label: str) -> Run:
-    found = runs(trace)
+def _run(trace: dict, stratum: str, label: str) -> RecordedRun:
+    found = recorded_runs(trace)
     run = found[stratum] if stratum in found else next(iter(found.values()))
     run.label = label
     return run
 
 
-def _figure(panel: str, name: str, figure, beside: list[Run]) -> str:
-    """One figure and what it shows. Its own title says again what ran, and goes."""
+def _figure(panel: str, name: str, figure, beside: list[RecordedRun]) -> str:
+    """One figure with its description. Its own title is removed, as the page has it."""
     figure.suptitle("")
-    name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, described(panel, beside)))
+    name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, description(panel, beside)))
     across = ' tabindex="0"' * (len(beside) > 1)  # wider than a phone
     drawing = f'<div class="drawing"{across}>\n{inlined(figure, name, escape(title_of_figure(panel, beside)))}\n</div>'
     return f"<figure>\n{drawing}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
 def _events(trace: dict, name: str = "") -> str:
-    """What was done, in order; a long list is folded."""
+    """The balancing events in order; a long list is folded."""
     found = [(f"{named(s)}: ", s.get("trace", {}).get("events", [])) for s in trace.get("strata", [])]
     found = found if "strata" in trace else [("", trace["events"])]
     told = [where + sentence for where, events in found for sentence in events_in_words(events)]
@@ -225,8 +228,10 @@ def _events(trace: dict, name: str = "") -> str:
     shown = told if len(told) <= LISTED else told[:LISTED]
     left = [f"… and {number(len(told) - LISTED)} more"] * (len(told) > LISTED)
     if len(told) <= UNFOLDED:
-        return listed(shown)
-    return listed(shown[:UNFOLDED]) + folded(f"more-events{name}", f"All {number(len(told))} events", listed(shown + left))
+        return bullet_list(shown)
+    return bullet_list(shown[:UNFOLDED]) + folded(
+        f"more-events{name}", f"All {number(len(told))} events", bullet_list(shown + left)
+    )
 
 
 def _footer(traces: list[dict]) -> str:

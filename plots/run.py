@@ -1,4 +1,4 @@
-"""A recorded run as the panels look at it."""
+"""A recorded run in the form that panels use."""
 
 from functools import cached_property
 
@@ -7,19 +7,21 @@ import numpy as np
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, spread
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 
-class Run:
+class RecordedRun:
     """One trace (`balance.trace`), of a closure or of one stratum: its iterations as arrays, one value for each entry.
 
-    name: of the stratum, or of nothing; label: what tells it from those it is drawn beside.
-    ValueError when the trace is none; `known` says that whoever calls has looked.
+    name: the stratum's, or empty; label: tells it from runs drawn beside it. Raises ValueError for an invalid trace; `known`:
+    the caller has validated it.
     """
 
     def __init__(self, trace: dict, name: str = "", label: str = "", known: bool = False):
         if "iterations" not in (trace if known else _checked(trace)):
-            raise ValueError("expected the trace of one stratum, got that of a program: `plots.run.runs` has one of each")
+            raise ValueError(
+                "expected the trace of one stratum, got that of a program: `plots.run.recorded_runs` has one of each"
+            )
         self.trace, self.name, self.label = trace, name, label
         self.iterations = lasting(trace["iterations"])
         self.events, self.config = trace.get("events", []), trace.get("config", {})
@@ -38,12 +40,12 @@ class Run:
 
     @property
     def relation(self) -> str:
-        """Whose sizes and loads the iterations have."""
+        """The relation whose sizes and loads the iterations have."""
         return self.iterations[-1].get("relation", "path") if self.iterations else "path"
 
     @cached_property
     def by_task(self) -> bool:
-        """Whether this is the decomposed plan, whose lists are by task; nothing moves there, and nothing is shuffled."""
+        """True for the decomposed plan, whose lists are by task, without moves and shuffles."""
         return any(phase["phase"] == "groups" for entry in self.iterations for phase in entry["phases"])
 
     @property
@@ -52,36 +54,36 @@ class Run:
 
     @property
     def place(self) -> str:
-        """What a load is on."""
+        """The name of a place that has a load: partition or task."""
         return "task" if self.by_task else "rank" if self.trace.get("plan") == "simulated" else "partition"
 
     @cached_property
     def inner(self) -> np.ndarray:
-        """Inner iterations of each iteration."""
+        """The number of inner iterations of each iteration."""
         return np.array([1 + max([phase["inner"] for phase in entry["phases"]], default=0) for entry in self.iterations])
 
     def phases(self, among: tuple) -> list[str]:
-        """The names of its phases: those of `among` first, as they stand there."""
+        """The names of its phases, first those in `among`, in that order."""
         seen = dict.fromkeys(phase["phase"] for entry in self.iterations for phase in entry["phases"])
         return [name for name in among if name in seen] + [name for name in seen if name not in among]
 
     def seconds(self, phase: str) -> np.ndarray:
-        """Of the slowest partition in one phase, inner iterations added up; "driver": outside the phases."""
+        """The seconds of the slowest partition in one phase, summed over inner iterations; "driver": outside of the phases."""
         return np.array([phase_seconds(entry, phase) for entry in self.iterations], np.float64)
 
     def sums(self, phase: str, figure: str) -> np.ndarray:
-        """A figure of one phase over all partitions and inner iterations: sent, received, bytes, joined, duplicates."""
+        """A counter of one phase, summed over partitions and inner iterations: sent, received, bytes, joined, duplicates."""
         return np.array(
             [sum(sum(p.get(figure, ())) for p in entry["phases"] if p["phase"] == phase) for entry in self.iterations]
         )
 
     def shuffled(self, phase: str) -> np.ndarray:
-        """Bytes that a phase sent. What a join hands to the all-to-all is counted there, not twice."""
+        """The bytes that a phase sent. Tuples that a join passes to the all-to-all count there only."""
         return np.array([_shuffled(entry, phase) for entry in self.iterations])
 
     @cached_property
     def known(self) -> np.ndarray:
-        """Tuples that a local insert dropped because `full` had them, or another partition had sent the same."""
+        """Tuples that a local insert dropped because they were in `full`, or were sent by another partition too."""
         dropped = [
             sum(sum(p.get("duplicates", ())) or sum(p.get("received", ())) - sum(p.get("sent", ())) for p in inserts)
             for inserts in ([p for p in entry["phases"] if p["phase"] == "insert"] for entry in self.iterations)
@@ -90,14 +92,14 @@ class Run:
 
     @cached_property
     def twice(self) -> np.ndarray:
-        """Tuples that a local join made more than once and dropped before they were sent; 0 where that was not counted."""
+        """Duplicates that a local join dropped before sending; 0 if they were not counted."""
         made, sent = self.sums("join", "joined"), self.sums("join", "sent")
         return np.where(made > 0, np.maximum(made - sent, 0), 0)
 
     @cached_property
     def steps(self) -> dict[str, np.ndarray]:
-        """Tuples in `delta` at the start of each step, in `new` and in `full` at its end; an iteration that ran ahead has
-        several steps, and all but its births follow from them."""
+        """The tuples in `delta` at the start of each step, in `new` and in `full` at its end. An iteration that ran ahead has
+        several steps, derived from its births."""
         found = [step for entry in self.iterations for step in _steps(entry, self.by_task)]
         return {key: np.array([step[key] for step in found]) for key in ("iteration", "delta", "new", "full")}
 
@@ -107,24 +109,25 @@ class Run:
 
     @property
     def limit(self) -> float | None:
-        """Heaviest ÷ average subbucket above which a bucket is refined, by the paper's policy; the other one knows no such."""
+        """The ratio of heaviest to average subbucket above which the paper's policy refines a bucket; the other policy has
+        none."""
         by_paper = self.config.get("refine") and self.config.get("policy") == "paper"
         return self.config.get("refinement_ratio") if by_paper else None
 
     @property
     def own(self) -> list[dict]:
-        """The events of the relation whose sizes there are, in its home index."""
+        """The events of the recorded relation's home index."""
         return [event for event in self.events if event.get("relation", "path") == self.relation and not event.get("index")]
 
     @property
     def refined(self) -> list[tuple[float, int]]:
-        """(when, bucket) of every refinement that the heat map shows."""
+        """(time, bucket) of every refinement that the heat map shows."""
         events = [event for event in self.own if event["event"] == "refine"]
         return [(event["iteration"] + 0.5, each["bucket"]) for event in events for each in event.get("buckets", ())]
 
     @property
     def loads(self) -> dict[str, list]:
-        """The loads before and after the move of most tuples, and at the end, by when."""
+        """The loads before and after the largest move, and at the end, by label."""
         last = self.iterations[-1]
         moves = [event for event in self.own if "loads_before" in event and "loads_after" in event]
         after = [event["loads_after"] for event in moves if event["iteration"] >= last["iteration"]]
@@ -137,32 +140,32 @@ class Run:
 
     @property
     def imbalance(self) -> float:
-        """Heaviest ÷ average at the end."""
+        """Heaviest ÷ average load at the end."""
         return imbalance_ratio(self.loads["at the end"])
 
     @property
     def title(self) -> str:
-        """What ran, in one line."""
+        """The name of the run, in one line."""
         result = self.trace.get("result", {})
         facts = [self.name] if self.name else []
         facts += [f"{self.trace[key]} {word}" for key, word in (("plan", "plan"), ("rule", "rule")) if self.trace.get(key)]
         if "tuples" in result:
-            facts.append(f"{counted(result['tuples'], 'tuple')} in {counted(result.get('iterations', 0), 'iteration')}")
+            facts.append(f"{quantity(result['tuples'], 'tuple')} in {quantity(result.get('iterations', 0), 'iteration')}")
         if "seconds" in self.trace:
             facts.append(f"{self.trace['seconds']:,.2f} s")
         return "  ·  ".join(facts)
 
 
-def runs(record: dict) -> dict[str, Run]:
-    """The runs of a record by their stratum's first relation; of a closure's trace the one, as "". ValueError when the record
-    is none, or when nothing of it was on the partitions."""
-    return {name: Run(trace, name, known=True) for name, trace in spread(_checked(record)).items()}
+def recorded_runs(record: dict) -> dict[str, RecordedRun]:
+    """The runs of a record by their stratum's first relation; for a closure one, as "". Raises ValueError for an invalid
+    record, and if nothing ran on the partitions."""
+    return {name: RecordedRun(trace, name, known=True) for name, trace in spread(_checked(record)).items()}
 
 
-def drawn(record: dict) -> dict[str, Run]:
-    """As `runs`; none where a program's strata all stayed in the driver, which took time, if not on the partitions."""
+def drawable(record: dict) -> dict[str, RecordedRun]:
+    """The runs of a record, as `recorded_runs`; empty if all strata of a program stayed in the driver."""
     spared = "iterations" not in _checked(record) and not any(s.get("trace", {}).get("iterations") for s in record["strata"])
-    return {} if spared else {name: Run(trace, name, known=True) for name, trace in spread(record).items()}
+    return {} if spared else {name: RecordedRun(trace, name, known=True) for name, trace in spread(record).items()}
 
 
 def _checked(record) -> dict:
@@ -173,7 +176,7 @@ def _checked(record) -> dict:
 
 
 def lasting(iterations: list[dict]) -> list[dict]:
-    """The iterations that led to the result: those made again after a restart count once.
+    """The iterations that led to the result; those repeated after a restart count once.
 
     >>> [e["n"] for e in lasting([{"iteration": 1, "n": 0}, {"iteration": 2, "n": 1}, {"iteration": 2, "n": 2}])]
     [0, 2]
@@ -187,7 +190,7 @@ def lasting(iterations: list[dict]) -> list[dict]:
 
 
 def spans(iterations: list[dict]) -> np.ndarray:
-    """Where each entry begins and ends on the axis of iterations; one that ran ahead is as wide as its steps.
+    """The beginning and end of each entry on the axis of iterations; one that ran ahead is as wide as its steps.
 
     >>> spans([{"iteration": 1, "steps": 1}, {"iteration": 5, "steps": 4}]).tolist()
     [0.5, 1.5, 5.5]
@@ -197,7 +200,7 @@ def spans(iterations: list[dict]) -> np.ndarray:
 
 
 def phase_seconds(entry: dict, name: str) -> float:
-    """Seconds of one phase in an iteration, all inner iterations together.
+    """The seconds of one phase in an iteration, over all its inner iterations.
 
     >>> phase_seconds({"phases": [{"phase": "join", "seconds": [1, 3]}, {"phase": "join", "seconds": [2]}]}, "join")
     5
@@ -213,11 +216,11 @@ def _shuffled(entry: dict, name: str) -> int:
     return sum(sum(phase.get("bytes", ())) for phase in counted)
 
 
-MAKERS = ("join", "run-ahead")  # they write what the all-to-all carries
+MAKERS = ("join", "run-ahead")  # joins write the tuples that the all-to-all carries
 
 
 def _steps(entry: dict, by_task: bool):
-    """The steps of one entry; `full` is known at its end, and is less by what was born after."""
+    """The steps of one entry; `full` is known at its end, and computed backwards from the births."""
     births, delta = entry["births"], 0 if by_task else entry["delta"]
     full = entry["full"] - sum(births)
     for number, born in enumerate(births):

@@ -1,4 +1,4 @@
-"""The web server of a live report: a page, its script, and the two addresses that the script asks once a second."""
+"""The web server of a live report: a page, its script, and the two addresses that the script polls every second."""
 
 import contextlib
 import errno
@@ -25,14 +25,14 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's asks the network for its own name first
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's own method looks up the machine's name first
 
     def handle_error(self, request, client_address) -> None:
-        """Whoever asked has gone before the answer: nothing of the run's."""
+        """Ignore the error: the client has closed the connection."""
 
 
 def listening(host: str, port: int, live) -> _Server:
-    """The server of a `plots.live.Live`, bound and not yet serving. ValueError when the address is not to be had."""
+    """The server of a `plots.live.Live`, bound but not serving yet. Raises ValueError if the address cannot be bound."""
     if not 0 <= port <= 65535:
         raise ValueError(f"cannot serve on port {port}: expected a number from 0, for a free one, to 65535")
     try:
@@ -104,12 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, *_) -> None:
-        """Standard error is the run's."""
+        """Log nothing, as standard error belongs to the run."""
 
 
 def known_host(header: str, names: set[str]) -> bool:
-    """Whether a request's Host is an address, or a name of this machine. Any other name is one that somebody's page had resolve
-    to this machine (DNS rebinding), so that a browser takes what is served here for that page's own.
+    """True if a request's Host is an address, or a name of this machine. Another name may be one that a foreign page had
+    resolve to this machine (DNS rebinding), so that browsers would let it read the report.
 
     >>> [known_host(h, {"localhost"}) for h in ("127.0.0.1:8000", "localhost", "[::1]:80", "evil.example:8000", "")]
     [True, True, True, False, False]

@@ -1,20 +1,20 @@
-"""The program as it was written, and beside each rule what it took."""
+"""The source of a program, with the time of each rule beside it."""
 
 from itertools import pairwise
 
-from semi_naive.host.numbers import counted, in_full, seconds
-from semi_naive.plots.page import Body, code, folded, paragraph, table
+from semi_naive.host.numbers import in_full, quantity, seconds
+from semi_naive.plots.page import Markup, code, folded, paragraph, table
 
-WHOLE = 150  # lines of a program that is shown whole; of a longer one what is around its rules
-AROUND = 2  # lines before and after a rule
-FEW = 3  # lines between two that are shown, which are shown as well
-LONGEST = 50  # lines of one rule that are looked for
-MOST = 1500  # lines, and letters of one, of any file
-LETTERS = 400
+MAX_WHOLE_LINES = 150  # lines up to which a program is shown whole; of a longer one only rules and lines around them
+CONTEXT_LINES = 2  # lines before and after a rule
+MAX_GAP_LINES = 3  # lines of a gap that is shown as well
+MAX_RULE_LINES = 50  # lines searched for the end of a rule
+MAX_FILE_LINES = 1500  # lines of a file, and characters of a line
+MAX_LINE_CHARACTERS = 400
 
 
-def source(trace: dict) -> str:
-    """Each file of the program: of each line the time of the rules that begin there, its share as heat in the margin."""
+def source_sections(trace: dict) -> str:
+    """The files of the program, with the time of the rules that begin on each line, and its share as heat in the margin."""
     texts = {file: text for file, text in trace.get("source", {}).items() if isinstance(text, str)}
     rules = trace.get("profile", {}).get("rules", [])
     total = sum(rule["seconds"] for rule in rules) or 1.0
@@ -38,11 +38,11 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
     rows, last = [], 0
     for at in [*kept, len(lines) + 1]:
         if at > last + 1:
-            rows.append(["⋯", "", Body(""), Body(f'<em class="quiet">{counted(at - last - 1, "line")}</em>')])
+            rows.append(["⋯", "", Markup(""), Markup(f'<em class="quiet">{quantity(at - last - 1, "line")}</em>')])
         if at <= len(lines):
             share = spent.get(owner.get(at, 0), 0.0) / total
             time = seconds(spent[at]) if at in spent else ""
-            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:LETTERS])])
+            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:MAX_LINE_CHARACTERS])])
         last = at
     columns = [("line", "number"), ("time", "number"), ("heat", "heat"), ("program", "code")]
     listing = table(f"{file}, with the time of each rule", columns, rows)
@@ -50,13 +50,13 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
 
 
 def _end(rule: dict, lines: list[str]) -> int:
-    """The last line of a rule, whose text says nothing of lines; the first where it is not found.
+    """The last line of a rule, found by its text; the first line if it is not found.
 
     >>> _end({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
     4
     """
     wanted, begin, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
-    for at in range(begin, min(begin + LONGEST, len(lines) + 1)):
+    for at in range(begin, min(begin + MAX_RULE_LINES, len(lines) + 1)):
         words += lines[at - 1].split()
         if wanted in " ".join(words):
             return at
@@ -65,15 +65,15 @@ def _end(rule: dict, lines: list[str]) -> int:
 
 def _kept(lines: int, owner: dict[int, int]) -> list[int]:
     """The lines that are shown."""
-    if lines <= WHOLE:
+    if lines <= MAX_WHOLE_LINES:
         return list(range(1, lines + 1))
-    near = sorted({at + step for at in owner for step in range(-AROUND, AROUND + 1) if 1 <= at + step <= lines})
-    between = [at for here, there in pairwise(near) if there - here <= FEW + 1 for at in range(here + 1, there)]
-    return sorted([*near, *between])[:MOST]
+    near = sorted({at + step for at in owner for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1) if 1 <= at + step <= lines})
+    between = [at for here, there in pairwise(near) if there - here <= MAX_GAP_LINES + 1 for at in range(here + 1, there)]
+    return sorted([*near, *between])[:MAX_FILE_LINES]
 
 
-def _heat(share: float) -> Body:
-    """A mark in the margin, the stronger the larger the share."""
+def _heat(share: float) -> Markup:
+    """A mark in the margin, stronger for a larger share."""
     if share < 0.005:
-        return Body("")
-    return Body(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')
+        return Markup("")
+    return Markup(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')

@@ -1,4 +1,5 @@
-"""What all figures share: colours and hatches that differ in grey and for every eye, ticks, legends, and how they are saved.
+"""The common style of all figures: colours and hatches that differ in greyscale and for colour-blind readers, ticks, legends,
+saving.
 
 All that is text, tick, spine or outline is plain black and nothing else is, so that a page can have a figure follow its own
 colours: in what `svg(figure, transparent=True)` returns, text has no fill of its own (`svg text {fill: currentColor}`), lines
@@ -9,10 +10,10 @@ written here; `NIGHT` has for each what can be told from the others on a dark pa
 import io
 from pathlib import Path
 
-from semi_naive.host.files import whole
+from semi_naive.host.files import replacing
 
 FORMATS = (".png", ".svg", ".pdf")
-# From the cividis map: they differ in grey, and for every eye.
+# From the cividis map, whose colours differ in greyscale and for colour-blind readers.
 DARK, GREY, DUST, SAND, STRAW, YELLOW, PALE = "#00204d", "#575d6d", "#8a8779", "#b5ab8a", "#c7b76b", "#dccb6a", "#dedbd0"
 NIGHT = {
     DARK: "#6f9bd8",
@@ -33,16 +34,16 @@ PHASES = {  # colour and hatch
     "insert": (STRAW, "////"),
     "driver": (PALE, ""),
 }
-OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for phases that are not known here
-MOST_BARS = 64  # more than this are drawn as an outline
-MOST_MARKERS = 60  # more iterations than this are drawn as lines without markers
-SMALL = 8  # points: legends and labels in numbers
-STEPS = [1, 2, 2.5, 5, 10]  # from tick to tick
-ROW = 0.165  # inches that a row of a legend takes
+OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for unknown phases
+MAX_BARS = 64  # more bars than this are drawn as an outline
+MAX_MARKERS = 60  # more iterations than this are drawn without markers
+SMALL_FONT_POINTS = 8  # font size in points of legends and numbers
+STEPS = [1, 2, 2.5, 5, 10]  # inches between ticks
+LEGEND_ROW_INCHES = 0.165  # inches that a row of a legend takes
 
 
 def new_figure(width: float, height: float, title: str = ""):
-    """An empty matplotlib Figure, inches; no pyplot, no display."""
+    """An empty matplotlib Figure, sizes in inches; without pyplot and display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
@@ -53,16 +54,16 @@ def new_figure(width: float, height: float, title: str = ""):
 
 
 def save(figure, path) -> None:
-    """A figure as a file, .png, .svg or .pdf: whole or not at all, and the same bytes for the same figure."""
+    """Save a figure as .png, .svg or .pdf, atomically; equal figures give equal bytes."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: cannot tell the format: expected a name ending in {', '.join(FORMATS)}")
-    with whole(path) as partial, open(partial, "wb") as file:
+    with replacing(path) as partial, open(partial, "wb") as file:
         _write(figure, file, path.suffix.lower()[1:])
 
 
 def svg(figure, transparent: bool = False) -> str:
-    """A figure as SVG, its text as text."""
+    """A figure as SVG, with text kept as text."""
     buffer = io.BytesIO()
     _write(figure, buffer, "svg", transparent)
     return buffer.getvalue().decode()
@@ -77,7 +78,7 @@ def _write(figure, file, kind: str, transparent: bool = False) -> None:
 
 
 def wrapped(text: str, width: float) -> str:
-    """Text in lines of so many letters, as it is: what looks like a formula is none."""
+    """Text broken into lines; formulas are escaped."""
     import textwrap
 
     lines = textwrap.wrap(text, max(8, int(width)), break_on_hyphens=False) or [""]
@@ -85,7 +86,7 @@ def wrapped(text: str, width: float) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib shows as it is: a dollar begins no formula.
+    """Text with dollars escaped, so that matplotlib sees no formula.
 
     >>> print(literal("id($, x)"))
     id(\\$, x)
@@ -94,7 +95,7 @@ def literal(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text of at most so many letters.
+    """Text cut to a number of characters.
 
     >>> shortened("path(x, z) :- path(x, y), edge(y, z).", 14)
     'path(x, z) :-…'
@@ -103,7 +104,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def engineering(number: float, unit: str = "") -> str:
-    """A number as people say it: 21.4 M, 3.2 kB."""
+    """A number with a unit prefix: 21.4 M, 3.2 kB."""
     from matplotlib.ticker import EngFormatter
 
     formatter = EngFormatter(unit, places=None if number == int(number) and abs(number) < 1000 else 1, sep=" ")
@@ -117,7 +118,7 @@ def whole_ticks(axis) -> None:
 
 
 def number_ticks(axis, unit: str = "", whole: bool = True) -> None:
-    """5k, 20M, 3 MB; and never a part of a tuple or byte."""
+    """Ticks such as 5k, 20M, 3 MB, at whole tuples and bytes."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=whole, min_n_ticks=1, steps=STEPS))
@@ -125,7 +126,7 @@ def number_ticks(axis, unit: str = "", whole: bool = True) -> None:
 
 
 def log_ticks(axis, unit: str = "") -> None:
-    """1, 10, 100, 1k: decades only, as many as there is room for."""
+    """Ticks at powers of ten, as many as fit."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(10, numticks=ticks_of(axis)))
@@ -134,13 +135,13 @@ def log_ticks(axis, unit: str = "") -> None:
 
 
 def ticks_of(axis) -> int:
-    """How many ticks have room: on a narrow panel fewer."""
+    """The number of ticks that fit; fewer on a narrow panel."""
     width, height = inches(axis.axes)
     return max(2, min(10, int(width / 0.6 if axis.axis_name == "x" else height / 0.4)))
 
 
 def inches(axes) -> tuple[float, float]:
-    """About how wide and high axes are, before the layout is known."""
+    """The approximate size of axes, before the layout is known."""
     place, (width, height) = axes.get_position(original=True), axes.get_figure(root=True).get_size_inches()
     return place.width * width, place.height * height
 
@@ -152,17 +153,17 @@ def iteration_axis(axes, spans, what: str = "iteration") -> None:
 
 
 def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
-    """A legend above all that is drawn: the y axis is made longer by its height. `beneath`: inches kept free above it.
+    """Draw a legend above the data, and extend the y axis by its height. `beneath`: inches kept free above the legend.
 
     Returns how much of the axes' height, as a part of 1, is above the data now.
     """
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     width, height = inches(axes)
     columns, rows = legend_shape([handle.get_label() for handle in handles], width)
-    free = min(0.7, (beneath + ROW * rows + 0.1) / height)
+    free = min(0.7, (beneath + LEGEND_ROW_INCHES * rows + 0.1) / height)
     lengthen(axes, free)
     place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - beneath / height), "borderaxespad": 0.2}
-    shape = {"fontsize": SMALL, "frameon": False, "ncols": columns, "labelspacing": 0.3, "columnspacing": 1.2}
+    shape = {"fontsize": SMALL_FONT_POINTS, "frameon": False, "ncols": columns, "labelspacing": 0.3, "columnspacing": 1.2}
     (on or axes).legend(handles=handles, **place, **shape)
     return free
 
@@ -179,7 +180,7 @@ def legend_shape(labels: list[str], width: float) -> tuple[int, int]:
 
 
 def lengthen(axes, free: float) -> None:
-    """Make the y axis longer, so that a part of its height is above the data."""
+    """Extend the y axis so that a fraction of its height is above the data."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log":
         axes.set_ylim(top=low * (high / low) ** (1 / (1 - free)))
@@ -192,14 +193,14 @@ def titled(axes, text: str) -> None:
 
 
 def note(axes, text: str) -> None:
-    """Axes that have nothing to show, and say why."""
+    """Replace the axes by a note on why there is nothing to show."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, wrapped(text, inches(axes)[0] * 9), ha="center", va="center", transform=axes.transAxes, fontsize=10)
 
 
 def same_limits(all_axes) -> None:
-    """The widest limits of all, so that what stands side by side can be compared: of axes that show the same, as their labels
-    say up to a bracket. What is by bucket keeps its own, as the number of one bucket means nothing in another run."""
+    """Give axes with equal labels (up to a bracket) common limits, for comparison side by side. Axes by bucket keep their own,
+    as buckets of different runs do not correspond."""
     for letter in "xy":
         alike: dict[str, list] = {}
         for axes in all_axes:

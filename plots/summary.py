@@ -1,7 +1,7 @@
-"""A run in a few lines: what a person wants to know first. Of a closure, and of a Datalog program."""
+"""A summary of a closure's or a program's run, in a few lines."""
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted, in_full, number, seconds, size
+from semi_naive.host.numbers import in_full, number, quantity, seconds, size
 from semi_naive.plots.words import several
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
@@ -9,12 +9,12 @@ KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "re
 
 
 def summary(trace: dict) -> dict[str, str]:
-    """Names and what to say of each, from the record of a closure or of a program; of a run that has not ended, so far."""
+    """Names and values of a summary, from a record, which may be of a run in progress."""
     return _of_program(trace) if "strata" in trace else _of_closure(trace)
 
 
 def outcome(trace: dict) -> str:
-    """What came out of a closure or of a program, or has up to now.
+    """The result of a closure or a program so far.
 
     >>> outcome({"iterations": [], "result": {"tuples": 1, "iterations": 1}})
     '1 pair in 1 iteration'
@@ -22,14 +22,14 @@ def outcome(trace: dict) -> str:
     '7 tuples in 2 relations, 1 stratum'
     """
     if "strata" in trace:
-        tuples, relations = counted(_tuples(trace), "tuple"), counted(len(_relations(trace)), "relation")
-        return f"{tuples} in {relations}, {counted(len(trace['strata']), 'stratum', 'strata')}"
+        tuples, relations = quantity(_tuples(trace), "tuple"), quantity(len(_relations(trace)), "relation")
+        return f"{tuples} in {relations}, {quantity(len(trace['strata']), 'stratum', 'strata')}"
     pairs, iterations = _pairs(trace)
-    return f"{counted(pairs, 'pair')} in {counted(iterations, 'iteration')}"
+    return f"{quantity(pairs, 'pair')} in {quantity(iterations, 'iteration')}"
 
 
 def _pairs(trace: dict) -> tuple[int, int]:
-    """How many pairs a closure has, after how many iterations."""
+    """The number of pairs and iterations of a closure."""
     result, last = trace.get("result", {}), (trace["iterations"] or [{}])[-1]
     return result.get("tuples", last.get("full", 0)), result.get("iterations", last.get("iteration", 0))
 
@@ -54,19 +54,19 @@ def _balance(iterations: list[dict], events: list[dict]) -> dict[str, str]:
 
 
 def _done(events: list[dict]) -> dict[str, str]:
-    """How often each thing was done about the balance, and with how many tuples."""
+    """The number of balancing events of each kind, with the tuples moved."""
     lines = {}
     kinds = list(dict.fromkeys([*KINDS, *(event["event"] for event in events)]))
     for kind in kinds:
         found = [event for event in events if event["event"] == kind]
         if found:
             tuples = sum(event.get("moved", event.get("copied", 0)) for event in found)
-            lines[kind] = f"{len(found)}×" + (f", {counted(tuples, 'tuple')}" if tuples else "")
+            lines[kind] = f"{len(found)}×" + (f", {quantity(tuples, 'tuple')}" if tuples else "")
     return lines
 
 
 def _imbalance(iterations, events) -> str:
-    """Heaviest ÷ average of the partitions' tuples, at its worst before anything was moved, and at the end."""
+    """Heaviest ÷ average of the partitions' tuples: its maximum before any move, and its final value."""
     moves = [event["iteration"] for event in events if event.get("moved")]
     ratios = [(entry["iteration"], entry["imbalance"]["partitions"]) for entry in iterations]
     worst = max([ratio for iteration, ratio in ratios if not moves or iteration <= moves[0]], default=ratios[0][1])
@@ -85,7 +85,7 @@ def _tuples(trace: dict) -> int:
 def _of_program(trace: dict) -> dict[str, str]:
     strata = trace["strata"]
     lines = {
-        "tuples": f"{in_full(_tuples(trace))} in {counted(len(_relations(trace)), 'relation')}",
+        "tuples": f"{in_full(_tuples(trace))} in {quantity(len(_relations(trace)), 'relation')}",
         "strata": _plans(strata),
     }
     if "seconds" in trace:
@@ -102,7 +102,7 @@ def _of_program(trace: dict) -> dict[str, str]:
 
 
 def memory_of(profile: dict) -> str:
-    """What a run took, as far as its profile says.
+    """The memory used by a run, if its profile has it.
 
     >>> memory_of({"memory": {"tables": 16_000, "peak": 171_000_000, "peak_with_workers": 2_000_000_000}})
     "16.0 kB in the driver's tables, at most 171 MB in its process, 2.0 GB with the processes of Spark"
@@ -114,7 +114,7 @@ def memory_of(profile: dict) -> str:
 
 
 def bytes_a_tuple(relation: dict) -> str:
-    """Of a relation in a profile, with all of its indexes; nothing where the driver has no tuple of it.
+    """The bytes per tuple of a relation in a profile, with all its indexes; empty if it has no tuples in the driver.
 
     >>> bytes_a_tuple({"tuples": 1000, "bytes": 17_300}), bytes_a_tuple({"tuples": 1000})
     ('17.3', '')
@@ -123,7 +123,7 @@ def bytes_a_tuple(relation: dict) -> str:
 
 
 def _most_uneven(traces: dict[str, dict]) -> str:
-    """Of the strata on the partitions, the one that is least even at the end."""
+    """The stratum on the partitions with the largest final imbalance."""
     ratios = {name: trace["iterations"][-1]["imbalance"]["partitions"] for name, trace in traces.items()}
     worst = max(ratios, key=ratios.get)
     where = f" in {worst}, the least even stratum" * (len(ratios) > 1)
@@ -131,7 +131,7 @@ def _most_uneven(traces: dict[str, dict]) -> str:
 
 
 def _plans(strata: list[dict]) -> str:
-    """How many, and of these how many by each plan.
+    """The number of strata, and of those of each plan.
 
     >>> _plans([{"plan": "local"}] * 5), _plans([{"plan": "local"}, {"plan": "balanced"}, {"plan": "local"}])
     ('5, all local', '3: 2 local and 1 balanced')
@@ -144,7 +144,7 @@ def _plans(strata: list[dict]) -> str:
 
 
 def named(stratum: dict) -> str:
-    """What a stratum is called: its relations, the first few of them.
+    """A stratum's name: the first few of its relations.
 
     >>> named({"relations": ["a", "b", "c", "d"]})
     'a, b, c …'

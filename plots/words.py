@@ -1,4 +1,4 @@
-"""What was done about the balance, a sentence an event."""
+"""Balancing events as sentences."""
 
 from collections import defaultdict
 from itertools import groupby
@@ -7,11 +7,11 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import about, seconds, size
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
-NAMED = 6  # buckets of one event that are named; of more, the first ones
+MAX_NAMED_BUCKETS = 6  # buckets named in one event; further ones are counted
 
 
 def several(items) -> str:
-    """Items in a row.
+    """Items separated by commas and "and".
 
     >>> several([1]), several([1, 2, 5])
     ('1', '1, 2 and 5')
@@ -21,7 +21,7 @@ def several(items) -> str:
 
 
 def events_in_words(events: list[dict]) -> list[str]:
-    """One sentence an event, in their order; the roll-overs of one iteration share one.
+    """One sentence for each event, in order; the roll-overs of one iteration share one.
 
     >>> buckets = [{"bucket": 17, "before": [9] * 4, "after": [2] * 16}]
     >>> events_in_words([{"event": "refine", "iteration": 9, "moved": 1_200_000, "buckets": buckets}])
@@ -45,7 +45,7 @@ def _rolled_over(events: list[dict]) -> str:
 
 
 def _rehomed(event: dict) -> str:
-    """Buckets that were given another number of subbuckets, or another home; and any event that has no words of its own."""
+    """Buckets with a new number of subbuckets or a new home; also the sentence of unknown events."""
     what = several(_resized(event)) if event.get("buckets") else event["event"]
     facts = [_whose(event) + what]
     if event.get("moved"):
@@ -58,7 +58,7 @@ def _rehomed(event: dict) -> str:
 
 
 def _whose(event: dict) -> str:
-    """Of which relation, where that is not a closure's only one."""
+    """The relation of an event, unless it is a closure's only one."""
     relation, index = event.get("relation", "path"), event.get("index")
     if index is None and relation == "path":
         return ""
@@ -70,7 +70,7 @@ def _after(event: dict) -> str:
 
 
 def _resized(event: dict) -> list[str]:
-    """The buckets that went from and to the same number of subbuckets, together."""
+    """Buckets with the same old and new number of subbuckets, together."""
     done, alike = PAST.get(event["event"], event["event"]), defaultdict(list)
     for one in event["buckets"]:
         if isinstance(one, dict):
@@ -83,8 +83,8 @@ def _resized(event: dict) -> list[str]:
 
 
 def _buckets(names: list) -> str:
-    if len(names) > NAMED:
-        return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: NAMED - 1]))}, …)"
+    if len(names) > MAX_NAMED_BUCKETS:
+        return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: MAX_NAMED_BUCKETS - 1]))}, …)"
     return f"bucket{'s' * (len(names) > 1)} {several(names)}"
 
 

@@ -35,13 +35,13 @@ def compile_into(folder: str) -> None:
 
 def compile_share(folder: str, share: int, of: int) -> None:
     """Compile one kernel of so many, unless this user's cache has it, and copy its machine code. What it calls is within."""
-    from semi_naive.host.kernel_cache import kept, machine_code
+    from semi_naive.host.kernel_cache import is_cached, machine_code
 
     for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):
         if module.name != LEFT_OUT:
             import_module(module.name)
-    for kernel in jit.known()[share::of]:
-        if not kept(kernel):
+    for kernel in jit.defined_kernels()[share::of]:
+        if not is_cached(kernel):
             kernel.compiled()
         for path in machine_code(kernel):
             shutil.copyfile(path, Path(folder, path.name))

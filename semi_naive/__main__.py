@@ -2,7 +2,7 @@
 
 import sys
 
-if __name__ == "__main__":  # before anything is loaded that takes long: it can be interrupted from then on
+if __name__ == "__main__":  # before slow imports, so that they can be interrupted
     from semi_naive.cli.ending import command
 
     sys.exit(command())
@@ -16,21 +16,21 @@ import click
 
 from semi_naive import __version__
 from semi_naive.cli.live import live_page, looking, write_report
-from semi_naive.cli.options import assignment, facts_from, limiting, settings, together
+from semi_naive.cli.options import assignment, facts_from, limiting, option_group, settings
 from semi_naive.cli.program import DATA
 from semi_naive.cli.progress import Progress
 from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
-from semi_naive.host.account import opened, part
+from semi_naive.host.account import open_account, part
 
-BAD = 2  # exit status of bad input and bad usage
+BAD_INPUT_STATUS = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
 FORMATS = ("souffle", "table", "tsv", "csv", "json", "markdown")
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 class Commands(click.Group):
-    """The commands, and what is meant by somebody who leaves the command out."""
+    """The commands. If the command is left out, the error suggests the likely one."""
 
     def resolve_command(self, ctx, args):
         try:
@@ -49,7 +49,7 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
-reading = together(  # how a program is read: where functions of user-defined functors are, and how old it is
+reading = option_group(  # options of reading a program
     click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
     click.option(
         "-l", "--libraries", "libraries", metavar="NAME", multiple=True,
@@ -150,7 +150,7 @@ def format_(programs, in_place, check, diff):
 def lsp():
     """Answer an editor about programs, on standard input and output, by the language server protocol.
 
-    Errors while somebody types, types and sizes, where a name is declared and used, renaming, formatting: see docs/editor.md.
+    Errors while you type, types and sizes, declarations and uses of a name, renaming, formatting: see docs/editor.md.
     It needs the package pygls: pip install 'semi-naive[editor]'.
     """
     from semi_naive.cli.lsp import run_lsp
@@ -158,7 +158,7 @@ def lsp():
     run_lsp()
 
 
-session_options = together(  # of what keeps a session
+session_options = option_group(  # options of session and serve
     reading,
     facts_from("to begin with from this folder"),
     click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
@@ -264,7 +264,7 @@ def tc(
     """Compute the transitive closure of EDGES: .facts .tsv .csv .txt .mtx files (also .gz), .parquet, or 'edges/*.parquet'."""
     from semi_naive import Config, transitive_closure
     from semi_naive.cli.run import spark_of
-    from semi_naive.closure import read, small
+    from semi_naive.closure import read_input_edges, starts_in_driver
     from semi_naive.io.outputs import output_format
 
     spark = spark_of(master, cores and str(cores))
@@ -277,9 +277,9 @@ def tc(
     name = Path(edges[0]).name + " …" * (len(edges) > 1)
     with part("other"), live_page(live, live_host, name) as page:
         with Progress("closure", quiet, page) as progress:
-            source = read(_graph_of(edges, reading))
-            if plan != "auto" or not small(source, config):
-                threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # beside the JVM, which takes longer
+            source = read_input_edges(_graph_of(edges, reading))
+            if plan != "auto" or not starts_in_driver(source, config):
+                threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # while the slower JVM starts
             closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
         with closure:
             if output:
@@ -376,7 +376,7 @@ for _command in cli.commands.values():
 
 
 def _graph_of(paths, reading: dict):
-    """The edges of files and patterns of files, before they are read."""
+    """The unread edges of files and patterns of files."""
     from semi_naive.io.edges import edge_files, edge_source
     from semi_naive.io.errors import BadInput
 
@@ -388,7 +388,7 @@ def _graph_of(paths, reading: dict):
 
 
 def _check_writable(*paths) -> None:
-    """Say before the work what would fail after it."""
+    """Raise errors of output files before the work."""
     for path in filter(None, paths):
         folder = Path(path).parent
         if "://" not in path and not folder.is_dir():
@@ -396,17 +396,17 @@ def _check_writable(*paths) -> None:
 
 
 def _load_kernels(plan: str) -> None:
-    """Load what the plan will need, as far as it has been compiled."""
+    """Load cached machine code of the plan's kernels."""
     from semi_naive.host import jit
 
     import_module(
         "semi_naive.running.balanced.partitioned" if plan == "balanced" else "semi_naive.running.decomposition.reaching"
     )
-    jit.load()
+    jit.load_kernels()
 
 
 def _report(closure, quiet: bool) -> None:
-    """What happened, as a table; of a quiet run the number alone."""
+    """Print a summary as a table; with --quiet the number of pairs only."""
     if quiet:
         click.echo(closure.count())
         return
@@ -436,21 +436,21 @@ FAILURES = {
 
 
 def main(arguments=None, begun: float | None = None) -> None:
-    """Run the command line; every expected error is one message on stderr. Exit status 1: the program is wrong, or
-    failed; 2: bad input and usage. begun: when the process did, by `time.perf_counter`."""
-    from semi_naive.host.needed import NotInstalled
+    """Run the command line. Expected errors are one message on stderr. Exit status 1: the program is wrong, or failed; 2: bad
+    input or usage. begun: the start of the process, by `time.perf_counter`."""
+    from semi_naive.host.optional_packages import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
     from semi_naive.ra.spark.java import NoJava
 
     try:
-        with opened("start", begun):
+        with open_account("start", begun):
             cli.main(arguments, prog_name="semi-naive", standalone_mode=False)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as wrong:
         wrong.show()
-        sys.exit(BAD)
+        sys.exit(BAD_INPUT_STATUS)
     except (KeyboardInterrupt, click.Abort) as stop:
         if isinstance(stop.__cause__, EOFError):  # click takes it for an interrupt
             raise stop.__cause__ from None
@@ -467,11 +467,11 @@ def main(arguments=None, begun: float | None = None) -> None:
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
         click.echo(f"semi-naive: {told}", err=True)
-        sys.exit(1 if _is_failure(found) else BAD)
+        sys.exit(1 if _is_failure(found) else BAD_INPUT_STATUS)
 
 
 def _of_spark(error: Exception) -> Exception | None:
-    """Our error for one of Spark's that nobody has expected."""
+    """Our error for an unexpected error of Spark."""
     failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.spark.failures", "pyspark"))
     return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 

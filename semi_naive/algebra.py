@@ -1,4 +1,4 @@
-"""The relational algebra as rules: an expression of joins, unions and the like becomes the bodies of a Datalog program.
+"""Compilation of relational algebra: an expression of joins, unions and so on becomes a Datalog program.
 
     edge.join(edge.rename(x="y", y="z")).project("x", "z")        answer(x, z) :- edge(x, y), edge(y, z).
 
@@ -23,13 +23,13 @@ ANSWER = "answer"
 
 @dataclass
 class Conjunction:
-    """Literals, and the term of each column of what they derive."""
+    """Literals, and the term of each column of the derived tuples."""
 
     literals: list
     terms: list
 
     def equate(self, left: int, right: int) -> None:
-        """Two columns agree from here on."""
+        """Make two columns equal."""
         self.unify(self.terms[right], self.terms[left])
 
     def unify(self, old, new) -> None:
@@ -43,8 +43,8 @@ class Conjunction:
 
 
 class Rules:
-    """The program that computes what `root` is. `given`: of each relation that has its tuples already, its node. `beyond`: of
-    each relation of groups whose sum is too large, the sum's name and the schema of the groups."""
+    """The program that computes `root`. `given`: the node of each relation whose tuples are known. `beyond`: for each relation
+    of groups with overflowing sums, the sum's name and the schema of the groups."""
 
     def __init__(self, root):
         self.relations: dict[str, ir.Relation] = {}
@@ -62,7 +62,7 @@ class Rules:
         return ir.Program({}, self.relations, self.rules, directives)
 
     def declared(self, stem: str, schema: Schema) -> str:
-        """A new relation."""
+        """Declare a new relation."""
         name = stem if stem == ANSWER else f"{stem}{len(self.relations)}"
         self.relations[name] = schema.relation(name)
         return name
@@ -82,12 +82,12 @@ class Rules:
             node.define(self, name)
 
     def body(self, node) -> Conjunction:
-        """What derives a node's tuples: an atom where they are known, or somebody else needs them too."""
+        """The body that derives a node's tuples: an atom if they are known or used elsewhere too."""
         known = node.held is not None or self._uses[node] > 1
         return self.atom(self.named(node), node.schema) if known else node.body(self)
 
     def atom(self, name: str, schema: Schema) -> Conjunction:
-        """A relation with a variable of its own for each column."""
+        """An atom of a relation with a fresh variable for each column."""
         terms = [self.variable(column, kind) for column, kind in zip(schema.columns, schema.kinds, strict=True)]
         return Conjunction([Atom(name, tuple(terms))], terms)
 
@@ -96,7 +96,7 @@ class Rules:
         return Var(f"{column.partition('.')[0]}.{self._variables}", kind)
 
     def add(self, name: str, body: Conjunction) -> None:
-        """A rule, its variables named for the columns, those that nobody reads left out."""
+        """Add a rule. Variables are named for the columns; those used once become wildcards."""
         rule = ir.Rule(Atom(name, tuple(body.terms)), tuple(body.literals))
         times = Counter(part.name for part in walk(rule) if isinstance(part, Var))
         once = {variable for variable, count in times.items() if count == 1}
@@ -119,7 +119,7 @@ def _with_wilds(atom: Atom, once: set[str]) -> Atom:
 
 
 def _all(root) -> list:
-    """A node and everything that it is made of, each once."""
+    """A node and its descendants, each once."""
     found, waiting = {root: None}, [root]
     while waiting:
         parent = waiting.pop()

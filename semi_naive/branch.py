@@ -48,13 +48,13 @@ class Branch(tuple):
 
 
 class _Text(str):
-    """A piece of what is printed, and no symbol."""
+    """A piece of printed text, as opposed to a symbol."""
 
     __slots__ = ()
 
 
 def _pieces(item: tuple):
-    """A branch or a record as brackets, commas and what is between them."""
+    """A branch or a record as brackets, commas and fields."""
     branch = isinstance(item, Branch)
     fields = item[1:] if branch else item
     if branch:
@@ -73,7 +73,7 @@ def _shown(item) -> str:
 
 
 def readable(text: str, always: bool = False) -> str:
-    """A symbol as it is read back inside of a record or a branch: in quotes where it would end too early, or always.
+    """A symbol as text inside of a record or a branch, quoted if it would end too early, or always.
 
     >>> print(readable("a b"), readable("a, b"))
     a b "a, b"

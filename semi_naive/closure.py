@@ -1,4 +1,4 @@
-"""Transitive closure: a program of two rules. Read the edges, choose a plan, run the program, hand back where the tuples are.
+"""Transitive closure as a program of two rules: read the edges, choose a plan, run the program.
 
 path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).        or another of `semi_naive.config.RULES`
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from semi_naive.config import PLANS, Config
-from semi_naive.honoured import OF_A_CLOSURE, ignored
-from semi_naive.host.account import opened, part
-from semi_naive.host.numbers import counted
-from semi_naive.io.edges import Edges, edge_source, edges_of
+from semi_naive.host.account import open_account, part
+from semi_naive.host.numbers import quantity
+from semi_naive.io.edges import Edges, edge_source, load_edges
 from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.notebooks.progress import showing
 from semi_naive.planning.detect_closure import SMALL
 from semi_naive.ra.spark import spark_context
+from semi_naive.unused_settings import OF_A_CLOSURE, unused_settings
 
 if TYPE_CHECKING:
     from semi_naive.result import Closure
@@ -32,7 +32,7 @@ log = logging.getLogger("semi_naive")
 READING = ("header", "expand_symmetric", "strings", "any_ids", "delimiter")
 
 
-@opened()
+@open_account()
 def transitive_closure(
     edges: Any, spark: Any = None, plan: str = "auto", config: Config | None = None, progress: Callable | bool | None = None,
     watch: Callable | None = None, **options: Any,
@@ -59,26 +59,26 @@ def transitive_closure(
     `ra.spark.java.NoJava` where Spark cannot be started.
     """
     reading = {name: options.pop(name) for name in READING if name in options}
-    columns = columns_of(edges)
+    columns = closure_columns(edges)
     config = (config or Config()).with_options(options)
-    choose(plan, config)  # what cannot be is said before anything is read
+    choose_closure_plan(plan, config)  # invalid options are reported before reading
     if is_spark_frame(edges) and not spark_context.is_connect(edges):
         spark = edges.sparkSession
-    graph = read(edges, **reading)
-    for line in ignored(config, {plan}, OF_A_CLOSURE):
+    graph = read_input_edges(edges, **reading)
+    for line in unused_settings(config, {plan}, OF_A_CLOSURE):
         log.warning("%s", line)
-    if plan == "auto" and small(graph, config):
-        return evaluate(graph, spark, "auto", "", config, progress, watch, columns)
+    if plan == "auto" and starts_in_driver(graph, config):
+        return evaluate_closure(graph, spark, "auto", "", config, progress, watch, columns)
     with part("spark"):
         context = spark_context.context_of(spark() if callable(spark) else spark)
-    return evaluate(graph, context, *choose(plan, config, graph.rows()), config, progress, watch, columns)
+    return evaluate_closure(graph, context, *choose_closure_plan(plan, config, graph.rows()), config, progress, watch, columns)
 
 
-def columns_of(edges) -> tuple[str, str]:
+def closure_columns(edges) -> tuple[str, str]:
     """The names of the closure's columns: those of a data frame or a table, from source to target; otherwise x and y.
 
     >>> import pyarrow
-    >>> columns_of(pyarrow.table({"dst": [2], "src": [1]})), columns_of([(1, 2)])
+    >>> closure_columns(pyarrow.table({"dst": [2], "src": [1]})), closure_columns([(1, 2)])
     (('src', 'dst'), ('x', 'y'))
     """
     names: Any = ()
@@ -98,7 +98,7 @@ def columns_of(edges) -> tuple[str, str]:
 @functools.cache
 @part("compile")
 def closure_program(rule: str, kind: str = "number"):
-    """The program of two rules, of which the second is one of `RULES`, on vertices of a kind.
+    """The program of two rules, the second of them one of `RULES`, on vertices of a kind.
 
     >>> print(*closure_program("edge-path").checked.rules, sep="\\n")
     path(x, y) :- edge(x, y).
@@ -113,24 +113,25 @@ def closure_program(rule: str, kind: str = "number"):
 
 
 @part("load")
-def read(edges, **reading) -> Edges | Source:
-    """The edges in this process, or where they are, if Spark's tasks had better read them."""
+def read_input_edges(edges, **reading) -> Edges | Source:
+    """The edges, read in this process; or their source, if Spark's tasks should read them."""
     if isinstance(edges, Edges):
         return edges
     source = edge_source(edges, **reading)
-    return source if source.large else edges_of(source)
+    return source if source.large else load_edges(source)
 
 
-def small(graph: Edges | Source, config: Config) -> bool:
-    """Whether a closure is first tried in this process, where no plan is asked for."""
+def starts_in_driver(graph: Edges | Source, config: Config) -> bool:
+    """True if a closure without a given plan is first evaluated in this process."""
     here = isinstance(graph, Edges) and graph.rows() <= SMALL and config.local_tuples != 0
-    return here and choose("auto", config, graph.rows())[0] == "decomposed"
+    return here and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
 
 
-def evaluate(
+def evaluate_closure(
     graph: Edges | Source, spark, plan: str, reason: str, config: Config, progress, watch, columns=("x", "y")
 ):  # fmt: skip
-    """Run the program; a `Closure`. By the plan "auto" in this process, and on the partitions only if it turns out large.
+    """Run the program; return a `Closure`. With the plan "auto" it runs in this process, and on the partitions only if it grows
+    large.
 
     Edges in this process go in as numbers, names by their place: for the balanced plan as dense ones, neighbours in
     breadth-first order side by side.
@@ -147,7 +148,7 @@ def evaluate(
     elif plan == "auto":
         facts, told = graph.pairs, {"input": {"nodes": int(np.unique(graph.pairs).size)}}
     elif plan == "balanced":
-        facts, values = numbered(graph.pairs)
+        facts, values = dense_ids(graph.pairs)
         told["input"] = {"nodes": values.size}
     else:
         facts = graph.pairs
@@ -162,8 +163,7 @@ def evaluate(
 
 
 class Births:
-    """How many pairs are born in each iteration of a closure, from what the run tells of its progress. `forward`: who else is
-    told, if anybody."""
+    """The number of pairs born in each iteration, from the run's progress. `forward`: the user's progress callback, if any."""
 
     forward: Callable[..., None] | None = None
 
@@ -176,7 +176,7 @@ class Births:
             self.forward(iteration, delta, tuples, **pieces)
 
     def trace(self) -> dict:
-        """The part of a record that plans on the partitions write; here all is one task, as of the decomposed plan."""
+        """The part of a record that plans on the partitions write; here all is one task, as in the decomposed plan."""
         from semi_naive.balance.trace import Trace, of_groups
 
         trace = Trace()
@@ -188,7 +188,7 @@ class Births:
 
 
 @part("intern")
-def numbered(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def dense_ids(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Edges (n, 2) over dense ids, and the value of each id."""
     from semi_naive.ra.closures.graph import intern, relabel
 
@@ -197,7 +197,7 @@ def numbered(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> dict:
-    """The record of a closure, from that of its program, so far or whole. told: what this module knows better."""
+    """The record of a closure, made from its program's record, complete or not. told: entries known to this module."""
     stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
     trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
     trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | told
@@ -208,10 +208,10 @@ def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> d
     return trace
 
 
-def choose(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
-    """The plan and the reason for it. ("auto", "") if only who has read the edges can tell, as nobody knows how many there are.
+def choose_closure_plan(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
+    """The plan and the reason for it; ("auto", "") if it depends on the unknown number of edges.
 
-    >>> choose("auto", Config(rule="path-path"))[0]
+    >>> choose_closure_plan("auto", Config(rule="path-path"))[0]
     'balanced'
     """
     if plan not in PLANS:
@@ -230,6 +230,6 @@ def choose(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
     if edges is None:
         return "auto", ""
     if 8 * edges > config.replicate_bytes:
-        return "balanced", f"{counted(edges, 'edge')} are too many to replicate on every host"
+        return "balanced", f"{quantity(edges, 'edge')} are too many to replicate on every host"
     carried = "x" if config.rule == "path-edge" else "z"
     return "decomposed", f"{config.rule} carries {carried} unchanged and the edges fit every host: no shuffle is needed"

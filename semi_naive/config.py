@@ -1,11 +1,11 @@
-"""Every tunable of an evaluation, by the name and with the default of the paper where it has one."""
+"""The tunables of an evaluation, with the paper's names and defaults where it has them."""
 
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from math import inf
 from typing import Any
 
-from semi_naive.quantities import bytes_of
+from semi_naive.quantities import parse_bytes
 
 RULES = {
     "path-edge": "path(x, z) :- path(x, y), edge(y, z).",
@@ -15,15 +15,15 @@ RULES = {
 PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")
-BYTES = ("memory", "replicate_bytes", "query_bytes")  # that may be given as "2G"
-JOB = 1_000_000  # tuples that are joined and inserted on a partition while Spark runs a job of nothing
+BYTES = ("memory", "replicate_bytes", "query_bytes")  # fields that accept "2G"
+TUPLES_WORTH_A_JOB = 1_000_000  # tuples that a partition joins and inserts in the time of one empty Spark job
 
 
 @dataclass(frozen=True)
 class Config:
     """How to evaluate. The answer does not depend on any tunable, except on `max_iterations` and on what ids are allowed.
 
-    A run says which tunables were given and had no effect: see `semi_naive.honoured`.
+    A run says which tunables were given and had no effect: see `semi_naive.unused_settings`.
 
     buckets: the fixed number of buckets of a relation. None means eight for each partition, and at least 64.
     partitions: the number of Spark partitions. None means as many as Spark has cores.
@@ -53,7 +53,7 @@ class Config:
         switches this off.
     memory: bytes that the tables of a stratum's relations may take in the driver, with all of their indexes. Beyond it the
         stratum goes to the partitions; one that has to stay in one place ends in `OutOfMemory`. None sets no such bound.
-        Whatever it is, a stratum goes once the driver has 40 % of the memory there is. As an option it may have a unit, "2G".
+        In any case a stratum goes once the driver uses 40 % of the machine's memory. As an option it may have a unit, "2G".
     replicate_bytes: bytes of each host for copies of the relations that a stratum on the partitions reads of other strata. The
         smallest indexes are replicated first, and all that are replicated take no more together. The others are partitioned:
         each tuple is on one host. The default is 1 GiB.
@@ -74,9 +74,9 @@ class Config:
         do not count. Then it ends in `LimitExceeded`. None sets no limit. As an option it may have a unit, "2G".
     checkpoint_dir, checkpoint_interval: the engine copies the runs to this durable directory, which every host must see. It
         does so every so many iterations of a stratum on the partitions, and after strata that took long. A later run of the
-        same program on the same facts goes on from there, whatever its number of partitions. So does this run, should it
-        lose its state. One run at a time uses the directory, and the directory is empty again once the run is complete. It
-        must belong to this user, and nobody else may write to it.
+        same program on the same facts goes on from there, with any number of partitions. So does this run, should it lose its
+        state. One run at a time uses the directory, and the directory is empty again once the run is complete. It must belong
+        to this user, and be writable by no other user.
     local_dir: where runs live on each host. None means the system's temporary directory.
     """
 
@@ -151,17 +151,17 @@ class Config:
 
     @classmethod
     def paper(cls, **options) -> "Config":
-        """As *Load-balancing Parallel Relational Algebra* has it: refinement and consolidation by what is stored, and nothing
-        that the paper does not know (replicated relations, copies of buckets, running ahead)."""
+        """The configuration of *Load-balancing Parallel Relational Algebra*: refinement and consolidation by stored sizes,
+        without features that the paper lacks (replicated relations, copies of buckets, running ahead)."""
         known: dict[str, Any] = {"policy": "paper", "buckets": 64, "check_interval": 2, "refinement_minimum": 1024}
         return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0} | options)
 
     def buckets_on(self, partitions: int) -> int:
-        """The number of buckets where there are so many partitions."""
+        """The number of buckets on so many partitions."""
         return self.buckets or max(64, 8 * partitions)
 
-    def least(self, job: float = JOB) -> int:
-        """Tuples that a rebalancing must be worth, where a job is worth so many."""
+    def least(self, job: float = TUPLES_WORTH_A_JOB) -> int:
+        """The tuples that a rebalancing must save, if a job is worth so many."""
         return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 
     @property
@@ -172,7 +172,7 @@ class Config:
         return asdict(self)
 
     def __repr__(self) -> str:
-        """What differs from the default, as Python has it."""
+        """The fields that differ from the defaults, as a Python call."""
         told = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
         return f"Config({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
@@ -185,14 +185,14 @@ def _parsed(name: str, kind, value):
         return words[value.lower()]
     try:
         if name in BYTES:
-            return bytes_of(value)
+            return parse_bytes(value)
         return float(value) if "float" in str(kind) else int(value.replace("_", ""))
     except ValueError:
         raise ValueError(f"{name}={value}: expected {_expected(name, str(kind))}") from None
 
 
 def _expected(name: str, kind: str) -> str:
-    """What a field of a kind takes, in words.
+    """The values that a field of a kind accepts, in words.
 
     >>> _expected("buckets", "int | None"), _expected("refine", "bool"), _expected("tolerance", "float")
     ('a whole number, or none', 'on or off', 'a number')

@@ -1,4 +1,4 @@
-"""User-defined functors: what a `.functor` of a program calls.
+"""User-defined functors: the functions behind a program's `.functor` declarations.
 
     .functor f(x: number, y: symbol): symbol           Program(text, functors={"f": function})
     out(@f(x, y)) :- in(x, y).
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
-from semi_naive.io.bits import expected, shown
+from semi_naive.host.numbers import quantity
+from semi_naive.io.bits import abbreviated, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values
 from semi_naive.io.records import Unpacked
@@ -28,11 +28,11 @@ from semi_naive.ra.rules.ir import Kind, Type
 from semi_naive.ra.rules.kinds import as_bits
 from semi_naive.running.results.python_values import DTYPES, python_values
 
-MOST_TRIED = 1000  # rows that a vectorised function which fails is called for one by one
+MAX_RETRIED_ROWS = 1000  # rows on which a failing vectorised function is retried one by one
 
 
 class Vectorised:
-    """A function of columns; see `vectorised`. Called directly it does what the function does."""
+    """A function of columns; see `vectorised`. Calling it calls the function."""
 
     def __init__(self, function: Callable):
         self.function = function
@@ -61,7 +61,7 @@ def vectorised(function: Callable) -> Vectorised:
 
 @dataclass(eq=False)
 class UserFunctor:
-    """A declared functor with its function, as the evaluator calls it: a column for columns of arguments.
+    """A declared functor with its function, called by the evaluator with columns of arguments.
 
     params, result: their types; types: all types of the program, by name. EvaluationError if the function raises anything or
     gives what is not of the result's type: it says of which arguments.
@@ -74,7 +74,7 @@ class UserFunctor:
     types: dict[str, Type]
 
     def __call__(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
-        """The column (size,) of results in 64 bits each; `values` is what ids stand for."""
+        """The column (size,) of results as 64 bits; `values` decodes ids."""
         if not size:
             return np.empty(0, np.int64)
         if not self.params:
@@ -91,7 +91,7 @@ class UserFunctor:
         return [self._values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
 
     def _values(self, column: np.ndarray, type_: Type, values) -> list:
-        """A column as Python's objects: records are tuples, at any depth."""
+        """A column as Python objects; records are tuples, at any depth."""
         if type_.kind != Kind.RECORD:
             return list(python_values(column, type_.kind, values))
         ids, which = distinct(column)
@@ -106,17 +106,17 @@ class UserFunctor:
             made.extend(map(self.function, *arguments) if arguments else [self.function()])
         except Exception as error:
             raise self._failed(error, [column[len(made)] for column in arguments]) from error
-        if len(made) < size and arguments:  # `map` takes it for its own end
+        if len(made) < size and arguments:  # `map` would end at it
             raise self._failed(StopIteration(), [column[len(made)] for column in arguments])
         return self._bits(made, lambda row: [column[row] for column in arguments], values)
 
     def _bits(self, made: Iterable, arguments: Callable, values) -> np.ndarray:
-        """Results as 64 bits each. arguments: those of a row, for errors."""
+        """Results as 64 bits each. arguments: gives those of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
             advice = f" ({wrong.hint})" if wrong.hint else ""
             call = self._call(arguments(row))
-            return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {expected(self.result)}")
+            return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {type_description(self.result)}")
 
         return bits_of_values(list(made), self.result, self.types, values, fault)
 
@@ -133,14 +133,14 @@ class UserFunctor:
         return column if inverse is None else column[inverse]
 
     def _found(self, error: Exception, given: list[np.ndarray]) -> EvaluationError:
-        """The error of a vectorised function, with the arguments that it is about, if it is about any by themselves."""
-        for row in range(min(len(given[0]), MOST_TRIED)):
+        """The error of a vectorised function, with the arguments of the row that raises it, if one does by itself."""
+        for row in range(min(len(given[0]), MAX_RETRIED_ROWS)):
             try:
                 self.function(*(column[row : row + 1] for column in given))
             except Exception as one:
                 return self._failed(one, [column[row] for column in given])
         return EvaluationError(
-            f"@{self.name}, of {counted(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
+            f"@{self.name}, of {quantity(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
         )
 
     def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
@@ -154,13 +154,13 @@ class UserFunctor:
         return array
 
     def _column(self, made, given: list[np.ndarray], values) -> np.ndarray:
-        """What a vectorised function has given, as 64 bits each."""
+        """The result of a vectorised function as 64 bits each."""
         size, wanted = len(given[0]), DTYPES.get(self.result.kind)
         if not isinstance(made, np.ndarray | list | tuple) or len(made) != size:
             listed = isinstance(made, np.ndarray | list | tuple)
-            found = counted(len(made), "value") if listed else f"a {type(made).__name__}"
+            found = quantity(len(made), "value") if listed else f"a {type(made).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
-            raise EvaluationError(f"@{self.name} gives {found} for {counted(size, 'tuple')} of arguments: {hint}")
+            raise EvaluationError(f"@{self.name} gives {found} for {quantity(size, 'tuple')} of arguments: {hint}")
         if wanted is not None and isinstance(made, np.ndarray) and _fits(made, wanted):
             return as_bits(made.astype(wanted, copy=False))
         rows = made.tolist() if isinstance(made, np.ndarray) else made
@@ -181,11 +181,11 @@ class UserFunctor:
         return self._column(made, given, None)
 
     def folded(self, begin: np.ndarray, group: np.ndarray, column: np.ndarray, values) -> np.ndarray:
-        """Values of groups, folded in their order: of group g the result begins as begin[g]. group ascends."""
+        """Fold the values of groups in order: the result of group g starts from begin[g]. group ascends."""
         if _takes_columns(self.function):
             return self._folded_by_rounds(begin, group, column, values)
         so_far, found = self._objects([np.ascontiguousarray(begin), np.ascontiguousarray(column)], values)
-        last = {}  # the arguments that each group's result is of, for errors
+        last = {}  # the arguments of each group's result, for errors
         for at, value in zip(group.tolist(), found, strict=True):
             last[at] = so_far[at], value
             try:
@@ -195,7 +195,7 @@ class UserFunctor:
         return self._bits(so_far, lambda at: [*last[at]], values)
 
     def _folded_by_rounds(self, begin, group, column, values) -> np.ndarray:
-        """The first value of every group, then the second of those that have one, and so on: a call for each."""
+        """Fold the first value of every group, then the second, and so on: one call for each round."""
         first = np.flatnonzero(np.diff(group, prepend=-1))
         nth = np.arange(len(group)) - np.repeat(first, np.diff(first, append=len(group)))
         made, order = begin.copy(), np.argsort(nth, kind="stable")
@@ -205,7 +205,7 @@ class UserFunctor:
 
     @property
     def _made_by_it(self):
-        """The numpy type that the compiled function gives: a result that is out of range is seen to be."""
+        """The numpy type of the compiled function's result, for the range check."""
         if self.result.kind == Kind.FLOAT:
             return np.float64
         given = [signature.return_type for signature in self.function.nopython_signatures]
@@ -216,7 +216,7 @@ class UserFunctor:
         return _loop_over(self.function, len(self.params))
 
     def _call(self, arguments: list) -> str:
-        written = [f'"{each}"' if isinstance(each, str) else shown(each) for each in map(_plain, arguments)]
+        written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_plain, arguments)]
         return f"@{self.name}({', '.join(written)})"
 
     def _failed(self, error: Exception, arguments: list) -> EvaluationError:
@@ -227,7 +227,7 @@ class UserFunctor:
 
     @functools.cached_property
     def _pickled(self) -> bytes:
-        """The function as Spark's workers get it: by what it is, not by its name, unless its module is installed."""
+        """The function in a form for Spark's workers: by value, unless its module is installed."""
         from pyspark import cloudpickle
 
         module = sys.modules.get(getattr(self.function, "__module__", None) or "")
@@ -254,14 +254,14 @@ def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
 
 @dataclass
 class _Compiled:
-    """A function of numba on its way: it is compiled again where it arrives."""
+    """A numba function in pickled form; it is compiled again on arrival."""
 
     function: Callable
     options: dict
 
     @classmethod
     def of(cls, function: Callable):
-        """The same, unless it is no function that numba compiles. A ufunc of a function goes as that function."""
+        """Wrap a function if numba compiles it. A ufunc of a function is sent as that function."""
         if _is_compiled(function):
             return cls(function.py_func, dict(function.targetoptions))
         return Vectorised(_OfVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
@@ -274,7 +274,7 @@ class _Compiled:
 
 
 class _OfVectorize:
-    """A `np.vectorize` on its way, which pickles by what it was made of."""
+    """A `np.vectorize` in pickled form: its function and options."""
 
     def __init__(self, function: Callable, types):
         self.made_of = function, types
@@ -293,12 +293,12 @@ def _takes_columns(function) -> bool:
 
 
 def _is_compiled(function) -> bool:
-    """Whether numba compiles it, told without loading numba."""
+    """True if numba compiles the function; does not load numba."""
     return type(function).__module__.startswith("numba.") and hasattr(function, "py_func") and not _takes_columns(function)
 
 
 def _fits(made: np.ndarray, wanted) -> bool:
-    """Whether all values of an array are of a kind, told by the type and, where need be, by a look at them."""
+    """True if all values of an array are of a kind, by the array's type, or by a look at the values."""
     if made.ndim != 1 or made.dtype.kind not in ("iu" if wanted is not np.float64 else "iuf"):
         return False
     if wanted is np.int64:
@@ -307,7 +307,7 @@ def _fits(made: np.ndarray, wanted) -> bool:
 
 
 def _loop_over(function: Callable, arity: int) -> Callable:
-    """The compiled loop that calls a compiled function for each row. `done` has the number of the row that it is at."""
+    """A compiled loop that calls a compiled function for each row. `done` has the number of the current row."""
     import numba
 
     names = [f"column{at}" for at in range(arity)]
@@ -324,7 +324,7 @@ def loop(made, done, {", ".join(names)}):
 
 
 def _installed(module) -> bool:
-    """Whether a module is where every host has it: among the installed packages, or in Python itself."""
+    """True if every host has the module: an installed package, or Python itself."""
     path = getattr(module, "__file__", None)
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     return (

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used: importing the package must not cost what the kernels do."""
+"""Lazy imports of a package's names, so that importing the package does not load the kernels."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def lazily(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package. modules: of each name that the package shows, the module that defines it."""
+    """A package's `__getattr__`. modules: the defining module of each exported name."""
 
     def found(name: str):
         if name not in modules:

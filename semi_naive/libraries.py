@@ -1,4 +1,4 @@
-"""Where functions for functors are: modules of Python, and shared libraries of C as Soufflé has them."""
+"""Sources of functions for user-defined functors: Python modules, and shared libraries of C as for Soufflé."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.ra.rules.ir import Kind, Type
 
-DEFAULT = "functors"  # the library that is looked for where none is named, as Soufflé does
+DEFAULT = "functors"  # the default library, as in Soufflé
 WORDS = (64, 32)
 _C = {
     (Kind.NUMBER, 64): ctypes.c_int64, (Kind.UNSIGNED, 64): ctypes.c_uint64, (Kind.FLOAT, 64): ctypes.c_double,
@@ -27,7 +27,7 @@ _RANGES = {
 
 
 class Libraries(Mapping):
-    """The functions of modules and libraries, by their names; of those that have one name the first.
+    """The functions of modules and libraries, by name; the first library that has a name wins.
 
         Program(text, functors=Libraries(["functors.py", "geometry"], ["lib"]))
 
@@ -50,7 +50,7 @@ class Libraries(Mapping):
 
     @classmethod
     def given(cls, names, dirs=(".",), bits: int = 64) -> "Libraries":
-        """Those of a command line: where none is named, the one that Soufflé looks for, if it is there."""
+        """The libraries of a command line; if none is named, Soufflé's default library, if it exists."""
         if names:
             return cls(names, dirs, bits)
         found = [path for path in (os.path.join(folder, f"lib{DEFAULT}.so") for folder in dirs) if os.path.isfile(path)]
@@ -69,7 +69,7 @@ class Libraries(Mapping):
         return any(hasattr(_module(path) if path.endswith(".py") else _library(path), name) for path in self.paths)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the modules' functions; a library of C does not tell its own."""
+        """The names of the modules' functions; a library of C does not list its own."""
         for path in self.paths:
             if path.endswith(".py"):
                 yield from (name for name, value in vars(_module(path)).items() if callable(value) and name[0] != "_")
@@ -92,7 +92,7 @@ def _path(name: str, dirs: list[str]) -> str:
 
 @functools.cache
 def _module(path: str):
-    """The module in a file, loaded once. Its own name does not matter: there may be several of one name."""
+    """The module in a file, loaded once. Modules of equal names may coexist."""
     name = f"functors_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -110,7 +110,7 @@ def _module(path: str):
 
 
 def _line(error: Exception, path: str) -> int | None:
-    """The last line of a file that an error has passed through."""
+    """The last line of a file in an error's traceback."""
     if isinstance(error, SyntaxError):
         return error.lineno
     found, trace = None, error.__traceback__
@@ -130,7 +130,7 @@ def _library(path: str) -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function of a shared library. It travels as its path: every host has the library in the same place."""
+    """A function of a shared library. It is pickled as its path, which must exist on every host."""
 
     path: str
     name: str
@@ -139,7 +139,7 @@ class CFunction:
     result: Kind = Kind.NUMBER
 
     def typed(self, params: tuple[Type, ...], result: Type) -> "CFunction":
-        """The function of a functor that is so declared."""
+        """The function with the types of a functor's declaration."""
         return CFunction(self.path, self.name, self.bits, tuple(type_.kind for type_ in params), result.kind)
 
     def __call__(self, *arguments):
@@ -165,8 +165,8 @@ class CFunction:
 
 @functools.cache
 def _prepared(function: CFunction):
-    """The function as ctypes calls it."""
+    """The ctypes function."""
     found = ctypes.CFUNCTYPE(
         _C[function.result, function.bits], *(_C[kind, function.bits] for kind in function.params)
-    )  # with types of its own: another functor may declare the same name with others
+    )  # a function object of its own, as another functor may declare other types
     return found((function.name, _library(function.path)))

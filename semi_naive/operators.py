@@ -1,4 +1,4 @@
-"""The operators of the relational algebra, each with what it adds to the rules that compute it (see `semi_naive.algebra`)."""
+"""The operators of the relational algebra, each with the rules that it adds (see `semi_naive.algebra`)."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,9 +16,9 @@ HALF, LOW = 32, (1 << 32) - 1  # bits of half a word, and the mask of the lower 
 
 @dataclass(eq=False)
 class Operator:
-    """An operator, or facts. `schema` names its columns for people to read; operators refer to columns by position. `held`: the
-    tuples once they are known, a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions. `result`: of the
-    program that has computed them."""
+    """An operator, or facts. `schema` names its columns for users; operators refer to columns by position. `held`: the tuples
+    if known, a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions. `result`: of the program that
+    computed them."""
 
     schema: Schema
     inputs: tuple["Operator", ...] = ()
@@ -28,19 +28,19 @@ class Operator:
 
     @property
     def at_hand(self) -> bool:
-        """Whether the tuples are in this process."""
+        """True if the tuples are in this process."""
         return not (hasattr(self.held, "toArrow") or getattr(self.held, "on_partitions", False))
 
     def facts(self):
-        """The tuples, as `Program.run` takes them."""
-        from semi_naive.running.results.answers import Answer  # which loads what evaluates
+        """The tuples, in a form that `Program.run` accepts."""
+        from semi_naive.running.results.answers import Answer  # imported late, as it loads the evaluator
 
         if isinstance(self.held, Answer):
             self.held = self.held.facts()
         return self.held
 
     def hold(self, result) -> None:
-        """The tuples have been computed; what they were made of may go."""
+        """Keep the computed tuples, and drop the inputs."""
         if self.held is None:
             self.held, self.inputs = result[ANSWER], ()
         self.result = result
@@ -55,17 +55,17 @@ class Operator:
         self.closed, self.held, self.inputs = True, None, ()
 
     def body(self, rules: Rules) -> Conjunction:
-        """What derives the tuples, for another body to be part of."""
+        """The body that derives the tuples, for use in another rule."""
         return rules.atom(rules.named(self), self.schema)
 
     def define(self, rules: Rules, name: str) -> None:
-        """The rules of the relation of that name, which has the tuples."""
+        """Add the rules of the relation `name` with these tuples."""
         rules.add(name, self.body(rules))
 
 
 @dataclass(eq=False)
 class Select(Operator):
-    """Tuples in which pairs of columns agree, and columns have constants; None is one that no tuple can have."""
+    """Tuples in which pairs of columns are equal, and columns have constants; the constant None matches no tuple."""
 
     equal: tuple[tuple[int, int], ...] = ()
     constants: tuple[tuple[int, Const | None], ...] = ()
@@ -93,7 +93,7 @@ class Project(Operator):
 
 @dataclass(eq=False)
 class NaturalJoin(Operator):
-    """Tuples of both that agree in pairs of columns; then some columns of both."""
+    """Tuples of both inputs that agree in pairs of columns, projected to some columns of both."""
 
     pairs: tuple[tuple[int, int], ...] = ()
     columns: tuple[int, ...] = ()
@@ -108,7 +108,7 @@ class NaturalJoin(Operator):
 
 @dataclass(eq=False)
 class Difference(Operator):
-    """`order`: where the second input has each column of the first."""
+    """`order`: the second input's position of each column of the first."""
 
     order: tuple[int, ...] = ()
 
@@ -122,7 +122,7 @@ class Difference(Operator):
 
 @dataclass(eq=False)
 class Union(Operator):
-    """`orders`: for each input, where it has each column."""
+    """`orders`: for each input, its position of each column."""
 
     orders: tuple[tuple[int, ...], ...] = ()
 
@@ -154,7 +154,7 @@ class GroupBy(Operator):
         rules.add(name, groups)
 
     def _add(self, rules, groups: Conjunction, label: str, op: str, column: int | None, half: str = "") -> None:
-        """Another literal and column of `groups`: the aggregate over the tuples of a group, or over a half of their values."""
+        """Add a literal and a column to `groups`: the aggregate of a group's tuples, or of one half of their values."""
         source = rules.named(self.inputs[0])
         args = rules.atom(source, self.inputs[0].schema).terms
         for n, place in enumerate(self.by):
@@ -168,8 +168,8 @@ class GroupBy(Operator):
         groups.terms = [*groups.terms, result]
 
     def _with_sums(self, rules, name: str, groups: Conjunction, sums: list[int]) -> None:
-        """A sum of integers is made of the sums of the values' high and low halves, which do not overflow. Groups whose whole
-        sum does not fit into 64 bits are in one of `rules.beyond`."""
+        """Compute sums of integers from sums of the high and low halves, which do not overflow. Groups whose sum exceeds 64
+        bits go to a relation in `rules.beyond`."""
         columns, kinds = list(self.schema.columns[: len(self.by)]), list(self.schema.kinds[: len(self.by)])
         for n, (op, column) in enumerate(self.wanted, len(self.by)):
             label, kind = self.schema.columns[n], self.schema.kinds[n]
@@ -192,7 +192,7 @@ class GroupBy(Operator):
         rules.add(name, Conjunction(body.literals, made))
 
     def _check(self, rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
-        """The groups of which a sum is no 64-bit integer: of its high half and what the low half carries."""
+        """The groups with a sum beyond 64 bits: tests the high half plus the carry of the low half."""
         kind, by = self.schema.kinds[n], self.schema.pick(range(len(self.by)))
         name = rules.declared("beyond", by)
         rules.beyond[name] = self.schema.columns[n], by

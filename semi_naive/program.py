@@ -1,4 +1,4 @@
-"""A Datalog program: compiled when it is made, run on facts as often as one likes.
+"""Datalog programs: compiled once, run on facts any number of times.
 
 from semi_naive import Program
 
@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from semi_naive.config import Config
-from semi_naive.host.account import opened, part
-from semi_naive.host.numbers import counted, with_article
+from semi_naive.host.account import open_account, part
+from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.notebooks.progress import showing
@@ -24,7 +24,7 @@ from semi_naive.ra.rules import ir
 from semi_naive.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    from semi_naive.language.syntax import Source
+    from semi_naive.language.syntax import SourceProgram
     from semi_naive.libraries import Libraries
     from semi_naive.running.results.answers import Result
     from semi_naive.session.session import Session
@@ -35,8 +35,8 @@ Functors: TypeAlias = "Mapping[str, Callable] | Libraries | None"
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """A part of a run's account. It goes without Python's collector of cycles, which looks at all trees again and again while
-    they grow: 2 s of the 5.5 that a program of 5,000 rules takes. Afterwards the collector is there again."""
+    """Charge the block to a part of the account, with Python's cycle collector off: it would traverse the growing trees again
+    and again, 2 s of the 5.5 for a program of 5,000 rules."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -76,7 +76,7 @@ class Program:
         cls, path: Path, include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None,
         sandbox: Path | None = None, functors: Functors = None, legacy: bool = False,
     ) -> "Program":  # fmt: skip
-        """The program in a file, which may be outside of the sandbox. FileNotFoundError if there is none."""
+        """The program in a file, which may be outside of the sandbox. Raises FileNotFoundError if it is missing."""
         from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
 
         name, inside = os.fspath(path), Sandbox(sandbox) if sandbox else None
@@ -85,9 +85,9 @@ class Program:
     @classmethod
     @compiling()
     def from_source(
-        cls, source: "Source", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
+        cls, source: "SourceProgram", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
     ) -> "Program":
-        """A program given as a syntax tree (`semi_naive.language.syntax.Source`) instead of text."""
+        """A program given as a syntax tree (`semi_naive.language.syntax.SourceProgram`) instead of text."""
         program = cls.__new__(cls)
         program.name, program.sandbox = file, sandbox
         program.checked = check(source, functors={} if functors is None else functors)
@@ -95,7 +95,7 @@ class Program:
 
     @classmethod
     def from_checked(cls, checked: ir.Program, file: str = "<rules>") -> "Program":
-        """A program whose rules are those that are evaluated already: typed, and known to be right."""
+        """A program given as checked, typed rules."""
         program = cls.__new__(cls)
         program.name, program.checked = file, checked
         return program
@@ -110,18 +110,18 @@ class Program:
         relations: {name: {attribute: type}}. rules: tuples (head, literal, …). outputs: the relations that are written; None:
         those with rules. types: {name: {field: type}} of records, {name: type} of subtypes.
         """
-        from semi_naive.rule_source import source
+        from semi_naive.rule_source import syntax_of_rules
 
-        return cls.from_source(source(relations, rules, outputs, types, file), file)
+        return cls.from_source(syntax_of_rules(relations, rules, outputs, types, file), file)
 
     @property
     def warnings(self) -> list:
-        """What may be a mistake and is no error, each at its place."""
+        """Possible mistakes that are no errors, each with its place."""
         return self.checked.warnings
 
     @property
     def relations(self) -> dict[str, ir.Relation]:
-        """All relations that the program declares, by name."""
+        """All declared relations, by name."""
         return self.checked.relations
 
     @property
@@ -136,8 +136,8 @@ class Program:
 
     @compiling()
     def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False) -> Compiled:
-        """The program after the passes; relations that get `facts` from Python count as inputs. limited: its iterations are
-        counted (`Config.max_iterations`). What has been compiled is kept."""
+        """The program after the passes. Relations that get `facts` from Python count as inputs. limited: its iterations are
+        counted (`Config.max_iterations`). Compiled programs are cached."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
         for name in named:
             if name in self.relations and self.relations[name].summed:
@@ -177,7 +177,7 @@ class Program:
         Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
         """
         _check_given(facts)
-        with opened():
+        with open_account():
             with part("start"):
                 from semi_naive.running.run import Run
             config = (config or Config()).with_options(options)
@@ -222,20 +222,20 @@ class Program:
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 
     def _repr_html_(self) -> str:
-        """What it reads and writes, and its strata, drawn."""
+        """The inputs, the outputs and the strata, drawn."""
         from semi_naive.notebooks.html import program_shown
 
         return program_shown(self)
 
     def __repr__(self) -> str:
         program = self.checked
-        counts = f"{counted(len(program.relations), 'relation')}, {counted(len(program.rules), 'rule')}"
+        counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 
 
 def _check_given(facts: Any) -> None:
-    """BadInput for facts that do not say of which relation they are."""
+    """Raise BadInput for facts that do not name their relation."""
     if not isinstance(facts, None | str | os.PathLike | dict):
         hint = "facts is a folder, or {relation: data}: facts={'edge': …}"
         raise BadInput(f"{with_article(type(facts).__name__)} does not say of which relation its facts are", hint=hint)

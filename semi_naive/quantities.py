@@ -1,12 +1,12 @@
-"""Numbers of bytes as people write them."""
+"""Parsing of numbers of bytes."""
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
-def bytes_of(text: str) -> int:
+def parse_bytes(text: str) -> int:
     """A whole number of bytes, or any number with K, M, G or T of 1,024 times as many each. ValueError for anything else.
 
-    >>> bytes_of("64M"), bytes_of("1.5g"), bytes_of("2GB"), bytes_of("500_000")
+    >>> parse_bytes("64M"), parse_bytes("1.5g"), parse_bytes("2GB"), parse_bytes("500_000")
     (67108864, 1610612736, 2147483648, 500000)
     """
     number = text.strip().upper().removesuffix("B").removesuffix("I")

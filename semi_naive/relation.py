@@ -1,4 +1,4 @@
-"""Relations that a user can call operators on: sets of tuples of numbers and strings, computed by rules.
+"""Relational algebra for users: relations of numbers and strings with operators, evaluated as rules.
 
 from semi_naive.relation import Relation, count
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from semi_naive.algebra import ANSWER, Rules
 from semi_naive.config import Config
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.operators import Difference, GroupBy, NaturalJoin, Operator, Project, Select, Union
 from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.schema import Schema, aggregated, constant
@@ -33,14 +33,14 @@ __all__ = ["Relation", "count", "sum_", "min_", "max_"]
 
 @dataclass(frozen=True)
 class Summary:
-    """What is computed of a group; make one with count(), sum_(column), min_(column) or max_(column)."""
+    """An aggregate of a group; made by count(), sum_(column), min_(column) or max_(column)."""
 
     op: str
     column: str | None = None
 
 
 def count() -> Summary:
-    """How many tuples."""
+    """The number of tuples."""
     return Summary("count")
 
 
@@ -68,7 +68,7 @@ class Relation(Tuples):
     def __init__(self, schema: Schema, node: Operator, spark: Any = None, config: Config | None = None):
         self.schema, self._node, self._spark, self._config = schema, node, spark, config or Config()
 
-    # -- where relations come from; spark: as for `Program.run`; options: tunables, by the names in `Config`
+    # -- constructors; spark: as for `Program.run`; options: tunables, by the names in `Config`
 
     @classmethod
     def from_tuples(
@@ -95,7 +95,7 @@ class Relation(Tuples):
     def from_arrow(
         cls, table: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
     ) -> "Relation":
-        """A pyarrow Table or RecordBatch, or whatever else gives Arrow data, of columns of integers, floats and strings;
+        """A pyarrow Table or RecordBatch, or other data with Arrow's interface, of columns of integers, floats and strings;
         `columns`: other names."""
         from semi_naive.io.relations import of_arrow
 
@@ -135,7 +135,7 @@ class Relation(Tuples):
     def _holding(cls, schema: Schema, held, spark, config, options) -> "Relation":
         return cls(schema, Operator(schema, held=held), spark, (config or Config()).with_options(options))
 
-    # -- what is known of one without evaluating it
+    # -- properties that need no evaluation
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -169,7 +169,8 @@ class Relation(Tuples):
         return self.project(*names)
 
     def rename(self, names: Mapping[str, str] | None = None, **more: str) -> "Relation":
-        """Other names for columns, `rename(x="y")` or a dict: old name to new. Both are evaluated once."""
+        """The relation with other column names, `rename(x="y")` or a dict from old to new. Both relations are evaluated
+        together, once."""
         return Relation(self.schema.rename({**(names or {}), **more}), self._node, self._spark, self._config)
 
     def join(self, other: "Relation", on: Any = None) -> "Relation":
@@ -185,12 +186,12 @@ class Relation(Tuples):
         return self._with(schema, NaturalJoin, other, columns=columns)
 
     def union(self, *others: "Relation") -> "Relation":
-        """Tuples of any of them."""
+        """The tuples of any of the relations."""
         orders = [self.schema.aligned(_relation(other).schema, "union") for other in others]
         return self._with(self.schema, Union, *others, orders=(tuple(range(self.arity)), *orders))
 
     def intersection(self, other: "Relation") -> "Relation":
-        """Tuples of both."""
+        """The tuples of both relations."""
         order = self.schema.aligned(_relation(other).schema, "intersection")
         return self._with(self.schema, NaturalJoin, other, pairs=tuple(enumerate(order)), columns=tuple(range(self.arity)))
 
@@ -220,7 +221,7 @@ class Relation(Tuples):
         return self._with(aggregated(self.schema, by, asked), GroupBy, by=self.schema.positions(by), wanted=places)
 
     def with_options(self, config: Config | None = None, **options: Any) -> "Relation":
-        """The same tuples; what is made of them first is evaluated under another configuration."""
+        """The same relation; relations derived from it are evaluated under another configuration."""
         return Relation(self.schema, self._node, self._spark, (config or self._config).with_options(options))
 
     def _with(self, schema: Schema, operator, *others: "Relation", **how) -> "Relation":
@@ -228,7 +229,7 @@ class Relation(Tuples):
         node = operator(schema, tuple(each._node for each in (self, *others)), **how)
         return Relation(schema, node, spark, self._config)
 
-    # -- evaluation and what comes of it
+    # -- evaluation and results
 
     def evaluate(self) -> "Relation":
         """Run the program now, if it has not run yet."""
@@ -256,11 +257,11 @@ class Relation(Tuples):
 
     @property
     def trace(self) -> dict:
-        """The record of the run that computed it. Evaluates."""
+        """The record of the run that computed the relation. Evaluates."""
         return self._result().trace
 
     def count(self) -> int:
-        """How many tuples. Evaluates; known without work afterwards."""
+        """The number of tuples. Evaluates; cached afterwards."""
         return self._answer().count()
 
     def arrow_schema(self) -> "pa.Schema":
@@ -277,7 +278,7 @@ class Relation(Tuples):
         return self._answer().first(count)
 
     def _repr_html_(self) -> str:
-        """The first tuples, once it has been evaluated; until then, the rules."""
+        """The first tuples if it is evaluated; otherwise the rules."""
         from semi_naive.notebooks.html import text_shown
 
         evaluated = self._node.result is not None and not self._node.closed
@@ -299,8 +300,7 @@ class Relation(Tuples):
         self._answer().write(path)
 
     def explain(self) -> str:
-        """The rules, the plans and the join orders: what was done, where it has been evaluated, what will be done, where not.
-        Runs nothing."""
+        """The rules, the plans and the join orders, as executed, or as planned if it is not evaluated. Runs nothing."""
         self._node.check_open()
         if self._node.result is not None:
             return self._node.result.explain()
@@ -311,12 +311,12 @@ class Relation(Tuples):
         return _program(rules).explain(facts, self._config, only_outputs=True)
 
     def close(self) -> None:
-        """Forget the tuples. Relations that are made of this one and have not been evaluated cannot be any more."""
+        """Release the tuples. Relations derived from this one that are not evaluated can no longer be."""
         self._node.close()
 
     def __repr__(self) -> str:
         result = self._node.result
-        known = "not evaluated" if result is None else counted(result[ANSWER].count(), "tuple")
+        known = "not evaluated" if result is None else quantity(result[ANSWER].count(), "tuple")
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"
 
 

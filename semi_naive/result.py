@@ -1,4 +1,4 @@
-"""The closure of a graph: the answer of a program of two rules, in the vertices that the graph was given with."""
+"""The result of a transitive closure, in terms of the graph's own vertices."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import NAME
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.text.arrow_arrays import arrow_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class VertexNames:
-    """The names of vertices by their place in a pyarrow array; of tasks, in a broadcast of it."""
+    """The names of vertices by position in a pyarrow array; in tasks, in a broadcast of it."""
 
     found: Any
 
@@ -57,12 +57,12 @@ class Closure(Answer):
 
     @property
     def reason(self) -> str:
-        """Why that plan."""
+        """The reason for the plan."""
         return self.trace["reason"]
 
     @property
     def iterations(self) -> int:
-        """Steps of the fixpoint: the length of the longest shortest path, for the linear rules."""
+        """The number of iterations: for the linear rules the length of the longest shortest path."""
         return self.trace["result"]["iterations"]
 
     def encoded(self) -> np.ndarray:
@@ -76,7 +76,7 @@ class Closure(Answer):
 
     @cached_property
     def _shared(self) -> tuple[Any, Any]:
-        """The vertices and their names, for tasks: a file on each host, and a broadcast."""
+        """The vertices and their names for tasks: a file on each host, and a broadcast."""
         cluster, vertices, names = self._result.cluster, self._vertices, self._names
         return (
             None if vertices is None else Replica.share(cluster.sc, cluster.store, "vertices", vertices),
@@ -84,8 +84,8 @@ class Closure(Answer):
         )
 
     def why(self, x, y) -> "Proof":
-        """Why y can be reached from x: a shortest path, as a proof of the pair by the rules of the closure. ValueError if it
-        cannot. The pairs are not looked at: it takes as long as to follow the edges from x."""
+        """A shortest path from x to y as a proof of the pair by the rules of the closure. Raises ValueError if y is
+        unreachable. It follows the edges from x, without reading the pairs."""
         try:
             proof = self._result.why(self.name, (self._number(x), self._number(y)))
         except ValueError as error:
@@ -93,7 +93,7 @@ class Closure(Answer):
         return proof.renamed(lambda pair: tuple(map(self._vertex, pair)))
 
     def _number(self, vertex) -> int:
-        """What stands for a vertex in the tuples."""
+        """The number of a vertex in the tuples."""
         if self._names is not None:
             import pyarrow.compute as pc
 
@@ -108,8 +108,8 @@ class Closure(Answer):
         return vertex if self._names is None else self._names[vertex].as_py()
 
     def explain(self) -> str:
-        """The plan of the evaluation, why it was chosen, and what it made."""
-        made = f"{counted(self.count(), 'pair')} in {counted(self.iterations, 'iteration')}, {as_sum(self.trace)}"
+        """The plan of the evaluation, the reason for it, and the result's size."""
+        made = f"{quantity(self.count(), 'pair')} in {quantity(self.iterations, 'iteration')}, {as_sum(self.trace)}"
         return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
 
     def write(self, path) -> None:
@@ -125,5 +125,5 @@ class Closure(Answer):
         return tuples_shown(self, run_shown("", self.trace))
 
     def __repr__(self) -> str:
-        made = f"{counted(self.count(), 'pair')}, {self.plan} plan, {counted(self.iterations, 'iteration')}"
+        made = f"{quantity(self.count(), 'pair')}, {self.plan} plan, {quantity(self.iterations, 'iteration')}"
         return f"<Closure: {made}, {self.trace['seconds']:.2f} s>"

@@ -1,4 +1,4 @@
-"""Rules that are Python data (see `semi_naive.rules`), as a syntax tree, with a text for errors to show and to point into."""
+"""Rules given as Python data (see `semi_naive.rules`) as a syntax tree, with a generated text for errors to point into."""
 
 import re
 from numbers import Integral, Real
@@ -16,8 +16,10 @@ NAME = re.compile(r"[A-Za-z_?][\w?]*(\.[A-Za-z_?][\w?]*)*")
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def source(relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>") -> syntax.Source:
-    """The syntax tree of a program, and the text that errors show. See `Program.from_rules`."""
+def syntax_of_rules(
+    relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>"
+) -> syntax.SourceProgram:
+    """The syntax tree of a program given as data, and its text. See `Program.from_rules`."""
     statements, lines = [], []
 
     def written(write) -> None:
@@ -35,7 +37,7 @@ def source(relations: dict, rules, outputs=None, types: dict | None = None, file
         heads.append(statements[-1].heads[0].relation)
     for name in dict.fromkeys(heads if outputs is None else outputs):
         written(lambda line, name=name: line.output(name))
-    return syntax.Source(statements, {file: "\n".join(lines)})
+    return syntax.SourceProgram(statements, {file: "\n".join(lines)})
 
 
 def _pairs(items) -> tuple:
@@ -43,7 +45,7 @@ def _pairs(items) -> tuple:
 
 
 class _Line:
-    """One statement: its text as it is written, and the nodes with their places in it."""
+    """One statement: its generated text, and the nodes with their spans in it."""
 
     def __init__(self, file: str, number: int):
         self.file, self.number, self.text, self.where = file, number, "", ""
@@ -100,7 +102,7 @@ class _Line:
         return syntax.RelationDecl(name, fields, spans=spans, span=span)
 
     def _typed(self, fields, opened: str, closed: str) -> tuple[tuple, tuple]:
-        """(name, type) of attributes or fields, given as a dict or as pairs, and where the types are."""
+        """The (name, type) pairs of attributes or fields, given as a dict or as pairs, and the spans of the types."""
         pairs, spans = _pairs(fields), []
         self.text += opened
         for at, pair in enumerate(pairs):
@@ -187,7 +189,7 @@ class _Line:
             self.text += "["
             args = self._separated(data, self._term)
             self.text += "]"
-            return self._node(syntax.Record, begin, args)
+            return self._node(syntax.RecordInit, begin, args)
         if isinstance(data, Branch):
             self.text += f"${self._name(data.name, 'a branch')}("
             args = self._separated(data.fields, self._term)

@@ -1,4 +1,4 @@
-"""Rules as Python data: a program without text, for programs that are made by programs.
+"""Rules as Python data: programs without text, for programs that generate programs.
 
     >>> from semi_naive import Program
     >>> from semi_naive.rules import value, var
@@ -92,7 +92,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Value:
-    """A string that is a constant and no variable."""
+    """A string constant, as opposed to a variable."""
 
     text: str
 
@@ -103,5 +103,5 @@ def var(name: str) -> Expression:
 
 
 def value(constant) -> Expression:
-    """A constant; of strings the only way to say so, as plain ones are variables."""
+    """A constant. A string must be given by this, as plain strings are variables."""
     return Expression(Value(constant) if isinstance(constant, str) else constant)

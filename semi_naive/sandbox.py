@@ -1,12 +1,12 @@
-"""The files that a program may name: those below a folder, or none."""
+"""Restriction of the files that a program may name: those below a folder, or none."""
 
 import os
 from collections.abc import Iterator
 
 
 class Sandbox:
-    """Holds the files below a folder, as they are once symbolic links are followed. It guards against what a program says, not
-    against other processes that change links meanwhile.
+    """A folder that all files must be below, symbolic links resolved. It guards against the program's paths, not against other
+    processes that change links meanwhile.
 
     >>> Sandbox("/tmp").holds("/tmp/../etc/passwd"), Sandbox("/tmp").holds("/tmp/a/../b.facts")
     (False, True)
@@ -22,11 +22,11 @@ class Sandbox:
         return self.folder
 
     def refusal(self, path: str) -> str:
-        """The message for a path that is outside."""
+        """The message for a path outside of the sandbox."""
         return f"{path} is outside of the sandbox"
 
     def holds(self, path: str) -> bool:
-        """Whether a path is below the folder; of a folder, whether everything in it is. No URI is."""
+        """True if a path, and everything below it if it is a folder, is inside the sandbox. URIs are not."""
         if path == ":memory:":
             return True
         if "://" in path or path.startswith("file:") or "\0" in path:
@@ -39,7 +39,8 @@ class Sandbox:
 
 
 def _with_links(path: str) -> Iterator[str]:
-    """A path, and the links in it if it is a folder, where they must not lead to other folders: these may hold links again."""
+    """A path, and the links below it if it is a folder. A link to a folder counts as outside, as that folder may contain more
+    links."""
     yield path
     for folder, folders, files in os.walk(path):
         links = [os.path.join(folder, name) for name in (*folders, *files) if os.path.islink(os.path.join(folder, name))]
@@ -47,7 +48,7 @@ def _with_links(path: str) -> Iterator[str]:
 
 
 class NoFiles(Sandbox):
-    """A sandbox without files, for rules and queries that a session gets while it runs, perhaps over a network."""
+    """A sandbox without files, for rules and queries registered with a running session, possibly over a network."""
 
     def __init__(self):
         self.advice = "write here what the file says"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.ra.rules.ir import Const, Kind, Relation, Type
 
 HELD = {Kind.NUMBER: "integers", Kind.UNSIGNED: "unsigned integers", Kind.FLOAT: "floats", Kind.SYMBOL: "symbols"}
@@ -29,7 +29,7 @@ class Schema:
         object.__setattr__(self, "kinds", tuple(map(Kind, self.kinds)))
         if len(self.columns) != len(self.kinds):
             raise ValueError(
-                f"{counted(len(self.columns), 'attribute')} {_listed(self.columns)} but {counted(len(self.kinds), 'kind')}"
+                f"{quantity(len(self.columns), 'attribute')} {_listed(self.columns)} but {quantity(len(self.kinds), 'kind')}"
             )
         for number, name in enumerate(self.columns):
             if not isinstance(name, str) or not name:
@@ -45,12 +45,12 @@ class Schema:
         return f"({', '.join(f'{name}: {kind}' for name, kind in zip(self.columns, self.kinds, strict=True))})"
 
     def relation(self, name: str) -> Relation:
-        """A relation of a program that has these attributes."""
+        """The relation of a program with these attributes."""
         pairs = zip(self.columns, self.kinds, strict=True)
         return Relation(name, tuple((column, Type(kind.value, kind)) for column, kind in pairs))
 
     def position(self, name: str) -> int:
-        """Where an attribute stands.
+        """The position of an attribute.
 
         >>> Schema(("x", "y"), ("number", "number")).position("z")
         Traceback (most recent call last):
@@ -70,7 +70,7 @@ class Schema:
         return Schema(tuple(self.columns[p] for p in positions), tuple(self.kinds[p] for p in positions))
 
     def rename(self, names: dict[str, str]) -> "Schema":
-        """Other names for some attributes.
+        """The schema with other names for some attributes.
 
         >>> Schema(("x", "y"), ("number", "number")).rename({"x": "y", "y": "x"})
         (y: number, x: number)
@@ -128,8 +128,8 @@ class Schema:
         return pairs
 
     def joined(self, other: "Schema", pairs, operator: str = "join") -> tuple["Schema", tuple[int, ...]]:
-        """The schema after a join, and its columns as positions in this schema's and then the other's: all of this
-        one's, then what the other has besides the join columns."""
+        """The schema after a join, and its columns as positions in this schema followed by the other: all of this one's, then
+        the other's without the join columns."""
         rest = [r for r in range(other.arity) if r not in {right for _, right in pairs}]
         for r in rest:
             if other.columns[r] in self.columns:
@@ -142,7 +142,7 @@ class Schema:
 
 
 def constant(schema: Schema, name: str, value) -> Const | None:
-    """A constant to select. None of one that no tuple can have, as it is too large."""
+    """A constant for a selection; None for a number that no tuple can have, as it is too large."""
     kind = schema.kinds[schema.position(name)]
     wanted = {Kind.SYMBOL: (str, "a string"), Kind.FLOAT: (Real, "a number")}.get(kind, (Integral, "an int"))
     if not isinstance(value, wanted[0]) or isinstance(value, bool):
@@ -156,7 +156,7 @@ def constant(schema: Schema, name: str, value) -> Const | None:
 
 
 def aggregated(schema: Schema, by, wanted: dict[str, tuple[str, str | None]]) -> Schema:
-    """The schema of groups: the attributes of `by`, and of each of `wanted`, {name: (op, attribute)}, the result."""
+    """The schema of groups: the attributes of `by`, and one for each of `wanted`, {name: (op, attribute)}."""
     kinds = []
     for op, column in wanted.values():
         kind = Kind.NUMBER if column is None else schema.kinds[schema.position(column)]

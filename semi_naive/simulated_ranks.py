@@ -1,4 +1,4 @@
-"""A program on ranks that nobody has: the engine's own tasks, one rank after the other in this process, priced by a machine.
+"""Simulation of a program on many ranks: the engine's own tasks, one rank after the other in this process, with modelled times.
 
 A rank is what a Spark partition is to the engine, so what is counted is what the engine does, to the tuple: its rules, its
 hash, its bucket maps, its balance. Only the seconds are made up. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray
@@ -16,12 +16,12 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.ra.storage.runs import unlink
 
-RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
+MAX_RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """As much of a SparkContext as an evaluation asks for, whose jobs run in this process."""
+class SimulatedRanks:
+    """The part of SparkContext's interface that an evaluation uses, with jobs run in this process."""
 
     ranks: int
     master: str = "local[simulated]"
@@ -32,12 +32,12 @@ class Ranks:
     def defaultParallelism(self) -> int:
         return self.ranks
 
-    def partitioned_jobs(self, partitions: int) -> "JobsHere":
-        return JobsHere(partitions, self)
+    def partitioned_jobs(self, partitions: int) -> "LocalJobs":
+        return LocalJobs(partitions, self)
 
 
-class JobsHere:
-    """A stand-in for `semi_naive.ra.spark.jobs.PartitionedJobs`: the same tasks, in this process."""
+class LocalJobs:
+    """Replaces `semi_naive.ra.spark.jobs.PartitionedJobs`: runs the same tasks in this process."""
 
     local = True
 
@@ -51,7 +51,7 @@ class JobsHere:
         return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:
-        """As `PartitionedJobs.job`: `source` is a list of the records of each partition."""
+        """Run a job like `PartitionedJobs.job`; `source` is a list of the records of each partition."""
         self.ran, self.shuffles = self.ran + 1, self.shuffles + len(tasks) - 1
         inputs = self.anchors if source is None else source
         *before, last = tasks
@@ -72,24 +72,24 @@ class JobsHere:
         store.remove()
 
     def close(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""
 
 
 def simulate_program(program, facts, ranks: int, config: Config | None = None, machine: Machine | None = None, **options):
-    """The record of `program` on `facts`, as `Program.run` takes them, on so many ranks: that of a run, whose strata have a
-    trace each, with lists by rank, and seconds priced by `machine` (default: `Machine()`).
+    """The record of `program` on `facts`, as for `Program.run`, on `ranks` ranks: that of a run, whose strata have a trace
+    each, with lists by rank, and seconds modelled by `machine` (default: `Machine()`).
 
     Every stratum that can be is on the ranks. Costs what the run costs on one core, and some milliseconds for each rank,
     phase and iteration. ValueError for more than 4,096 ranks.
     """
-    if not isinstance(ranks, int) or not 1 <= ranks <= RANKS:
-        raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {RANKS:,} for a program")
+    if not isinstance(ranks, int) or not 1 <= ranks <= MAX_RANKS:
+        raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {MAX_RANKS:,} for a program")
     given = {"local_tuples": 0, "run_ahead": 0} | options
     config = (config or Config()).with_options(given | {"partitions": ranks})
     machine = machine or Machine()
     if config.refinement_minimum is None:
         config = config.with_options({"refinement_minimum": config.least(machine.worth())})
-    with program.run(facts, Ranks(ranks), config, plan="balanced") as result:
+    with program.run(facts, SimulatedRanks(ranks), config, plan="balanced") as result:
         record = result.trace
     strata = [
         stratum | ({"trace": priced_record(stratum["trace"], ranks, machine)} if "trace" in stratum else {})
@@ -99,8 +99,7 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
 
 
 def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
-    """The record of a stratum with its seconds as the machine has them, and in its result the most tuples that each rank
-    held."""
+    """The record of a stratum with modelled seconds, and with the peak of tuples of each rank in its result."""
     iterations, peak, total = [], np.zeros(ranks, np.int64), 0.0
     for entry in record["iterations"]:
         phases = [phase | {"seconds": machine.phase(phase, ranks).tolist()} for phase in entry["phases"]]
@@ -117,7 +116,7 @@ def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
 
 
 def _priced_event(event: dict, machine: Machine) -> dict:
-    """Of a rebalancing what its job takes, where what moved is spread evenly."""
+    """A rebalancing event with modelled seconds; the moved tuples are assumed to be spread evenly."""
     if "moved" not in event or "loads_after" not in event:
         return event
     share = event["moved"] / max(1, len(event["loads_after"]))

@@ -1,4 +1,4 @@
-"""A closure or a program on a machine we do not have: `simulate(edges, ranks)`, `simulate(program, ranks, facts)`.
+"""Simulation of a closure or a program on many ranks: `simulate(edges, ranks)`, `simulate(program, ranks, facts)`.
 
 How it counts is told in `balance.simulate` for closures, and in `simulated_ranks` for programs.
 """
@@ -7,19 +7,19 @@ from typing import Any
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.tuples import Evaluated
 
 
 class Simulated(dict, Evaluated):
-    """The record of a run on a machine that we do not have, as a dictionary: see `balance.trace`. It has no tuples."""
+    """The record of a simulated run, a dictionary: see `balance.trace`. It has no tuples."""
 
     @property
     def trace(self) -> dict:
         return self
 
     def explain(self) -> str:
-        """What happened in a few lines."""
+        """A summary of the run."""
         from semi_naive.plots.summary import summary
 
         return "".join(f"{name}: {value}\n" for name, value in summary(self).items())
@@ -31,8 +31,8 @@ class Simulated(dict, Evaluated):
 
     def __repr__(self) -> str:
         strata, iterations = self.get("strata"), self["result"].get("iterations", 0)
-        steps = counted(iterations, "iteration") if strata is None else counted(len(strata), "stratum", "strata")
-        return f"<Simulated: {counted(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
+        steps = quantity(iterations, "iteration") if strata is None else quantity(len(strata), "stratum", "strata")
+        return f"<Simulated: {quantity(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
 
 
 def simulate(
@@ -56,7 +56,7 @@ def simulate(
 
 
 class Replayable:
-    """What is the same on any number of ranks: the births of a closure. Make it once, simulate it often."""
+    """The births of a closure, which do not depend on the number of ranks. Make it once, simulate it often."""
 
     def __init__(self, births, edges, domain: int, config: Config):
         self.births, self.edges, self.domain, self.config = births, edges, domain, config

@@ -1,4 +1,4 @@
-"""Threads of this process for work that lets go of the interpreter: kernels, Arrow, files."""
+"""A thread pool for work that releases the interpreter lock: kernels, Arrow, files."""
 
 import os
 from collections import defaultdict, deque
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from semi_naive.host import limits
 from semi_naive.ra.spark.spark_context import cpus
 
-AHEAD = 2  # results of each thread that may wait to be taken
+WAITING_RESULTS_A_THREAD = 2  # results of each thread that may wait for the caller
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -19,17 +19,17 @@ Made = TypeVar("Made")
 def in_threads(
     make: Callable[[Given], Made], given: Iterable[Given], threads: int | None = None, leave: Callable[[], None] = lambda: None
 ) -> Iterator[Made]:
-    """`map`, in as many threads as there are cores; `AHEAD` results of each thread wait at most, so memory is bounded. When it
-    ends, by an error or Ctrl-C as well, nothing runs any more; `leave` is called before that is waited for. The calls have the
-    caller's context, and so its limits (`host.limits`). The threads are kept for the next caller: to make and end them takes
-    0.2 ms, as long as many a rule does."""
+    """`map` on as many threads as there are cores. At most `WAITING_RESULTS_A_THREAD` results of each thread wait, which bounds
+    memory. When it ends, even by an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls
+    run in the caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2
+    ms, as long as many a rule."""
     threads = threads or cpus()
     pool, waiting = _taken(threads), deque()
     try:
         for each in given:
             waiting.append(pool.submit(copy_context().run, make, each))
             limits.check()
-            if len(waiting) > AHEAD * threads:
+            if len(waiting) > WAITING_RESULTS_A_THREAD * threads:
                 yield _first(waiting)
         while waiting:
             yield _first(waiting)
@@ -41,13 +41,13 @@ def in_threads(
         _idle[threads].append(pool)
 
 
-_idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)  # pools that nobody uses, by how many threads they have
+_idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)  # idle pools, by number of threads
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
 
 
 def _taken(threads: int) -> ThreadPoolExecutor:
-    """A pool for one caller: what waits for others in a thread of a pool cannot wait for threads of the same."""
+    """A pool for one caller. A call that waits for other calls must not share their pool."""
     try:
         return _idle[threads].pop()
     except IndexError:
@@ -55,7 +55,7 @@ def _taken(threads: int) -> ThreadPoolExecutor:
 
 
 def _first(waiting: deque) -> Any:
-    """The result of the first future, which stays among those that are waited for until it is there."""
+    """The result of the first future, which stays in the queue until it is done."""
     result = waiting[0].result()
     waiting.popleft()
     return result

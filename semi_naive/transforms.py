@@ -1,4 +1,4 @@
-"""Functions from a DataFrame of Spark to one, as `DataFrame.transform` takes them.
+"""Functions from a Spark DataFrame to another, for `DataFrame.transform`.
 
 from semi_naive import transforms
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def transitive_closure(edges, **options):
-    """The pairs (x, y) such that y can be reached from x, with the names that the two columns of `edges` have. options: as for
-    `semi_naive.transitive_closure`, which is run at once."""
+    """The pairs (x, y) such that y can be reached from x, with the column names of `edges`. Runs at once. options: as for
+    `semi_naive.transitive_closure`."""
     from semi_naive.closure import transitive_closure as closed
 
     return closed(edges, **options).to_df()
@@ -29,7 +29,7 @@ def transitive_closure(edges, **options):
 
 def evaluated(rows, program: "Program | str | os.PathLike", reads: str | None = None, output: str | None = None, facts=None,
               **options):  # fmt: skip
-    """A relation of a program, of which the rows are the facts of another one. The program is run at once.
+    """A relation of a program that has the rows as facts of another relation. Runs at once.
 
     program: a `Program`, or the path of one. reads: the relation with these facts; None: the only .input. output: the relation
     that is wanted; None: the only .output. facts: those of other relations, {name: data}. options: as for `Program.run`.

@@ -1,9 +1,8 @@
-"""What every result shows, whatever made it and wherever its tuples are: how many, as Arrow, pandas, numpy, Python or Spark has
-them, in a file; and how they came about.
+"""The common interface of all results: conversion to Arrow, pandas, numpy, Python, Spark and files, and the record of the run.
 
-    Evaluated   something that a run has made: its trace and what is told of it, until it is closed
-    Tuples      an Evaluated that is one set of tuples with named columns
-    Relations   several of these by name
+Evaluated   a result of a run, with its trace and reports, until it is closed
+Tuples      an Evaluated that is one set of tuples with named columns
+Relations   several of these by name
 """
 
 from collections.abc import Iterator, KeysView
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from semi_naive.host.needed import needed
+from semi_naive.host.optional_packages import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +25,8 @@ CLOSED = "this result has been closed, and its tuples are gone: read or write th
 
 
 class Evaluated:
-    """What a run has made. `trace`: what happened in the run (see `balance.trace`). Who inherits says what `explain` tells, and
-    what there is to release in `close`."""
+    """The result of a run. `trace`: the record of the run (see `balance.trace`). Subclasses define `explain`, and release
+    resources in `close`."""
 
     @property
     def trace(self) -> dict:
@@ -37,16 +36,16 @@ class Evaluated:
         raise NotImplementedError
 
     def report(self, path: Any = None) -> "Page":
-        """The run as a page of HTML, figures and all, as text; also written to `path`, whole or not at all. A notebook shows
-        it, or where it was written. ValueError where nothing was recorded."""
+        """The run as a page of HTML with figures, as text; also written to `path`, atomically. A notebook shows the page, or
+        its path. Raises ValueError if nothing was recorded."""
         from semi_naive.notebooks.page import Page
         from semi_naive.plots.report import report
 
         return Page.of(report(self._recorded(), path), path)
 
     def plot(self, path: Any = None) -> "Figure":
-        """The run in one figure of matplotlib's; also saved to `path`, as what its ending says: .png, .svg or .pdf. ValueError
-        where nothing was recorded."""
+        """The run as one matplotlib figure; also saved to `path` in the format of its extension: .png, .svg or .pdf. Raises
+        ValueError if nothing was recorded."""
         from semi_naive.plots.picture import picture
         from semi_naive.plots.style import save
 
@@ -56,13 +55,13 @@ class Evaluated:
         return figure
 
     def _recorded(self) -> dict:
-        """The trace, where there is one."""
+        """The trace; raises ValueError if there is none."""
         if not self.trace:
             raise ValueError("nothing was recorded of how these tuples came about: only what a run has made has a trace")
         return self.trace
 
     def close(self) -> None:
-        """Nothing is held but memory, unless a class says otherwise."""
+        """Release resources; by default there are none but memory."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,8 +71,8 @@ class Evaluated:
 
 
 class Tuples(Evaluated):
-    """A set of tuples with named `columns`. Who inherits says how many there are, and gives them as Arrow record batches and as
-    a Spark DataFrame; the rest follows, and collects them to this process."""
+    """A set of tuples with named `columns`. Subclasses define its size, and its conversion to Arrow record batches and to a
+    Spark DataFrame; the other conversions follow from these, and collect to this process."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,12 +82,12 @@ class Tuples(Evaluated):
         raise NotImplementedError
 
     def arrow_schema(self) -> "pa.Schema":
-        """The names and types of the columns, as pyarrow has them."""
+        """The names and types of the columns as a pyarrow schema."""
         raise NotImplementedError
 
     def to_batches(self, dictionaries: bool = False) -> "Iterator[pa.RecordBatch]":
-        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. `dictionaries`: columns of strings are
-        dictionary-encoded, so that a string is there once in each batch: 4 bytes a tuple."""
+        """An iterator of pyarrow RecordBatches of about a million tuples, in no order. `dictionaries`: columns of strings are
+        dictionary-encoded, so that each batch has a string once: 4 bytes a tuple."""
         raise NotImplementedError
 
     def to_df(self) -> "DataFrame":
@@ -99,7 +98,7 @@ class Tuples(Evaluated):
         import pyarrow as pa
 
         batches = list(self.to_batches(dictionaries))
-        table = pa.Table.from_batches(batches, None if batches else encoded(self.arrow_schema(), dictionaries))
+        table = pa.Table.from_batches(batches, None if batches else dictionary_encoded(self.arrow_schema(), dictionaries))
         return table.unify_dictionaries() if dictionaries else table
 
     def write(self, path: Any) -> None:
@@ -112,12 +111,12 @@ class Tuples(Evaluated):
         return self.count()
 
     def first(self, count: int) -> list[tuple]:
-        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none."""
+        """Some tuples, as in `to_list`, if no job is needed to see them; otherwise none."""
         if not self.columns:
             return [()] * min(count, self.count())
         batches = self.to_batches()
         found = next((batch for batch in batches if batch.num_rows), None)
-        return [] if found is None else rows_of(found.slice(0, count))
+        return [] if found is None else python_rows(found.slice(0, count))
 
     def _repr_html_(self) -> str:
         from semi_naive.notebooks.html import tuples_shown
@@ -125,11 +124,11 @@ class Tuples(Evaluated):
         return tuples_shown(self)
 
     def __iter__(self) -> Iterator[tuple]:
-        """The tuples of `to_list`."""
+        """Iterate over `to_list`."""
         return iter(self.to_list())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The batches as whoever reads Arrow takes them: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
+        """The Arrow stream interface: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
         import pyarrow as pa
 
         if not self.columns:
@@ -139,17 +138,17 @@ class Tuples(Evaluated):
     def to_pandas(self, dictionaries: bool = False) -> "pd.DataFrame":
         """A pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. ImportError where
         pandas is not installed."""
-        pandas = needed("pandas", "to_pandas()")
+        pandas = import_optional("pandas", "to_pandas()")
         return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
 
     def to_polars(self, dictionaries: bool = True) -> "pl.DataFrame":
-        """A polars DataFrame, collected to this process. It shares numbers with the Arrow table that it is made of.
-        `dictionaries`: columns of strings are Categorical. ImportError where polars is not installed."""
-        polars = needed("polars", "to_polars()")
+        """A polars DataFrame, collected to this process. Numbers share memory with an Arrow table. `dictionaries`: columns of
+        strings are Categorical. Raises ImportError if polars is not installed."""
+        polars = import_optional("polars", "to_polars()")
         return polars.from_arrow(self.to_arrow(dictionaries)) if self.columns else polars.DataFrame(height=self.count())
 
     def to_numpy(self) -> np.ndarray:
-        """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
+        """An array (n, arity), collected to this process: int64, uint64 or float64 if all columns are, else of objects."""
         if not self.columns:
             return np.empty((self.count(), 0), np.int64)
         found = np.empty((self.count(), len(self.columns)), _common_dtype(self.arrow_schema()))
@@ -164,15 +163,15 @@ class Tuples(Evaluated):
         """Tuples of Python values, records as tuples too, collected to this process."""
         if not self.columns:
             return [()] * self.count()
-        return rows_of(self.to_arrow())
+        return python_rows(self.to_arrow())
 
     def to_set(self) -> set[tuple]:
-        """The same as a set."""
+        """The tuples as a set."""
         return set(self.to_list())
 
 
 class Relations:
-    """Several relations by name, `self[name]` each; `relations`: what is declared of them."""
+    """Several relations by name, `self[name]` each; `relations`: their declarations."""
 
     relations: dict[str, Any]
 
@@ -192,7 +191,7 @@ class Relations:
         return self.relations.keys()
 
     def _headline(self) -> str:
-        """What it is, in a line."""
+        """A summary in one line."""
         return repr(self).split("\n")[0][1:-1]
 
     def _repr_html_(self) -> str:
@@ -205,18 +204,18 @@ class Relations:
         return ((name, self[name]) for name in self.relations)
 
 
-def rows_of(table: Any) -> list[tuple]:
+def python_rows(table: Any) -> list[tuple]:
     """The rows of an Arrow table or record batch."""
-    return list(zip(*(map(plain, column.to_pylist()) for column in table.columns), strict=True))
+    return list(zip(*(map(record_to_tuple, column.to_pylist()) for column in table.columns), strict=True))
 
 
-def plain(value: Any) -> Any:
+def record_to_tuple(value: Any) -> Any:
     """A record, which Arrow gives as a dict, as a tuple."""
-    return tuple(map(plain, value.values())) if isinstance(value, dict) else value
+    return tuple(map(record_to_tuple, value.values())) if isinstance(value, dict) else value
 
 
-def encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
-    """A pyarrow schema whose columns of strings are dictionary-encoded, or as it is."""
+def dictionary_encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
+    """A pyarrow schema with dictionary-encoded columns of strings, or unchanged."""
     import pyarrow as pa
 
     coded = pa.dictionary(pa.int32(), pa.string())
@@ -225,7 +224,7 @@ def encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
 
 
 def _common_dtype(schema: "pa.Schema") -> np.dtype:
-    """The one of all columns that numpy has without Python objects, else of objects."""
+    """The numpy dtype of all columns if they have one without Python objects, else object."""
     import pyarrow as pa
 
     kinds = set(schema.types)

@@ -333,7 +333,7 @@ def whole(source: Path) -> None:
 def carried() -> None:
     """The machine code that the wheel has brought: for every kernel of the engine, and none of these was compiled again."""
     kernels = {path.name for path in _files(Path(semi_naive.__file__).with_name(KERNELS))}
-    again = {path.name for path in _files(kernel_cache.home())}
+    again = {path.name for path in _files(kernel_cache.cache_folder())}
     assert len(kernels) > 100 and not kernels & again, f"{len(kernels)} kernels came with the wheel, and again: {again}"
 
 

@@ -255,12 +255,12 @@ def _by_driver(source):
 
 def _in_pieces(source, size: int):
     """Plain text too, by several threads."""
-    with patch("semi_naive.io.delimited.PIECE", size), patch("semi_naive.io.sources.PLAIN", size):
+    with patch("semi_naive.io.delimited.ARROW_PIECE_BYTES", size), patch("semi_naive.io.sources.PLAIN", size):
         return _by_driver(source)
 
 
 def _by_rules(source, size: int):
-    with patch("semi_naive.io.sources.plain", lambda *given: None):
+    with patch("semi_naive.io.sources.read_plain", lambda *given: None):
         return _in_pieces(source, size)
 
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
-from semi_naive.simulated_ranks import JobsHere
+from semi_naive.simulated_ranks import LocalJobs
 
 spark_context._settled.add("here")  # a context whose cores are all there, whatever its master is called
 
@@ -24,7 +24,7 @@ class ContextHere:
         return [records[len(records) * p // slices : len(records) * (p + 1) // slices] for p in range(slices)]
 
 
-class JobsAsSpark(JobsHere):
+class JobsAsSpark(LocalJobs):
     """Jobs as Spark runs them: a task is pickled once and made of that in each partition, the records come in any order."""
 
     def __init__(self, partitions: int, sc: ContextHere | None = None):

@@ -185,7 +185,7 @@ def _by_tasks(source, right: list) -> str | None:
     """How Spark's tasks read the parts of a file differently, if they do."""
     symbols = [at for at, kind in enumerate(source.relation.kinds) if kind == Kind.SYMBOL]
     values, found = Values(), []
-    with patch("semi_naive.io.sources.PIECE", 7):
+    with patch("semi_naive.io.sources.BLOCK_BYTES", 7):
         parts = [part for span in source.spans() for part in ReadSpan(source)(span)]
     if faults := [part.fault[1] for part in parts if part.fault]:
         return f"tasks: {faults[0]}\nthe driver: {right}"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.plots.style import SMALL
+from semi_naive.plots.style import SMALL_FONT_POINTS
 
 
 def grouped(axes, names: list[str], series: dict[str, list[float]], styles: dict[str, tuple[str, str]]) -> None:
@@ -32,4 +32,4 @@ def logarithmic(axis) -> None:
 
 
 def small_legend(axes, **place) -> None:
-    axes.legend(fontsize=SMALL, frameon=False, **place)
+    axes.legend(fontsize=SMALL_FONT_POINTS, frameon=False, **place)

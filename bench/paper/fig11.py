@@ -67,10 +67,10 @@ def _memory(run: dict) -> str:
 
 def draw(data: dict):
     from semi_naive.plots.panels import times
-    from semi_naive.plots.run import Run
+    from semi_naive.plots.run import RecordedRun
 
     labels = {"rolling over": f"rolling over at {data['threshold']:,} tuples", "not": "not rolling over"}
-    runs = [Run(data["runs"][way]["trace"], label=label) for way, label in labels.items()]
+    runs = [RecordedRun(data["runs"][way]["trace"], label=label) for way, label in labels.items()]
     figure = new_figure(12, 5, TITLE)
     panels = figure.subplots(1, 2)
     for axes, run in zip(panels, runs, strict=True):

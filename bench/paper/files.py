@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from semi_naive.host.files import whole
+from semi_naive.host.files import replacing
 
 VERSION = 1
 PACKAGES = ("pyspark", "numpy", "numba", "matplotlib")
@@ -68,5 +68,5 @@ def write_table(folder: Path, name: str, table) -> None:
 
 
 def write_whole(path: Path, content: str) -> None:
-    with whole(path) as partial:
+    with replacing(path) as partial:
         partial.write_text(content)

@@ -7,7 +7,7 @@ from collections import Counter
 
 from bench.paper import claims
 from semi_naive import Config, transitive_closure
-from semi_naive.plots.run import Run
+from semi_naive.plots.run import RecordedRun
 
 EVERY = 0.05  # seconds, between two looks at the memory
 ENOUGH = 20  # seconds that the samples of a closure have taken, from which on no further one is made
@@ -51,7 +51,7 @@ def result(trace: dict) -> dict:
     return {
         "pairs": trace["result"]["tuples"], "iterations": trace["result"]["iterations"],
         "inner": sum(inner_iterations(entry) for entry in lasting),
-        "imbalance": Run(trace, known=True).imbalance,
+        "imbalance": RecordedRun(trace, known=True).imbalance,
         "worst": max((e["imbalance"]["partitions"] for e in lasting), default=1.0),
         "events": acted(trace["events"]),
     }  # fmt: skip

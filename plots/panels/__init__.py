@@ -1,14 +1,14 @@
-"""The panels: each draws one thing of a run on axes that it is given, `panel(axes, run)`, and reads nothing but the run.
+"""Panels: functions `panel(axes, run)`, each of which draws one aspect of a run on given axes, and reads nothing else.
 
 `among` are the runs that it is drawn beside: what is chosen by the numbers (a colour's meaning, a logarithmic axis, a second
 axis) is chosen for all of them, so that side by side one may compare. A panel that has nothing to show of a run says why.
 """
 
-from .balance import imbalance
-from .heat import heat_map
-from .partitions import partitions
-from .program import rules, strata
-from .stacks import duplicates, shuffled, times
-from .tuples import tuples
+from semi_naive.plots.panels.balance import imbalance
+from semi_naive.plots.panels.heat import heat_map
+from semi_naive.plots.panels.partitions import partitions
+from semi_naive.plots.panels.program import rules_panel, strata_panel
+from semi_naive.plots.panels.stacks import duplicates, shuffled, times
+from semi_naive.plots.panels.tuples import tuples
 
-__all__ = ["duplicates", "heat_map", "imbalance", "partitions", "rules", "shuffled", "strata", "times", "tuples"]
+__all__ = ["duplicates", "heat_map", "imbalance", "partitions", "rules_panel", "shuffled", "strata_panel", "times", "tuples"]

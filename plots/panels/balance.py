@@ -1,10 +1,23 @@
-"""How evenly the tuples lay, and what was done about it."""
+"""The evenness of the tuples over time, and the balancing events."""
 
 import numpy as np
 
-from ..style import DARK, EVENTS, GREY, MOST_MARKERS, ROW, YELLOW, inches, iteration_axis, legend, note, number_ticks, titled
+from semi_naive.plots.style import (
+    DARK,
+    EVENTS,
+    GREY,
+    LEGEND_ROW_INCHES,
+    MAX_MARKERS,
+    YELLOW,
+    inches,
+    iteration_axis,
+    legend,
+    note,
+    number_ticks,
+    titled,
+)
 
-MOST_TICKS = 500  # markers beside each other
+MAX_MARKERS_IN_A_ROW = 500  # markers beside each other
 RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
     "buckets": {"marker": "s", "linewidth": 5, "color": YELLOW, "markersize": 8},
     "subbuckets": {"marker": "^", "linestyle": "--", "color": GREY, "markersize": 5},
@@ -13,7 +26,7 @@ RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets 
 
 
 def imbalance(axes, run, among=()) -> None:
-    """Heaviest ÷ average, of partitions, buckets and subbuckets; above it, when something was done about it."""
+    """Draw heaviest ÷ average of partitions, buckets and subbuckets, with balancing events above."""
     if not len(run) or run.by_task:
         note(axes, "no imbalance over time: this plan moves nothing" if run.by_task else "no iterations")
         return
@@ -23,7 +36,7 @@ def imbalance(axes, run, among=()) -> None:
         lines.append(axes.axhline(run.limit, label=f"limit of a subbucket: {run.limit:g}", **style))
     _ratio_axis(axes, max(_highest(each) for each in (run, *among)))
     kinds = _kinds(run)
-    beneath = ROW * len(kinds) + 0.08 * bool(kinds)
+    beneath = LEGEND_ROW_INCHES * len(kinds) + 0.08 * bool(kinds)
     legend(axes, lines + _event_rows(axes, run, kinds), beneath)
     iteration_axis(axes, run.spans)
     titled(axes, "Imbalance" if kinds else "Imbalance, nothing to be done")
@@ -33,7 +46,7 @@ def _ratio(axes, run, name: str) -> list:
     ratios = run.ratios(name)
     if np.isnan(ratios).all():
         return []
-    style = RATIOS[name] if len(run) <= MOST_MARKERS else {**RATIOS[name], "marker": None}
+    style = RATIOS[name] if len(run) <= MAX_MARKERS else {**RATIOS[name], "marker": None}
     label = run.place + "s" if name == "partitions" else name
     return axes.plot(run.numbers, ratios, label=f"{label}: {ratios[-1]:.2f} at the end", **style)
 
@@ -44,9 +57,9 @@ def _highest(run) -> float:
 
 
 def _ratio_axis(axes, highest: float) -> None:
-    """From 1, which is perfect; logarithmic when the worst is far from it."""
+    """Scale the axis from 1, perfect balance; logarithmically if the maximum is large."""
     if highest > 10:
-        from ..style import log_ticks
+        from semi_naive.plots.style import log_ticks
 
         axes.set_yscale("log")
         log_ticks(axes.yaxis)
@@ -58,21 +71,21 @@ def _ratio_axis(axes, highest: float) -> None:
 
 
 def _kinds(run) -> list[str]:
-    """The kinds of events, in the order of `EVENTS`; where facts have been placed is none of the balance."""
+    """The kinds of events, in the order of `EVENTS`, without the initial placement of facts."""
     found = {event["event"] for event in run.events} - {"placed"}
     return [kind for kind in EVENTS if kind in found] + sorted(found - EVENTS.keys())
 
 
 def _event_rows(axes, run, kinds: list[str]) -> list:
-    """One row of markers a kind along the upper edge: at an iteration, or after it. A marker for each in the legend."""
+    """Draw one row of markers for each kind of event along the upper edge, and a marker for each in the legend."""
     from matplotlib.lines import Line2D
 
     height, handles = inches(axes)[1], []
     for row, kind in enumerate(kinds):
         every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
         at = _apart(every, run.spans)
-        marker = EVENTS.get(kind, "$?$") if len(at) <= MOST_MARKERS else "|"
-        y = 1 - ROW * (row + 0.6) / height
+        marker = EVENTS.get(kind, "$?$") if len(at) <= MAX_MARKERS else "|"
+        y = 1 - LEGEND_ROW_INCHES * (row + 0.6) / height
         style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
         axes.scatter(at, [y] * len(at), transform=axes.get_xaxis_transform(), **style)
         shape = {"marker": marker, "color": GREY, "linestyle": "none", "markersize": 5}
@@ -81,10 +94,10 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
 
 
 def _apart(at: list[float], spans) -> list[float]:
-    """Each of some places once, and no more of them than can be told apart.
+    """Distinct positions, thinned to those that can be told apart.
 
     >>> _apart([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]
     """
-    step = max(1e-9, (spans[-1] - spans[0]) / MOST_TICKS)
+    step = max(1e-9, (spans[-1] - spans[0]) / MAX_MARKERS_IN_A_ROW)
     return list({round(place / step): place for place in sorted(set(at), reverse=True)}.values())[::-1]

@@ -1,21 +1,21 @@
-"""What the iterations of a stratum in the driver made, and how long they took."""
+"""The tuples and the times of the iterations of a stratum in the driver."""
 
 import numpy as np
 
-from ..style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, number_ticks, titled
+from semi_naive.plots.style import DARK, SAND, YELLOW, iteration_axis, legend, log_ticks, number_ticks, titled
 
-MOST_STEPS = 400  # narrower steps cannot be seen
-FAR = 1000  # times as many tuples in one iteration as in another: a logarithmic axis
-LONG = 100  # times as long as half of the iterations: the same
+MAX_STEPS = 400  # more steps would be too narrow to see
+LOGARITHMIC_TUPLE_RATIO = 1000  # ratio of tuples between iterations above which the axis is logarithmic
+LOGARITHMIC_TIME_RATIO = 100  # ratio of the longest to the median iteration above which the axis is logarithmic
 
 
 def born(axes, course) -> None:
-    """Tuples born in each iteration, and all that there are after it."""
+    """Draw the tuples born in each iteration, and the total after it."""
     starts, steps = _together(course)
     values = np.add.reduceat(course.born, starts) / steps
     full = course.full[np.append(starts[1:], len(course)) - 1].astype(float)
     positive = values[values > 0]
-    log = positive.size > 1 and full.max() > FAR * positive.min()
+    log = positive.size > 1 and full.max() > LOGARITHMIC_TUPLE_RATIO * positive.min()
     values, full = (np.where(each > 0, each, np.nan) if log else each for each in (values, full))
     edges = np.append(course.spans[starts], course.spans[-1])
     axes.stairs(full, edges, baseline=None, color=SAND, linewidth=3, label=f"all: {course.full[-1]:,} at the end")
@@ -34,12 +34,12 @@ def born(axes, course) -> None:
     legend(axes)
 
 
-def times(axes, course) -> None:
-    """Time of each iteration, by how it was evaluated: a tuple at a time, or a block at a time."""
+def iteration_times(axes, course) -> None:
+    """Draw the time of each iteration, by evaluation: a tuple at a time, or a block at a time."""
     starts, steps = _together(course)
     edges, means = np.append(course.spans[starts], course.spans[-1]), np.add.reduceat(course.seconds, starts) / steps
     positive = means[means > 0]
-    log = positive.size > 0 and positive.max() > LONG * np.median(positive)
+    log = positive.size > 0 and positive.max() > LOGARITHMIC_TIME_RATIO * np.median(positive)
     base = np.full(len(starts), positive.min() / 2 if log else 0.0)
     by_tuple = course.seconds * course.compiled / course.steps
     for label, values, style in (
@@ -64,12 +64,12 @@ def times(axes, course) -> None:
 
 
 def _together(course) -> tuple[np.ndarray, np.ndarray]:
-    """Where each step of a figure begins among the entries, and of how many iterations it is."""
-    starts = np.arange(0, len(course), -(-len(course) // MOST_STEPS))
+    """The first entry and the number of iterations of each step of a figure."""
+    starts = np.arange(0, len(course), -(-len(course) // MAX_STEPS))
     return starts, np.add.reduceat(course.steps, starts)
 
 
 def _means(course, starts) -> str:
-    """What an axis says of steps that are several iterations."""
+    """The note on an axis whose steps are several iterations."""
     most = int(np.add.reduceat(course.steps, starts).max())
     return f" (means of up to {most:,})" if most > 1 else ""

@@ -1,17 +1,17 @@
-"""Where the tuples were: a row for each subbucket or partition, a column for each iteration."""
+"""A heat map of tuples: a row for each subbucket or partition, a column for each iteration."""
 
 import numpy as np
 
-from ..style import iteration_axis, note, titled, whole_ticks
+from semi_naive.plots.style import iteration_axis, note, titled, whole_ticks
 
-MOST_MARKS = 200  # refinements shown one by one
-FAR = 20  # times as many tuples, from which on a scale is logarithmic
-FEWEST = 0.02  # of the numbers are below the scale
-MOST_ROWS, MOST_COLUMNS = 512, 1000  # a screen shows no more; beyond, the heaviest of what shares a row is drawn
+MAX_MARKED_REFINEMENTS = 200  # refinements marked one by one
+LOGARITHMIC_RATIO = 20  # ratio above which the scale is logarithmic
+BELOW_SCALE_FRACTION = 0.02  # fraction of the numbers that may be below the scale
+MOST_ROWS, MOST_COLUMNS = 512, 1000  # resolution of a screen; rows beyond it are merged by their maxima
 
 
 def heat_map(axes, run, among=(), of: str = "") -> None:
-    """Tuples in each subbucket over the iterations: one band a bucket, split as the bucket is into subbuckets.
+    """Draw the tuples in each subbucket over the iterations: one band for each bucket, split into its subbuckets.
 
     of: "subbuckets" or "partitions"; by itself the first, or the second where the trace has no sizes. Of runs side by side the
     last has the scale of colours. Takes time in proportion to the sizes in the trace.
@@ -34,8 +34,8 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
 
 
 def _refinements(axes, refined: list[tuple[float, int]]) -> None:
-    """A mark for each, or of very many a line for each time."""
-    if len(refined) <= MOST_MARKS:
+    """Mark each refinement; if there are many, mark the iterations with a line."""
+    if len(refined) <= MAX_MARKED_REFINEMENTS:
         style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
         axes.scatter(*zip(*refined, strict=True), zorder=3, **style)
         axes.set_xlabel("iteration  (▷: a bucket was refined)")
@@ -59,16 +59,16 @@ def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
 
 
 def _norm(runs, of: str):
-    """One colour for one number of tuples in all runs. The scale is that of the numbers there are: logarithmic where they are
-    far apart, and without the few smallest, so that most of the map has most of the colours."""
+    """A common colour scale for all runs. It is logarithmic if the numbers are far apart, and leaves out the few smallest, so
+    that most of the map uses most of the colours."""
     from matplotlib.colors import LogNorm, Normalize
 
     found = [np.concatenate([column[column > 0] for column in _columns(run, of)]) for run in runs]
     values = np.concatenate([np.ones(0), *found])
     if not values.size:
         return Normalize(0, 1)
-    least, most = np.quantile(values, FEWEST), values.max()
-    if most >= FAR * least:
+    least, most = np.quantile(values, BELOW_SCALE_FRACTION), values.max()
+    if most >= LOGARITHMIC_RATIO * least:
         return LogNorm(least, most)
     return Normalize(min(least, most - 1), most)
 
@@ -79,7 +79,7 @@ def _columns(run, of: str) -> list[np.ndarray]:
 
 
 def _subbuckets(run) -> list[np.ndarray]:
-    """A column for each iteration, in every one as many rows for a bucket."""
+    """A column for each iteration, with the same number of rows for a bucket in each."""
     buckets = max(len(entry["sizes"]) for entry in run.iterations)
     finest = max(len(subs) for entry in run.iterations for subs in entry["sizes"])
     rows = min(finest, max(1, MOST_ROWS // buckets))
@@ -88,7 +88,7 @@ def _subbuckets(run) -> list[np.ndarray]:
 
 
 def _on_rows(values, rows: int) -> np.ndarray:
-    """Values on exactly so many rows: stretched, or the heaviest of each row.
+    """Values on a number of rows: stretched, or the maximum of each row.
 
     >>> _on_rows([5, 7], 4).tolist(), _on_rows([5, 7, 1, 2], 2).tolist()
     ([5, 5, 7, 7], [7, 2])
@@ -100,7 +100,7 @@ def _on_rows(values, rows: int) -> np.ndarray:
 
 
 def _heaviest(values, most: int) -> np.ndarray:
-    """Values as they are, or the heaviest of each of `most` rows."""
+    """Values unchanged, or the maxima of `most` groups."""
     return _on_rows(values, min(len(values), most))
 
 
@@ -109,7 +109,7 @@ def _widest(run) -> int:
 
 
 def _fewer(spans, columns):
-    """Columns that a screen can show; the heaviest of those that share one."""
+    """Columns reduced to the resolution of a screen, by their maxima."""
     if columns.shape[1] <= MOST_COLUMNS:
         return spans, columns
     starts = np.arange(MOST_COLUMNS) * columns.shape[1] // MOST_COLUMNS

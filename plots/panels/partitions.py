@@ -1,42 +1,41 @@
-"""What lay where: the loads of the partitions, or of the decomposed plan's tasks."""
+"""The loads of the partitions, or of the decomposed plan's tasks."""
 
 import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import counted
-
-from ..style import DARK, MOST_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
+from semi_naive.host.numbers import quantity
+from semi_naive.plots.style import DARK, MAX_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
 OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
-MOST_STEPS = 512  # more than this are drawn by weight, not by number: a screen shows no more
+MAX_PARTITIONS_BY_NUMBER = 512  # more than a screen shows are drawn sorted by weight, not by number
 
 
 def partitions(axes, run, among=()) -> None:
-    """Tuples on each partition at the end; and around the balancing that moved most, before and after it."""
+    """Draw the tuples on each partition at the end, and before and after the largest move."""
     if not len(run):
         note(axes, "no iterations")
         return
     bars_of(axes, f"Tuples {'of' if run.by_task else 'on'} each {run.place}", "tuples", run.loads, run.place)
     places = {len(each.loads["at the end"]) for each in (run, *among) if len(each)}
-    if len(places) > 1 and max(places) > MOST_BARS:  # what lies on one of 4 is no measure for one of 4,096
+    if len(places) > 1 and max(places) > MAX_BARS:  # loads of 4 and of 4,096 partitions have no common scale
         axes.set_ylabel(f"tuples on one of {len(run.loads['at the end']):,}")
 
 
 def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
-    """Some lists of loads beside each other, by what they are called. One by itself may be called nothing."""
+    """Draw lists of loads side by side, by label. A single one may have an empty label."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
-        name = f"{when}: " if when else f"{counted(len(loads), place)}: "
+        name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
         at = (number - (len(shown) - 1) / 2) * width
-        _bars(axes, at, loads, width, style, label) if many <= MOST_BARS else _outline(axes, loads, style, label)
+        _bars(axes, at, loads, width, style, label) if many <= MAX_BARS else _outline(axes, loads, style, label)
     if len(shown) == 1:
         average = np.mean(next(iter(shown.values())))
         axes.axhline(average, color="black", linewidth=1, linestyle="--", label="average")
     axes.set_ylim(0, max(*map(max, shown.values()), 1e-6) * 1.05)
     titled(axes, title)
-    axes.set_xlabel(f"{place}s, the heaviest first" if many > MOST_STEPS else place)
+    axes.set_xlabel(f"{place}s, the heaviest first" if many > MAX_PARTITIONS_BY_NUMBER else place)
     axes.set_ylabel("time" if what == "seconds" else what)
     whole_ticks(axes.xaxis)
     number_ticks(axes.yaxis, *(("s", False) if what == "seconds" else ()))
@@ -51,10 +50,10 @@ def _bars(axes, at: float, loads, width: float, style: tuple[str, str], label: s
 
 
 def _outline(axes, loads, style: tuple[str, str], label: str) -> None:
-    """A line over the partitions; of very many, by weight."""
+    """Draw an outline over the partitions; if there are very many, sorted by weight."""
     colour, dashes = OUTLINES[style[1]]
     edges = np.arange(len(loads) + 1)
-    if len(loads) > MOST_STEPS:
-        starts = np.arange(MOST_STEPS) * len(loads) // MOST_STEPS
+    if len(loads) > MAX_PARTITIONS_BY_NUMBER:
+        starts = np.arange(MAX_PARTITIONS_BY_NUMBER) * len(loads) // MAX_PARTITIONS_BY_NUMBER
         loads, edges = np.sort(loads)[::-1][starts], np.append(starts, len(loads))
     axes.stairs(loads, edges - 0.5, color=colour, linestyle=dashes, linewidth=1.3, label=label)

@@ -1,16 +1,16 @@
-"""The boxes of a boxed join over the plane of its first two variables."""
+"""The boxes of a boxed join, over the plane of its first two variables."""
 
 import numpy as np
 
-from ..style import MOST_BARS, SAND, number_ticks
+from semi_naive.plots.style import MAX_BARS, SAND, number_ticks
 
-COPIED, SECONDS, COUNT = 4, 5, 6  # columns of what `rectangles` returns, after the first and last value of x and of y
-THIN = 0.15  # of the lines around very many boxes; of few: three times that
+COPIED, SECONDS, COUNT = 4, 5, 6  # columns returned by `rectangles` after the first and last x and y
+THIN_LINE_WIDTH = 0.15  # line width around very many boxes; three times as wide around few
 
 
 def rectangles(trace: dict) -> np.ndarray:
-    """A row for each rectangle of the plane that has boxes: first and last x, first and last y, bytes copied, seconds and
-    answers of its boxes, which differ in the other variables. Of one variable alone y is 0.
+    """A row for each rectangle of the plane with boxes: first and last x, first and last y, bytes copied, seconds and answers
+    of its boxes, which differ in the other variables. With one variable y is 0.
 
     >>> box = {"ranges": [[0, 4], [5, 9], [0, 2]], "copied": 80, "seconds": 0.5, "count": 3}
     >>> rectangles({"boxes": [box, box | {"ranges": [[0, 4], [5, 9], [3, 9]]}]}).tolist()
@@ -24,13 +24,13 @@ def rectangles(trace: dict) -> np.ndarray:
 
 
 def plane(axes, found: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), last=None):
-    """Draw rectangles, each in the shade of its value; hatched is where no box is. `last`: the greatest x and y of the plane,
-    if that is more than boxes have. Returns what a colour bar needs."""
+    """Draw rectangles shaded by value; areas without a box are hatched. `last`: the maximum x and y of the plane, if beyond the
+    boxes. Returns the mappable of a colour bar."""
     from matplotlib.collections import PolyCollection
 
     x, y = found[:, [0, 1]] + [0, 1], found[:, [2, 3]] + [0, 1]
     corners = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
-    lines = {"edgecolor": "black", "linewidth": THIN if len(found) > 4 * MOST_BARS else 3 * THIN}
+    lines = {"edgecolor": "black", "linewidth": THIN_LINE_WIDTH if len(found) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH}
     shown = axes.add_collection(PolyCollection(corners, array=shade, norm=norm, cmap="cividis", **lines))
     right, top = (x.max(), y.max()) if last is None else (last[0] + 1, last[1] + 1)
     axes.set_xlim(x.min(), right)

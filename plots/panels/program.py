@@ -1,43 +1,43 @@
-"""Where the time of a Datalog program went: its strata, its rules. Both read the program's record, not a run."""
+"""The time of a Datalog program's strata and rules. Both panels read the program's record."""
 
 import numpy as np
 
-from ..style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
+from semi_naive.plots.style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, shortened, titled
 
 PLANS = {"local": (SAND, "\\\\\\\\"), "decomposed": (YELLOW, "----"), "balanced": (DARK, "")}
-MOST_ROWS = 20
-LETTERS = 64  # of a rule or of a stratum's relations
+MAX_ROWS = 20
+MAX_ROW_LABEL_CHARACTERS = 64  # characters of a rule or of a stratum's relations
 
 
-def strata(axes, record: dict, among=()) -> None:
-    """Seconds of each stratum, in the order of evaluation; of many, the slowest. The plan is the colour."""
+def strata_panel(axes, record: dict, among=()) -> None:
+    """Draw the seconds of each stratum, in the order of evaluation; of many, the slowest. Colours are plans."""
     found = record.get("strata", [])
-    slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MOST_ROWS]
+    slowest = sorted(found, key=lambda stratum: -stratum["seconds"])[:MAX_ROWS]
     rows = [stratum for stratum in found if any(stratum is each for each in slowest)]
     styles = [PLANS.get(stratum["plan"], (STRAW, "////")) for stratum in rows]
-    labels = [f"{shortened(', '.join(s['relations']), LETTERS)}  ({engineering(s['tuples'])})" for s in rows]
+    labels = [f"{shortened(', '.join(s['relations']), MAX_ROW_LABEL_CHARACTERS)}  ({engineering(s['tuples'])})" for s in rows]
     _rows(axes, [s["seconds"] for s in rows], labels, styles)
     _title(axes, "Time by stratum (tuples)", len(rows), len(found))
     if rows:
         _plan_legend(axes, rows, styles)
 
 
-def rules(axes, record: dict, among=()) -> None:
-    """Seconds of the hottest rules, the slowest first: what a partition spent on them, on average."""
+def rules_panel(axes, record: dict, among=()) -> None:
+    """Draw the seconds of the slowest rules: the average over partitions."""
     found = record.get("profile", {}).get("rules", [])
-    hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MOST_ROWS]
+    hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MAX_ROWS]
     _rows(axes, [rule["seconds"] for rule in hottest], [_rule(rule) for rule in hottest], [(DARK, "")] * len(hottest))
     _title(axes, "Time by rule (tuples made)", len(hottest), len(found))
 
 
 def _rule(rule: dict) -> str:
     where = f"{rule['line']}: " if rule.get("line") else ""
-    text = shortened(where + " ".join(rule["rule"].split()), LETTERS)
+    text = shortened(where + " ".join(rule["rule"].split()), MAX_ROW_LABEL_CHARACTERS)
     return f"{text}  ({engineering(rule['made'])})"
 
 
 def _rows(axes, values, labels, styles) -> None:
-    """A bar in each row, from the top."""
+    """Draw a bar in each row, from the top."""
     if not labels:
         note(axes, "nothing was evaluated")
         return
@@ -56,7 +56,7 @@ def _title(axes, title: str, shown: int, found: int) -> None:
 
 
 def _plan_legend(axes, rows, styles) -> None:
-    """The plans that occur, below the bars, where they cannot cover one."""
+    """Draw a legend of the occurring plans below the bars."""
     from matplotlib.patches import Patch
 
     plans = dict(zip([stratum["plan"] for stratum in rows], styles, strict=True))

@@ -1,10 +1,11 @@
-"""What adds up in an iteration: its time, its bytes, the tuples it made."""
+"""Stacked quantities of iterations: time, bytes, tuples made."""
 
 import numpy as np
 
-from ..style import (
+from semi_naive.plots.panels.partitions import bars_of
+from semi_naive.plots.style import (
     DARK,
-    MOST_MARKERS,
+    MAX_MARKERS,
     OTHERS,
     PHASES,
     SAND,
@@ -18,16 +19,15 @@ from ..style import (
     titled,
     whole_ticks,
 )
-from .partitions import bars_of
 
-MOST_STEPS = 240  # narrower steps hide their hatches
+MAX_HATCHED_STEPS = 240  # hatches do not show on narrower steps
 NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
 
 
 def times(axes, run, among=()) -> None:
-    """Time of each iteration by phase, the slowest partition of each, one on the other; what is left is planning, scheduling,
-    Spark. Over it the number of inner iterations where there were several (the paper's figure 11). Of the decomposed plan the
-    time of each task."""
+    """Draw the time of each iteration by phase, stacked, with the slowest partition of each; the rest is planning, scheduling
+    and Spark. A line shows the number of inner iterations if there were several (the paper's figure 11). For the decomposed
+    plan, the time of each task."""
     if not len(run):
         note(axes, "no iterations")
         return
@@ -48,7 +48,7 @@ def times(axes, run, among=()) -> None:
 
 
 def shuffled(axes, run, among=()) -> None:
-    """Bytes that each iteration sent through the shuffles, by phase."""
+    """Draw the bytes that each iteration shuffled, by phase."""
     if not len(run) or run.by_task:
         note(axes, "no bytes: this plan shuffles nothing" if run.by_task else "no iterations")
         return
@@ -61,7 +61,7 @@ def shuffled(axes, run, among=()) -> None:
 
 
 def duplicates(axes, run, among=()) -> None:
-    """The tuples that each iteration made: those that were new, and those that were dropped, by where they were."""
+    """Draw the tuples that each iteration made: new ones, and duplicates by the place where they were dropped."""
     if not len(run) or run.by_task:
         note(axes, "duplicates are not counted in this plan" if run.by_task else "no iterations")
         return
@@ -80,13 +80,13 @@ def duplicates(axes, run, among=()) -> None:
 
 
 def _styled(layers: list) -> list:
-    """Each with the colour and hatch of its phase."""
+    """Layers with the colour and hatch of their phase."""
     others = iter(OTHERS * len(layers))
     return [(layer, PHASES[layer[0]] if layer[0] in PHASES else next(others)) for layer in layers]
 
 
 def _stacked(axes, run, layers, what: str) -> list:
-    """Layers one on the other, over the iterations; empty ones are left out. Returns what the legend lists, the top first."""
+    """Draw stacked layers over the iterations, without empty ones. Returns the legend's entries, top first."""
     from matplotlib.patches import StepPatch
 
     starts = _starts(len(run))
@@ -96,9 +96,9 @@ def _stacked(axes, run, layers, what: str) -> list:
             style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour, "linewidth": 0}
             top = base + np.add.reduceat(values, starts) / np.diff([*starts, len(run)])
             steps = StepPatch(top, edges, baseline=base, fill=True, label=label, **style)
-            handles.append(axes.add_artist(steps))  # by add_patch it would be asked for the limits, for a long time
+            handles.append(axes.add_artist(steps))  # add_patch would compute limits, which is slow
             base = top
-    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MOST_MARKERS else 0.2}
+    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MAX_MARKERS else 0.2}
     axes.add_artist(StepPatch(base, edges, fill=False, **thin))
     axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
     axes.set_ylabel(what + f" (means of {-(-len(run) // len(starts))})" * (len(starts) < len(run)))
@@ -107,15 +107,15 @@ def _stacked(axes, run, layers, what: str) -> list:
 
 
 def _starts(iterations: int) -> np.ndarray:
-    """Where each step begins: every iteration is one, or several together where they would be too narrow to see."""
-    together = -(-iterations // MOST_STEPS)
+    """The beginnings of steps: every iteration, or groups of them that are wide enough to see."""
+    together = -(-iterations // MAX_HATCHED_STEPS)
     return np.arange(0, iterations, together)
 
 
 def _inner(axes, run, most: int, handles: list) -> None:
-    """The number of inner iterations, on an axis of its own at the right."""
+    """Draw the number of inner iterations on a second axis."""
     twin, starts = axes.twinx(), _starts(len(run))
-    marker = "o" if len(run) <= MOST_MARKERS else None
+    marker = "o" if len(run) <= MAX_MARKERS else None
     style = {"color": "black", "marker": marker, "markerfacecolor": "none", "markersize": 5, "linewidth": 0.9, "linestyle": ":"}
     heaviest = np.maximum.reduceat(run.inner, starts)
     handles += twin.plot(run.numbers[starts], heaviest, label=f"inner iterations: {run.inner.sum():,}", **style)

@@ -1,6 +1,6 @@
 """The life of a tuple, counted: `new`, `delta`, `full`."""
 
-from ..style import DARK, GREY, MOST_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
+from semi_naive.plots.style import DARK, GREY, MAX_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
 
 LINES = {
     "full": {"color": SAND, "marker": "s", "linewidth": 3.5, "markersize": 7},
@@ -10,14 +10,14 @@ LINES = {
 
 
 def tuples(axes, run, among=()) -> None:
-    """Tuples in `delta` at the start of each iteration, in `new` and in `full` at its end; logarithmic when they are far
-    apart. Where no tuple is, no line is."""
+    """Draw the tuples in `delta` at the start of each iteration, in `new` and in `full` at its end; logarithmic if they are far
+    apart. Zero values are not drawn."""
     if not len(run):
         note(axes, "no iterations")
         return
     steps, log = run.steps, any(_far_apart(each) for each in (run, *among) if len(each))
     for name, style in LINES.items():
-        style = style if len(steps["iteration"]) <= MOST_MARKERS else {**style, "marker": None}
+        style = style if len(steps["iteration"]) <= MAX_MARKERS else {**style, "marker": None}
         values = steps[name].astype(float)
         values[values == 0] = float("nan") if log else 0
         axes.plot(steps["iteration"], values, label=f"{name}: {_told(name, steps[name])}", **style)
@@ -33,7 +33,7 @@ def tuples(axes, run, among=()) -> None:
 
 
 def _least(steps: dict) -> float:
-    """Below the smallest of what is drawn."""
+    """A limit below the smallest value drawn."""
     return 0.7 * min((values[values > 0].min() for values in steps.values() if (values > 0).any()), default=1)
 
 

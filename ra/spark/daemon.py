@@ -22,5 +22,5 @@ from semi_naive.host import jit  # noqa: E402
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
-    jit.load()
+    jit.load_kernels()
     manager()

@@ -9,7 +9,7 @@ import shutil
 from semi_naive.host import leftovers
 from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.memory import OutOfMemory, is_memory, out_of_memory
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.ra.spark import lost
 from semi_naive.ra.spark.lost import SparkLost
 from semi_naive.ra.spark.masters import on_this_host
@@ -94,7 +94,7 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
         )
     free, fullest = min((shutil.disk_usage(each).free, each) for each in _folders(sc, folder))
     return DiskFull(
-        f"no space left in {fullest} ({counted(free, 'byte')} free): the setting local_dir names another folder for runs;"
+        f"no space left in {fullest} ({quantity(free, 'byte')} free): the setting local_dir names another folder for runs;"
         f" {TEMPORARY}, also for what Spark shuffles (in a Spark session of your own that is spark.local.dir)"
     )
 

@@ -89,7 +89,7 @@ def unpacked(records: list) -> list:
 
 
 def _write(path: Path, pieces: list[Piece]) -> None:
-    with private.whole(path) as file:
+    with private.replacing(path) as file:
         for piece in pieces:
             file.seek(piece.offset)
             file.write(piece.data)

@@ -9,7 +9,7 @@ import threading
 import time
 
 from semi_naive.host import leftovers, limits
-from semi_naive.host.needed import needed
+from semi_naive.host.optional_packages import import_optional
 from semi_naive.ra.spark import lost
 from semi_naive.ra.spark.aside import aside
 from semi_naive.ra.spark.java import gateway, heap
@@ -58,7 +58,7 @@ def context(master: str | None = None, cores: int | None = None):
     """The SparkContext that runs, or a new one: of `master`, or local on `cores` (default: all), with failed tasks
     tried again. Takes 2.5 s; a session on top of it takes another 2 s, so that is left to whoever needs DataFrames.
     NotInstalled without pyspark, which what is small does not need."""
-    needed("pyspark", "Spark, on which what is large runs,", PYSPARK)
+    import_optional("pyspark", "Spark, on which what is large runs,", PYSPARK)
     from pyspark import SparkConf, SparkContext
 
     running = SparkContext._active_spark_context

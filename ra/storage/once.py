@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from semi_naive.host import private
-from semi_naive.host.alone import alone
+from semi_naive.host.exclusive import exclusive
 from semi_naive.ra.storage.runs import RunMissing
 
 log = logging.getLogger("semi_naive")
@@ -36,7 +36,7 @@ def _made(path: str, make: Callable[[], Any]):
     data = private.load(path)
     if data is None:
         private.folder(os.path.dirname(path))
-        with alone(f"{path}.lock"):
+        with exclusive(f"{path}.lock"):
             data = private.load(path)
             if data is None:
                 data = pickle.dumps(make())

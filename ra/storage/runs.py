@@ -111,7 +111,7 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     Costs 8 bytes a word on disk. Not synced: a lost host is what checkpoints are for.
     """
     checksum = Checksum()
-    with private.whole(path) as file:
+    with private.replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
             view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
             for begin in range(0, len(view), CHUNK):

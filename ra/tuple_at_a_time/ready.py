@@ -8,7 +8,7 @@ import time
 
 from semi_naive.host import jit, leftovers
 from semi_naive.host.account import part
-from semi_naive.host.interrupts import held
+from semi_naive.host.interrupts import deferred
 
 LOADED = 0.1  # seconds of small iterations a block at a time, after which numba is worth loading
 COMPILED = 0.5  # and after which the machine is compiled, by another process beside this one
@@ -41,11 +41,11 @@ def ready(spent: float) -> bool:
 @part("kernels")
 def _load(spent: float) -> None:
     """The machine, or begin to compile it."""
-    with held():
-        from semi_naive.host.kernel_cache import kept
+    with deferred():
+        from semi_naive.host.kernel_cache import is_cached
         from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
-    if all(map(kept, KERNELS)):
+    if all(map(is_cached, KERNELS)):
         for kernel in KERNELS:
             kernel.compiled()
     elif spent > COMPILED and _Beside.process is None:

@@ -1,4 +1,4 @@
-"""`semi-naive check PROGRAM`: all that is wrong with a program, as text or, for editors, as JSON."""
+"""`semi-naive check PROGRAM`: prints all errors and warnings of a program, as text or, for editors, as JSON."""
 
 import json
 from collections.abc import Callable
@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language.errors import Problem, ProgramError, rendered
 
 if TYPE_CHECKING:
-    from semi_naive.language.syntax import Source
+    from semi_naive.language.syntax import SourceProgram
     from semi_naive.ra.rules.ir import Program
 
 
 def check_program(program: str, reading: dict, as_json: bool) -> int:
-    """Print the errors and warnings of a program; the exit status, 1 where there is an error. reading: as for `Program`."""
+    """Print the errors and warnings of a program; return the exit status, 1 if there is an error. reading: options of
+    `Program`."""
     problems, texts = problems_of(program, reading)
     errors = sum(problem.severity == "Error" for problem in problems)
     if as_json:
-        click.echo(json.dumps([described(problem) for problem in problems], ensure_ascii=False, indent=1))
+        click.echo(json.dumps([problem_to_dict(problem) for problem in problems], ensure_ascii=False, indent=1))
     else:
         for problem in problems:
             click.echo(rendered(problem, texts))
-        click.echo(f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}")
+        click.echo(f"{quantity(errors, 'error')}, {quantity(len(problems) - errors, 'warning')}")
     return int(errors > 0)
 
 
@@ -35,9 +36,9 @@ def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, s
     return problems, texts
 
 
-def problems_in(parsed: Callable[[], "Source"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
-    """The problems of what is parsed in the order of their places, the source files, and the program if it has no errors. Of a
-    text that does not parse these are all errors of the syntax; what else is wrong can be told once it does."""
+def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
+    """The problems in the order of their places, the source files, and the program if it has no errors. A text that does not
+    parse has syntax errors only; other checks need a syntax tree."""
     from semi_naive.language import check
 
     try:
@@ -47,8 +48,8 @@ def problems_in(parsed: Callable[[], "Source"]) -> tuple[list[Problem], dict[str
     return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts, checked
 
 
-def described(problem: Problem) -> dict:
-    """A problem as editors read one; lines and columns count from 1, and the end is exclusive."""
+def problem_to_dict(problem: Problem) -> dict:
+    """A problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
     notes = [{"message": message, **_place(span)} for message, span in problem.notes]
     told = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
     return _place(problem.span) | told

@@ -1,12 +1,11 @@
-"""How a command ends when it is told to (Ctrl-C, SIGTERM, a terminal that is gone), and before it is killed for want of memory.
+"""Ending a command in order: on a signal (Ctrl-C, SIGTERM, a closed terminal), and before the system kills it for lack of
+memory.
 
-The first signal is raised in the main thread as `Told`, so everything on the way out is put in order. Where the main thread
-does not come to that within PATIENCE, as it computes, and at a second signal, the process ends at once. Either way it leaves
-no process and no file.
+The first signal is raised in the main thread as `ToldToEnd`, so that it unwinds in order. If the main thread computes on for
+ORDERLY_END_SECONDS, or at a second signal, the process ends at once. In both cases no process and no temporary file is left.
 
-A command that comes to its end by itself puts everything in order, too. Then the process ends, and Python is not taken apart:
-a thread of Arrow that lets go of Python's memory while that is done kills the process by signal 6
-(https://github.com/apache/arrow/issues/34314).
+A command that completes cleans up, too. Then the process ends without Python's finalization: a thread of Arrow that releases
+Python objects during finalization kills the process by signal 6 (https://github.com/apache/arrow/issues/34314).
 """
 
 import atexit
@@ -21,19 +20,21 @@ import time
 import warnings
 from importlib import import_module
 
-BEGUN = time.perf_counter() - time.process_time()  # the process, as far as it has computed ever since
-PATIENCE = 2.0  # seconds in which things are put in order
-LONGEST = 10.0  # seconds that another thread has for it when it ends at once
-FASTEST = 4 << 30  # bytes that are taken in a second, by two cores that write to new memory
+PROCESS_START = time.perf_counter() - time.process_time()  # the start of the process, up to time in which it did not compute
+ORDERLY_END_SECONDS = 2.0  # seconds for an orderly end
+FORCED_END_SECONDS = 10.0  # seconds that the thread which ends the process at once has
+MAX_BYTES_ALLOCATED_A_SECOND = 4 << 30  # bytes that two cores allocate in a second
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
-SELDOM = 50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
-PANDAS = "PySpark does not yet fully support pandas"  # it says so where it finds pandas 3; no command makes use of pandas
-SHOW_CURSOR = "\x1b[?25h"  # which a progress bar has hidden
+OBJECTS_BETWEEN_COLLECTIONS = (
+    50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
+)
+PANDAS = "PySpark does not yet fully support pandas"  # pandas 3 makes pyspark warn; no command uses pandas
+SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
 
 
-class Told(BaseException):
-    """The process was told to end, by a signal of this number. No KeyboardInterrupt: click would make something else of it."""
+class ToldToEnd(BaseException):
+    """A signal of this number told the process to end. It is no KeyboardInterrupt, which click would convert."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -41,7 +42,7 @@ class Told(BaseException):
 
     @property
     def status(self) -> int:
-        """The exit status, as a shell has it."""
+        """The exit status of a process ended by the signal, as shells report it."""
         return 128 + self.number
 
     def __str__(self) -> str:
@@ -49,48 +50,49 @@ class Told(BaseException):
 
 
 class Ending:
-    """What is known of the end so far. `told`: by which signal. `done`: there is nothing to be put in order any more. `by`:
-    the thread that ends it at once. `status`: of a process that is not told to end."""
+    """The state of the end. `told`: the signal. `done`: nothing is left to clean up. `by`: the thread that ends the process at
+    once. `status`: the exit status of a process that no signal ends."""
 
-    told: Told | None = None
+    told: ToldToEnd | None = None
     done = False
     by: int | None = None
-    status = 1  # as of an exception that nobody has caught, after Python has shown it
+    status = 1  # as for an uncaught exception, after Python has printed it
 
 
 _alone = threading.Lock()
 
 
 def listen() -> None:
-    """From here on signals end this process in order. Those that whoever started it ignores are ignored, as nohup has it."""
+    """Handle signals by ending this process in order. Signals that the parent process has set to be ignored stay ignored, as
+    under nohup."""
     numbers = [getattr(signal, name) for name in SAID if hasattr(signal, name)]
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _raise)
     read, write = os.pipe()
     os.set_blocking(write, False)
-    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # written to at once, whatever the main thread does
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # written to at once, even while the main thread computes
     threading.Thread(target=_watch, args=[read, numbers], name="semi-naive-ending", daemon=True).start()
 
 
 def _raise(number: int, frame) -> None:
     if Ending.done or Ending.told:
-        return end(Ending.told or Told(number))
-    Ending.told = Told(number)
-    sys.unraisablehook = threading.excepthook = lambda *_: None  # nobody is left to be told of what fails from here on
+        return end_now(Ending.told or ToldToEnd(number))
+    Ending.told = ToldToEnd(number)
+    sys.unraisablehook = threading.excepthook = lambda *_: None  # errors from here on cannot be reported
     raise Ending.told
 
 
 def _watch(read: int, numbers: list[int]) -> None:
-    """End the process when the main thread does not."""
+    """End the process if the main thread does not."""
     while (first := os.read(read, 1)[0]) not in numbers:
         pass
-    select.select([read], [], [], PATIENCE)
-    end(Told(first))
+    select.select([read], [], [], ORDERLY_END_SECONDS)
+    end_now(ToldToEnd(first))
 
 
-def end(told: Told) -> None:
-    """At once: nothing is left running or lying about. Of several threads that come here, one does it."""
+def end_now(told: ToldToEnd) -> None:
+    """Clean up and end the process at once. If several threads call it, one does it."""
     if _alone.acquire(blocking=False):
         Ending.by = threading.get_ident()
         if not Ending.done:
@@ -101,12 +103,12 @@ def end(told: Told) -> None:
     elif Ending.by == threading.get_ident():
         return  # to where this very thread does it
     else:
-        time.sleep(LONGEST)
+        time.sleep(FORCED_END_SECONDS)
     os._exit(told.status)
 
 
-class UsedUp(Told):
-    """Memory is: the system is about to kill the process, and would say nothing."""
+class MemoryExhausted(ToldToEnd):
+    """Memory is used up: the system is about to kill the process without a message."""
 
     status = 1
 
@@ -118,18 +120,18 @@ class UsedUp(Told):
 
 
 def watch_memory() -> None:
-    """End the process, from a thread beside the main one, when memory is about to be used up in whatever it is doing."""
+    """End the process, from a thread beside the main one, when memory is about to be used up."""
     memory = import_module("semi_naive.host.memory")
     while not Ending.done:
         left, error = memory.last_of_it()
         if error is not None:
-            end(UsedUp(error))
-        time.sleep(min(max(left / FASTEST, SHORTEST_LOOK), LONGEST_LOOK))
+            end_now(MemoryExhausted(error))
+        time.sleep(min(max(left / MAX_BYTES_ALLOCATED_A_SECOND, SHORTEST_LOOK), LONGEST_LOOK))
 
 
 def leave() -> None:
-    """End the process, after Python has shown what went wrong, waited for threads and called who asked for it. Where what was
-    printed has no room, Python goes on, and says so."""
+    """End the process, after Python has printed an uncaught error, waited for threads and run exit functions. If the last
+    output cannot be written, Python ends by itself, and reports it."""
     with contextlib.suppress(OSError, ValueError):
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
@@ -138,19 +140,19 @@ def leave() -> None:
 
 def command() -> None:
     """The command `semi-naive`."""
-    gc.set_threshold(SELDOM)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(leave)  # called after all that is registered later
     warnings.filterwarnings("ignore", PANDAS, FutureWarning)
     listen()
     try:
         main = import_module("semi_naive.__main__").main
         threading.Thread(target=watch_memory, name="semi-naive-memory", daemon=True).start()
-        main(begun=BEGUN)
+        main(begun=PROCESS_START)
         Ending.status = 0
     except SystemExit as done:
         Ending.status = done.code if isinstance(done.code, int) else bool(done.code)
         raise
     finally:
-        if Ending.told:  # whatever has become of it on the way
-            end(Ending.told)
+        if Ending.told:  # whatever happened to it meanwhile
+            end_now(Ending.told)
         Ending.done = True

@@ -1,8 +1,8 @@
-"""`semi-naive run PROGRAM -t explain`: questions about the relations of a run, and proofs as answers, a line at a time.
+"""`semi-naive run PROGRAM -t explain`: an interactive prompt that answers questions about a run's relations with proofs.
 
-The commands, and the form of the answers, are Soufflé's; `whynot` is our own. Questions back (which rule, which value) and
-prompts are printed where somebody sits there. `-t explore` shows a proof as a whole, a line for each tuple, and at a terminal
-on a screen of its own, to be scrolled.
+The commands and the format of the answers are Soufflé's; `whynot` is our own. On a terminal, prompts are printed, and missing
+arguments (which rule, which value) are asked for. `-t explore` shows a whole proof, a line for each tuple, on a terminal in a
+pager.
 """
 
 import re
@@ -16,7 +16,7 @@ import click
 from semi_naive.io.bits import of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
-from semi_naive.provenance.search import TooMany
+from semi_naive.provenance.search import SearchTooLarge
 from semi_naive.provenance.tree import Tree, quoted, tree_of
 from semi_naive.provenance.why import Why
 from semi_naive.ra.rules.arithmetic import EvaluationError
@@ -24,10 +24,10 @@ from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.running.results.python_values import nested_values
 from semi_naive.session.query import Query, atom_of, fact, query_of
 
-DEPTH = 4  # levels of a proof that are shown
+DEFAULT_DEPTH = 4  # levels of a proof that are printed by default
 TUPLE = '<relation>("<string element1>", <number element2>, ...)'
 HELP = f"""
-setdepth <depth>: show so many levels of a proof, {DEPTH} at first; with -t explore all
+setdepth <depth>: show so many levels of a proof, {DEFAULT_DEPTH} at first; with -t explore all
 explain {TUPLE}: show why a tuple is there, by a proof of least height
 subproof <relation>(<label>): show a part of a proof that was cut off at that depth
 explainnegation {TUPLE}: choose a rule and values, and see what of it holds
@@ -40,28 +40,29 @@ format <json|proof>: show proofs in this form
 output [<file>]: write proofs to a file, or here again
 exit: end (so do q and quit)
 """
-WRONG = ValueError, KeyError, ProgramError, EvaluationError, OSError  # what a command may end with, and the next one is read
+WRONG = ValueError, KeyError, ProgramError, EvaluationError, OSError  # errors after which the next command is read
 GIVEN = re.compile(r'\s*([?\w]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s,]+)\s*,?')
 
 
 def explain(result, whole: bool = False) -> None:
-    """Answer the commands of standard input, until it ends, about a result. whole: as `-t explore` does."""
+    """Answer commands from standard input about a result until it ends. whole: print proofs whole, as `-t explore` does."""
     Prompt(result.proofs, sys.stdin, sys.stdin.isatty(), whole).run()
 
 
 class Usage(ValueError):
-    """A command that was not written as it should be."""
+    """A command that is not written as expected."""
 
     def __init__(self, form: str):
         super().__init__(f"Usage: {form}")
 
 
 class Prompt:
-    """The commands of one stream. `depth`: None for all levels; `subproofs`: the proofs that were cut off, by their labels."""
+    """The commands of one stream. `depth`: levels of a proof, None for all; `subproofs`: the proofs that were cut off, by
+    label."""
 
     def __init__(self, why: Why, stream: TextIO, asks: bool, whole: bool = False):
         self.why, self.stream, self.asks, self.whole = why, stream, asks, whole
-        self.depth: int | None = None if whole else DEPTH
+        self.depth: int | None = None if whole else DEFAULT_DEPTH
         self.json, self.file = False, ""
         self.subproofs: list[Proof] = []
         self.labels: dict[tuple[str, tuple], int] = {}
@@ -115,7 +116,7 @@ class Prompt:
         name, row = found
         try:
             self._show_proof(self.why.why(name, row))
-        except TooMany:
+        except SearchTooLarge:
             raise
         except ValueError as error:
             self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))
@@ -210,7 +211,7 @@ class Prompt:
     # -- queries
 
     def _solutions(self, asked: list[Query]) -> Iterator[dict[str, Any]]:
-        """The values that fit all atoms, those of one atom at a time in the order of its tuples."""
+        """The values that satisfy all atoms, in the order of each atom's tuples."""
         tables = []
         for one in asked:
             columns = one.of(self.why.tables[one.relation.name])
@@ -232,7 +233,7 @@ class Prompt:
     # -- in and out
 
     def _tuple(self, command: str, text: str) -> tuple[str, tuple] | None:
-        """The relation and the values of a tuple; None if there is no such relation."""
+        """The relation and the values of a tuple; None if the relation does not exist."""
         if not re.match(r"[^()]+\(.*\)\s*\.?\s*$", text, re.DOTALL):
             raise Usage(f"{command} {TUPLE}")
         name = text.split("(")[0].strip()
@@ -273,7 +274,7 @@ class Prompt:
 
 
 def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
-    """A tuple, and what stands behind it: the number of a rule, and values of variables.
+    """A tuple, and the input after it: the number of a rule, and values of variables.
 
     >>> _without_questions('path("a", "x (1") 2 y="b", z = 3')
     ('path("a", "x (1")', '2', {'y': '"b"', 'z': '3'})
@@ -283,7 +284,7 @@ def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
 
 
 def _value(text: str, variable: Var):
-    """What somebody gives a variable; a symbol may be in quotes."""
+    """The value that the user gives a variable; a symbol may be in quotes."""
     if variable.kind != Kind.SYMBOL:
         return to_value(of_text(text, variable.kind), variable.kind)
     return fact(f"v({text})")[1][0] if text.startswith('"') else text

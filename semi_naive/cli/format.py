@@ -6,7 +6,7 @@ from difflib import unified_diff
 import click
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import io_errors, written
+from semi_naive.io.files import atomic_stream, io_errors
 from semi_naive.language.layout import formatted
 from semi_naive.language.origins import read_text
 
@@ -23,7 +23,7 @@ def format_programs(programs, in_place: bool, check: bool, diff: bool) -> int:
         if diff:
             _print("".join(_difference(program, text, made)))
         if in_place and made != text:
-            with written(program) as file:
+            with atomic_stream(program) as file:
                 file.write(_bytes(made))
         if check and made != text:
             click.echo(f"{program} would change", err=True)
@@ -50,5 +50,5 @@ def _print(text: str) -> None:
 
 
 def _bytes(text: str) -> bytes:
-    """As it is in a file: bytes that are no UTF-8 are as they were."""
+    """The text as bytes of a file; bytes that are not UTF-8 are unchanged."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,15 +1,15 @@
-"""What the command line does for those who want to look: `--report`, and `--live` while it runs."""
+"""The options `--report` and `--live` of commands that run something."""
 
 import contextlib
 
 import click
 
-from semi_naive.cli.options import together
+from semi_naive.cli.options import option_group
 
 LOOPBACK = "127.0.0.1"
 
 
-looking = together(  # of a command that runs something
+looking = option_group(  # of a command that runs something
     click.option("--report", metavar="FILE", help="Write a page about the run: figures, what was moved, times (.html)."),
     click.option(
         "--live", metavar="[PORT]", is_flag=False, flag_value="0", help="Serve that page on a local port while the run goes on."
@@ -20,8 +20,8 @@ looking = together(  # of a command that runs something
 
 @contextlib.contextmanager
 def live_page(port: str | None, host: str, name: str):
-    """While the block runs its report is served, and where is said on standard error; None without a port, text as the command
-    line has it. ValueError when it cannot be served."""
+    """Serve the report while the block runs, and print its address on standard error. Yields None without a port, which is text
+    as on the command line. Raises ValueError if it cannot be served."""
     if port is None:
         yield None
         return
@@ -39,7 +39,7 @@ def _number(port: str) -> int:
 
 
 def write_report(path: str | None, trace: dict, name: str, live=None) -> None:
-    """The page as a file, if there is to be one; who looks at the live one sees the end of the run."""
+    """Write the page to a file, if one is named. Viewers of the live page see the end of the run."""
     if live:
         live.watch(lambda: trace)
     if path:

@@ -1,8 +1,8 @@
-"""`semi-naive lsp`: the language server that editors start."""
+"""`semi-naive lsp`: the language server, which editors start."""
 
 
 def run_lsp() -> None:
-    """Answer until the editor says good-bye."""
+    """Serve until the editor says good-bye."""
     try:
         from semi_naive.editor.server import serve
     except ImportError as missing:

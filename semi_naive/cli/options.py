@@ -1,12 +1,12 @@
-"""Options that several commands have."""
+"""Command line options that several commands share."""
 
 from collections.abc import Callable
 
 import click
 
 
-def together(*made: Callable) -> Callable:
-    """A decorator that gives a command some `click.option`s, in this order."""
+def option_group(*made: Callable) -> Callable:
+    """A decorator that adds some `click.option`s to a command, in this order."""
 
     def given(command):
         for option in reversed(made):
@@ -16,7 +16,7 @@ def together(*made: Callable) -> Callable:
     return given
 
 
-limiting = together(  # of a command that evaluates rules; `Config.with_options` reads the values
+limiting = option_group(  # for commands that evaluate rules; `Config.with_options` parses the values
     click.option("--query-seconds", metavar="SECONDS", help="End an evaluation that takes longer; none sets no limit."),
     click.option("--query-bytes", metavar="BYTES", help="End an evaluation that makes more: 64M, 2G; none sets no limit."),
 )
@@ -24,7 +24,7 @@ LIMITS = "query_seconds", "query_bytes"
 
 
 def settings(given: dict) -> dict:
-    """The tunables that --set and the options of `limiting` give."""
+    """The tunables given by --set and by the options of `limiting`."""
     limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
     return dict(map(assignment, given["options"])) | limits
 
@@ -37,8 +37,8 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def facts_from(folder: str, headed: str = "Files of -F NAME=FILE") -> Callable:
-    """Where a command reads facts. folder: what its help says of one; headed: which files --header is of."""
-    return together(
+    """The options of facts. folder: the help on a folder; headed: the files that --header applies to."""
+    return option_group(
         click.option(
             "-F", "--fact-dir", "facts", metavar="DIR|NAME=FILE", multiple=True,
             help=f"Read the facts {folder}, those of a relation from this file or 'edges/*.parquet'.",

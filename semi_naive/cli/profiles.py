@@ -1,4 +1,4 @@
-"""What `semi-naive profile` shows of a record that `semi-naive run -p` wrote."""
+"""`semi-naive profile`: prints a record written by `semi-naive run -p`."""
 
 import json
 import os
@@ -6,24 +6,24 @@ import sys
 from collections.abc import Iterator
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.plots.summary import bytes_a_tuple, memory_of
 
-BETWEEN = 2  # letters between two columns
-LEAST = 24  # letters of a rule, however narrow a terminal is
-ANY = 10_000  # letters of a line that nobody looks at in a terminal
+COLUMN_GAP = 2  # spaces between two columns
+MIN_RULE_CHARACTERS = 24  # least characters of a rule, on the narrowest terminal
+UNLIMITED_WIDTH = 10_000  # characters of a line if the output is no terminal
 
 
 def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
-    """The record of -p as tables, rules and relations in an order; above them what the run took. top: so many of each, None for
-    all. A rule is one line, on a terminal as wide as that; `whole`: as it was written."""
+    """Print the record as tables of rules and relations, under a summary of the run. top: rows of each table, None for all. A
+    rule takes one line, cut to the terminal's width; `whole`: it is printed as it was written."""
     from rich.console import Console
 
     record = read_profile(path)
     terminal = sys.stdout.isatty()
-    console = Console(soft_wrap=not terminal, width=None if terminal else ANY)
+    console = Console(soft_wrap=not terminal, width=None if terminal else UNLIMITED_WIDTH)
     took = ", ".join(filter(None, [as_sum(record), memory_of(record)]))
     console.print(f"{record.get('program', path)}: {took}", markup=False, highlight=False)
     all_rules = sum(rule["seconds"] for rule in record["rules"]) or 1.0
@@ -32,15 +32,15 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
     for what, shown, name in (("rules", columns, "rule"), ("relations", RELATIONS, "relation")):
         if not (rows := sorted(record[what], key=_order(sort, name))):
             continue
-        console.print(_table(shown, rows[:top], console.width - BETWEEN if terminal and not whole else None))
+        console.print(_table(shown, rows[:top], console.width - COLUMN_GAP if terminal and not whole else None))
         if top is not None and len(rows) > top:
-            console.print(f"… and {counted(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
+            console.print(f"… and {quantity(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
     for line in _together(record):
         console.print(line, markup=False, highlight=False)
 
 
 def _together(record: dict) -> Iterator[str]:
-    """Of each recursive stratum that no rule accounts for, as a transitive closure is made along its edges, what it took."""
+    """A line for each recursive stratum without times by rule, such as a transitive closure along its edges."""
     ruled = {rule["relation"] for rule in record["rules"]}
     for stratum in record["strata"]:
         if stratum.get("recursive") and not ruled & set(stratum["relations"]):
@@ -49,7 +49,7 @@ def _together(record: dict) -> Iterator[str]:
 
 
 def _order(sort: str, name: str):
-    """What rows are sorted by; those that come first have the most."""
+    """The sort key of rows; large values come first."""
     by = {"time": lambda row: -row.get("seconds", 0), "tuples": lambda row: -row["tuples"], "name": lambda row: row[name]}
     return by[sort]
 
@@ -67,7 +67,7 @@ def _place(rule: dict) -> str:
 
 
 def read_profile(path: str) -> dict:
-    """What -p wrote; BadInput when this is something else."""
+    """Read a record of -p. Raises BadInput if the file is something else."""
     hint = "expected a file that `semi-naive run -p FILE` wrote"
     with io_errors(path), open(path, encoding="utf-8") as file:
         try:
@@ -96,7 +96,7 @@ RELATIONS = {
 
 
 def _table(columns: dict, rows: list, room: int | None):
-    """Rows as a table; all but the last column are numbers, and only that one is cut where a line has no more room."""
+    """Rows as a table. All columns but the last are numbers; only the last is cut to the width."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -106,8 +106,10 @@ def _table(columns: dict, rows: list, room: int | None):
     for name in numbers:
         wide = max(map(len, [name, *cells[name]]))
         table.add_column(name, justify="right", min_width=wide, no_wrap=True)
-        room = room and room - wide - BETWEEN
-    table.add_column(last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, LEAST))
+        room = room and room - wide - COLUMN_GAP
+    table.add_column(
+        last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, MIN_RULE_CHARACTERS)
+    )
     for row in zip(*cells.values(), strict=True):
         table.add_row(*map(Text, row))
     return table

@@ -1,4 +1,4 @@
-"""Where a command has its program from: a file, standard input, or -e; and the facts that -F names for it."""
+"""The program of a command, from a file, standard input, or -e; and the facts that -F names."""
 
 import os
 import re
@@ -12,21 +12,21 @@ from semi_naive.io.files import io_errors
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NAMED = re.compile(r"([A-Za-z_?][\w?.]*)=(.+)", re.DOTALL)
-DATA = ".facts", ".tsv", ".csv", ".mtx", ".gz", ".json", ".parquet", ".sqlite", ".db"  # which no program's name ends with
-LINE = "-e"  # what messages call a program of the command line
+DATA = ".facts", ".tsv", ".csv", ".mtx", ".gz", ".json", ".parquet", ".sqlite", ".db"  # extensions of data, never of programs
+LINE = "-e"  # the name in messages of a program given by -e
 
 
 @dataclass
-class Facts:
-    """What -F says: a folder, and files or patterns of files of relations. header: these begin with a line of names."""
+class FactOptions:
+    """The values of -F: a folder, and files or patterns of files of relations. header: these begin with a line of names."""
 
     folder: str | None = None
     files: dict[str, str] = field(default_factory=dict)
     header: bool = False
 
     @classmethod
-    def given(cls, texts, header: bool = False) -> "Facts":
-        """The facts of some -F, each a folder or NAME=FILE. BadInput for two of a kind."""
+    def given(cls, texts, header: bool = False) -> "FactOptions":
+        """Parse values of -F, each a folder or NAME=FILE. Raises BadInput for two folders, or two files of one relation."""
         facts = cls(header=header)
         for text in texts:
             named = None if os.path.isdir(text) else NAMED.fullmatch(text)
@@ -43,7 +43,7 @@ class Facts:
         return facts
 
     def of(self, program, folder: str):
-        """The facts of a `Program`, as it takes them, where its own .input start from a folder."""
+        """The facts for `Program.run`; paths of the program's own .input are relative to a folder."""
         if not self.files:
             return folder
         for directive in program.checked.directives:
@@ -52,14 +52,14 @@ class Facts:
         return {name: self._source(program, name, path) for name, path in self.files.items()}
 
     def of_session(self, program):
-        """The same for a session, which begins with what -F names and nothing else; files that a folder lacks have no facts."""
+        """The facts for a session, which begins with those that -F names. A missing file of the folder is an empty relation."""
         if not self.files:
             return self.folder
         beside = {} if self.folder is None else self._of_folder(program, self.folder)
         return beside | {name: self._source(program, name, path) for name, path in self.files.items()}
 
     def _of_folder(self, program, folder: str) -> dict:
-        """What .input says of the relations that no -F names, as sources."""
+        """The sources, by .input, of the relations that no -F names."""
         from semi_naive.io.directives import Options
         from semi_naive.io.reading import source_of_directive
         from semi_naive.io.sources import Files
@@ -82,20 +82,20 @@ class Facts:
 
 @dataclass
 class Origin:
-    """A program that is not read yet. path: "-" is standard input. rules: the text of -e, in which declarations may be left
-    out; what `facts` has to say of them is filled in."""
+    """A program that is not read yet. path: "-" is standard input. rules: the text of -e, in which declarations may be left out
+    and are inferred with the help of `facts`."""
 
     path: str
     rules: str | None = None
-    facts: Facts = field(default_factory=Facts)
+    facts: FactOptions = field(default_factory=FactOptions)
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The program's name in messages."""
         return LINE if self.rules is not None else "<stdin>" if self.path == "-" else self.path
 
     def source(self, reading: dict):
-        """The syntax tree. reading: what `parse` takes."""
+        """The syntax tree. reading: options of `parse`."""
         from semi_naive.language.parse import parse, parse_file
 
         if self.rules is not None:
@@ -106,9 +106,9 @@ class Origin:
         return parse_file(self.path, **reading)
 
     def _completed(self, source, sandbox):
-        """With the declarations that it leaves out. A relation without rules may have NAME.facts in the folder."""
-        from semi_naive.io.columns import columns_of
-        from semi_naive.language.undeclared import declared, undeclared
+        """The syntax tree with the missing declarations. A relation without rules may have NAME.facts in the folder."""
+        from semi_naive.io.columns import inferred_columns
+        from semi_naive.language.undeclared import undeclared, with_declarations
 
         found = undeclared(source)
         for name in (name for name, ruled in found.items() if not ruled and name not in self.facts.files):
@@ -116,10 +116,12 @@ class Origin:
             if os.path.isfile(path) and not (sandbox and not sandbox.holds(path)):
                 self.facts.files[name] = path
         files = {name: path for name, path in self.facts.files.items() if name in found}
-        return declared(source, {name: columns_of(path, self.facts.header, name) for name, path in files.items()})
+        return with_declarations(
+            source, {name: inferred_columns(path, self.facts.header, name) for name, path in files.items()}
+        )
 
     def checked(self, reading: dict, pragmas: Mapping[str, str] = NOTHING):
-        """The `Program`. reading: how it is read, as `Program` takes it. pragmas: in place of those that it has itself."""
+        """The `Program`. reading: options of `Program`. pragmas: these replace the program's own."""
         from semi_naive.program import Program, compiling
 
         with compiling():
@@ -130,7 +132,7 @@ class Origin:
 
 
 def with_other(source, pragmas: Mapping[str, str]):
-    """The syntax tree with these pragmas, and no others of their names."""
+    """The syntax tree with these pragmas in place of its own of the same names."""
     from semi_naive.language.syntax import Pragma
 
     kept = [each for each in source.statements if not (isinstance(each, Pragma) and each.key in pragmas)]
@@ -138,7 +140,7 @@ def with_other(source, pragmas: Mapping[str, str]):
 
 
 def with_inputs(source, names):
-    """The syntax tree with an .input of these relations, where they are declared and have none."""
+    """The syntax tree with an .input for each of these relations that is declared and has none."""
     from semi_naive.language.syntax import Directive, RelationDecl
 
     read = {each.relation for each in source.statements if isinstance(each, Directive) and each.kind == "input"}
@@ -148,7 +150,7 @@ def with_inputs(source, names):
 
 
 def check_readable(program: str) -> None:
-    """An error that names a file that cannot be read, or that is no program by its name."""
+    """Raise an error for a file that cannot be read, or whose name is not a program's."""
     if program.endswith(DATA):
         hint = f"-F NAME={program} reads it as the facts of a relation; its closure: semi-naive tc {program}"
         raise BadInput("facts, where a program is expected", program, hint=hint)

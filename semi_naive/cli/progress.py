@@ -1,15 +1,15 @@
-"""A bar on standard error while something runs, and the same line on the live page."""
+"""A progress bar on standard error, and the same line on the live page."""
 
 import logging
 import sys
 
-from semi_naive.steps_told import Steps
+from semi_naive.progress_text import ProgressText
 
 _log, _compiling = logging.getLogger("semi_naive"), logging.getLogger("semi_naive.compiling")
 
 
-class _Lines(logging.Handler):
-    """What is logged, above the bar."""
+class _LogAboveBar(logging.Handler):
+    """Prints log records above the bar."""
 
     def __init__(self, console):
         super().__init__()
@@ -19,8 +19,8 @@ class _Lines(logging.Handler):
         self.console.print(f"semi-naive: {record.getMessage()}", highlight=False)
 
 
-class Progress(Steps):
-    """A bar from `with` on, only on a terminal, so that what a script sees has none of it; nor is `rich` loaded then."""
+class Progress(ProgressText):
+    """A progress bar, shown while the `with` block runs if standard error is a terminal. `rich` is loaded only then."""
 
     def __init__(self, what: str, quiet: bool, page=None):
         self.bar, self.page, self.what = None, page, what
@@ -32,7 +32,7 @@ class Progress(Steps):
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[text]}"))
         self.bar = Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-        self.lines = _Lines(self.bar.console)
+        self.lines = _LogAboveBar(self.bar.console)
 
     def __enter__(self):
         if self.bar:

@@ -1,12 +1,12 @@
-"""Numbers of bytes as people write them on a command line."""
+"""Numbers of bytes as command line options."""
 
 import click
 
-from semi_naive.quantities import bytes_of
+from semi_naive.quantities import parse_bytes
 
 
 class Bytes(click.ParamType):
-    """A whole number from 1, of bytes or with K, M, G or T of 1,024 times as many each.
+    """A positive number of bytes, or one with K, M, G or T (powers of 1,024).
 
     >>> Bytes().convert("64M", None, None)
     67108864
@@ -16,7 +16,7 @@ class Bytes(click.ParamType):
 
     def convert(self, value, param, ctx):
         try:
-            found = bytes_of(str(value))
+            found = parse_bytes(str(value))
         except ValueError:
             found = 0
         if found < 1:

@@ -1,4 +1,4 @@
-"""What `semi-naive run` does; `__main__` has its options."""
+"""The command `semi-naive run`; `__main__` defines its options."""
 
 import json
 import logging
@@ -11,10 +11,10 @@ from click.core import ParameterSource
 
 from semi_naive.cli import souffle
 from semi_naive.cli.live import live_page, write_report
-from semi_naive.cli.program import Facts, Origin
+from semi_naive.cli.program import FactOptions, Origin
 from semi_naive.cli.progress import Progress
 from semi_naive.host.account import as_sum, part
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
@@ -32,14 +32,14 @@ ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-dat
 
 
 def run_program(program: str | None, given: dict) -> None:
-    """Read, check and run a program, and write what it outputs. `given`: the options of the command, by their names."""
+    """Read, check and run a program, and write its outputs. `given`: the options of the command, by name."""
     from semi_naive import Config
 
     pragmas = souffle.pragmas_of(given)
-    given = souffle.settled(given, pragmas)
-    souffle.told(pragmas, quiet=given["no_warn"])
+    given = souffle.merge_pragmas(given, pragmas)
+    souffle.note_flags(pragmas, quiet=given["no_warn"])
     config = Config().with_options(given["options"])
-    facts = Facts.given(given["facts"], given["header"])
+    facts = FactOptions.given(given["facts"], given["header"])
     origin = Origin(program or "", given["rules"], facts)
     given |= printing(given)
     check_folders(facts.folder or ".", given["output"], given["include_dirs"])
@@ -82,8 +82,8 @@ def run_program(program: str | None, given: dict) -> None:
 
 
 def printing(given: dict) -> dict:
-    """Where results go and in which form. Those of -e are printed, for a person as a table and for a program as rows, and so is
-    what has a --format; BadInput for one of files."""
+    """The destination and format of results. Results of -e, or with --format, are printed: as a table for a person, as rows for
+    a program. Raises BadInput if the format does not fit files."""
     unsaid = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT and given["output"] == "."
     output = "-" if unsaid and (given["format"] or given["rules"] is not None) else given["output"]
     if given["format"] and output != "-":
@@ -93,18 +93,18 @@ def printing(given: dict) -> dict:
 
 
 def tell(trace: dict, strata: bool) -> None:
-    """The last line of a run, on standard error: what came out, and how long each part took; before it, if that is asked for,
-    the same of all strata."""
+    """Print the last line of a run on standard error: the results, and the time of each part; if asked for, also of each
+    stratum."""
     from semi_naive.plots.summary import outcome
 
     for stratum in trace["strata"] if strata else ():
-        names, tuples = ", ".join(stratum["relations"]), counted(stratum["tuples"], "tuple")
+        names, tuples = ", ".join(stratum["relations"]), quantity(stratum["tuples"], "tuple")
         click.echo(f"semi-naive: {names}: {tuples}, {stratum['plan']}, {as_sum(stratum)}", err=True)
     click.echo(f"semi-naive: {outcome(trace)}, {as_sum(trace)}", err=True)
 
 
 def libraries_of(given: dict):
-    """Where -l and -L say that functors are."""
+    """The `Libraries` of functors that -l and -L name."""
     from semi_naive.libraries import Libraries
 
     dirs = given["library_dirs"] or (".",)
@@ -114,8 +114,8 @@ def libraries_of(given: dict):
 
 
 def sandbox_of(given: dict):
-    """The `Sandbox` of --sandbox, if there is one; BadInput for one without its folder, and for results that are to go to a new
-    folder outside."""
+    """The `Sandbox` of --sandbox, if given. Raises BadInput for a missing folder, and for a new results folder outside of
+    it."""
     from semi_naive.sandbox import Sandbox
 
     folder, output = given["sandbox"], given["output"]
@@ -130,18 +130,18 @@ def sandbox_of(given: dict):
 
 
 def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
-    """The options of the command line, with those that the program's pragmas name and it does not. BadInput for a folder that
-    is not there, or outside of the sandbox."""
+    """The options of the command line, completed by the program's pragmas. Raises BadInput for a folder that is missing, or
+    outside of the sandbox."""
     said = ("output-dir",) if given["output"] == "-" else ()
-    found = souffle.settled(given, pragmas, [name for name in souffle.IN_THE_TEXT if name not in said])
+    found = souffle.merge_pragmas(given, pragmas, [name for name in souffle.IN_THE_TEXT if name not in said])
     for name in ("output", "profile"):
         check_pragma(found[name] if found[name] != given[name] else None, sandbox)
     check_folders(".", found["output"], ())
     return found
 
 
-def folder_of(facts: Facts, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
-    """The folder that facts are read from: that of -F, of -P, or of the program's own pragma."""
+def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
+    """The folder of facts: that of -F, of -P, or of the program's own pragma."""
     if facts.folder is None and "fact-dir" not in given:
         check_pragma(pragmas.get("fact-dir"), sandbox)
     folder = facts.folder or pragmas.get("fact-dir", ".")
@@ -155,7 +155,7 @@ def check_pragma(path: str | None, sandbox) -> None:
 
 
 def check_folders(facts: str, output: str, include_dirs) -> None:
-    """Say before the work what would fail after it."""
+    """Raise errors before the run that would otherwise come after it."""
     if not os.path.isdir(facts):
         raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
     for folder in include_dirs:
@@ -170,14 +170,14 @@ def check_folders(facts: str, output: str, include_dirs) -> None:
 
 
 def make_folder(output: str) -> None:
-    """The folder for results, where only itself was missing; made late, so that a run that fails leaves nothing."""
+    """Make the folder for results if only its last part is missing; called late, so that a failed run leaves no folder."""
     if output != "-":
         with io_errors(output):
             os.makedirs(output, exist_ok=True)
 
 
 def definitions(macros) -> dict[str, str]:
-    """The macros of -M, "A=1 B" and so on, by name; those without a value are 1, as for a C preprocessor.
+    """The macros of -M, "A=1 B" and so on, by name. A macro without a value is 1, as in C.
 
     >>> definitions(["A=1 B", "C=x=y"])
     {'A': '1', 'B': '1', 'C': 'x=y'}
@@ -187,7 +187,7 @@ def definitions(macros) -> dict[str, str]:
 
 
 def complain(program, warnings: list) -> None:
-    """Warnings of a program, on standard error."""
+    """Print a program's warnings on standard error."""
     from semi_naive.language.errors import rendered
 
     for problem in warnings:
@@ -200,7 +200,7 @@ def check_cores(master: str | None, cores: int | None) -> None:
 
 
 def spark_of(master: str | None, jobs: str | None):
-    """How to start Spark, once it is needed, where the command line says; None leaves it to the run."""
+    """A function that starts Spark as the command line says, when needed; None leaves it to the run."""
     if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
         raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
     cores = int(jobs) if jobs and jobs != "auto" else None
@@ -217,7 +217,7 @@ def spark_of(master: str | None, jobs: str | None):
 
 
 def show_modes(asked) -> list[str]:
-    """The things that --show names, once each; several may stand between commas."""
+    """The distinct modes that --show names; commas separate several."""
     modes = [ALIASES.get(mode, mode) for text in asked for mode in text.split(",")]
     for mode in modes:
         if mode.endswith("-ram"):
@@ -229,7 +229,7 @@ def show_modes(asked) -> list[str]:
 
 
 def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
-    """Print what --show asks for; the exit status, which of parse-errors is their number."""
+    """Print the output of the modes of --show; return the exit status, for parse-errors their number."""
     from semi_naive.cli import show
 
     if "parse-errors" in modes:
@@ -250,21 +250,21 @@ def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mappi
 
 
 def show_errors(origin: Origin, reading: dict) -> int:
-    """Print the errors of the syntax alone, on standard output; how many there are."""
+    """Print the syntax errors on standard output; return their number."""
     from semi_naive.language.errors import ProgramError
 
     try:
         origin.source({name: value for name, value in reading.items() if name != "functors"})
     except ProgramError as wrong:
         click.echo(wrong)
-        return min(len(wrong.problems), 125)  # what a shell can tell from its own statuses
+        return min(len(wrong.problems), 125)  # the largest status that differs from a shell's own
     click.echo("0 errors generated")
     return 0
 
 
 def write_record(path: str, record: dict) -> None:
-    """A record as JSON, whole or not at all."""
-    from semi_naive.io.files import written
+    """Write a record as JSON, atomically."""
+    from semi_naive.io.files import atomic_stream
 
-    with written(path) as file:
+    with atomic_stream(path) as file:
         file.write(json.dumps(record, indent=1).encode())

@@ -1,4 +1,4 @@
-"""`semi-naive serve`: a session over HTTP (`semi_naive.session.served.web`)."""
+"""`semi-naive serve`: serves a session over HTTP (`semi_naive.session.served.web`)."""
 
 import ipaddress
 import os
@@ -7,11 +7,11 @@ import ssl
 
 import click
 
-from semi_naive.cli.session import opened
+from semi_naive.cli.session import open_session
 from semi_naive.host.memory_limits import limit
 from semi_naive.io.errors import BadInput
 
-SECONDS, SHARE = 60, 0.5  # limits of an evaluation, if none are given: seconds, and the part of all memory
+SECONDS, SHARE = 60, 0.5  # default limits of an evaluation: seconds, and the share of all memory
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -24,7 +24,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _check_open(listening: socket.socket, given: dict) -> None:
-    """BadInput for an address that others can reach, without a token and without --open; a note where tokens are not hidden."""
+    """Raise BadInput for an address that other hosts reach, without a token and without --open. Log a note if tokens are sent
+    unencrypted."""
     address = listening.getsockname()[0]
     if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         return
@@ -37,7 +38,7 @@ def _check_open(listening: socket.socket, given: dict) -> None:
 
 
 def _encrypted(given: dict) -> dict:
-    """The settings of uvicorn for --certificate and --key; BadInput for files that are no pair."""
+    """The uvicorn settings for --certificate and --key. Raises BadInput for files that are no pair."""
     certificate, key = given["certificate"], given["key"]
     if certificate is None and key is None:
         return {}
@@ -52,7 +53,7 @@ def _encrypted(given: dict) -> dict:
 
 
 def run_server(program: str, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
-    """Serve until a signal ends the process. place: the address and the port to listen at."""
+    """Serve until a signal ends the process. place: the address and port."""
     try:
         import uvicorn
 
@@ -66,7 +67,7 @@ def run_server(program: str, state: str | None, place: tuple[str, int], retain: 
     clients, encrypted = read_clients(given["token"]) if given["token"] else Clients(), _encrypted(given)
     with _listening(host, port) as listening:
         _check_open(listening, given)
-        with opened(program, state, given, retain) as session:
+        with open_session(program, state, given, retain) as session:
             app = Web(session, program).app({host, "localhost", socket.gethostname(), *given["aliases"]}, clients)
             settings = {"log_level": "warning", "timeout_graceful_shutdown": 1, "lifespan": "off", "ws": "none"} | encrypted
             server = uvicorn.Server(uvicorn.Config(app, **settings))

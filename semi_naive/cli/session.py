@@ -1,4 +1,4 @@
-"""`semi-naive session`: transactions and queries, read a line at a time; what changes is printed.
+"""`semi-naive session`: reads transactions and queries line by line, and prints the changes.
 
 Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. Outside of
 begin and commit each change is a transaction of its own.
@@ -12,11 +12,11 @@ import click
 import numpy as np
 
 from semi_naive.host.limits import LimitExceeded
-from semi_naive.host.numbers import counted
-from semi_naive.io.bits import BUILT_IN, float_text, of_text, shown, to_value
+from semi_naive.host.numbers import quantity
+from semi_naive.io.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
 from semi_naive.io.errors import BadInput
-from semi_naive.io.patterns import files_of
-from semi_naive.io.record_text import Readable
+from semi_naive.io.patterns import match_files
+from semi_naive.io.record_text import ReadableStyle
 from semi_naive.io.sorted_rows import Columns
 from semi_naive.io.writing import lines
 from semi_naive.language.errors import ProgramError
@@ -29,7 +29,15 @@ USAGE = {
     "insert": "insert R v…", "delete": "delete R v…", "load": "load R FILE", "unload": "unload R FILE",
     "query": "query ATOM.", "subscribe": "subscribe R",
 }  # fmt: skip
-EXPECTED = ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded  # end no session
+EXPECTED = (
+    ValueError,
+    KeyError,
+    OSError,
+    NotImplementedError,
+    ProgramError,
+    EvaluationError,
+    LimitExceeded,
+)  # lines that do not end a session
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -37,17 +45,17 @@ def run_session(program: str, state: str | None, given: dict) -> None:
     """Read commands from standard input until it ends. given: the other options of the command, by their names."""
     if program == "-":
         raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
-    with opened(program, state, given) as session:
+    with open_session(program, state, given) as session:
         Shell(session, sys.stdin, sys.stdin.isatty()).run()
 
 
-def opened(program: str, state: str | None, given: dict, retain: int = 0):
-    """The session of a program in a file."""
+def open_session(program: str, state: str | None, given: dict, retain: int = 0):
+    """Open the session of a program in a file."""
     from semi_naive import Config
-    from semi_naive.cli.program import Facts, Origin
+    from semi_naive.cli.program import FactOptions, Origin
     from semi_naive.cli.run import check_folders, complain, definitions, libraries_of, sandbox_of
 
-    facts = Facts.given(given["facts"], given["header"])
+    facts = FactOptions.given(given["facts"], given["header"])
     check_folders(facts.folder or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
     reading["sandbox"] = sandbox_of(given | {"output": "-"})
@@ -61,8 +69,8 @@ def opened(program: str, state: str | None, given: dict, retain: int = 0):
 
 
 class Shell:
-    """The commands of one session, from a stream. An error ends it unless somebody sits there; nothing is half done then, as an
-    open transaction is rolled back."""
+    """The commands of one session, read from a stream. An error ends it unless the stream is a terminal; an open transaction is
+    rolled back, so nothing is half done."""
 
     def __init__(self, session, stream, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
@@ -96,14 +104,14 @@ class Shell:
             yield number, line.removeprefix("\ufeff") if number == 1 else line
 
     def _do(self, line: str) -> bool:
-        """Whether that was the last command."""
+        """Run one command; True if it was the last."""
         if not line.strip() or line.startswith(("#", "//")):
             return False
         command, rest = _first(line)
         if command == "quit":
             return True
         if command not in ("begin", "commit", "abort", *USAGE):
-            raise BadInput(f"{shown(command)} is no command", hint=f"commands are {COMMANDS}")
+            raise BadInput(f"{abbreviated(command)} is no command", hint=f"commands are {COMMANDS}")
         if command in USAGE and not rest.strip() or command not in USAGE and rest.strip():
             raise BadInput(f"expected {USAGE.get(command, command)}")
         getattr(self, f"_{command}")(*[rest] * (command in USAGE))
@@ -155,13 +163,13 @@ class Shell:
             click.echo(line)
 
     def _subscribe(self, rest: str) -> None:
-        """From now on the relation is among the changes of a transaction."""
+        """Include the relation in the changes that each transaction prints."""
         self.session.subscribe(rest.strip(), lambda changes, epoch: None)
 
     # -- in
 
     def _fact(self, rest: str) -> tuple[str, list[tuple]]:
-        """`R v…`: the relation, and one fact."""
+        """Parse `R v…`: the relation, and one fact."""
         name, rest = _first(rest)
         relation = self.session.relations[self.session.known(name)]
         fields = [] if not relation.arity and rest.strip() == "()" else _fields(rest)
@@ -169,7 +177,8 @@ class Shell:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
             hint = "fields are separated by blanks; one that has some is in double quotes"
             raise BadInput(
-                f"{name}({names}) has {counted(relation.arity, 'attribute')}, found {counted(len(fields), 'field')}", hint=hint
+                f"{name}({names}) has {quantity(relation.arity, 'attribute')}, found {quantity(len(fields), 'field')}",
+                hint=hint,
             )
         return name, [tuple(map(_python, fields, relation.kinds))]
 
@@ -178,7 +187,7 @@ class Shell:
         path = _fields(rest)
         if len(path) != 1:
             raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
-        if "://" not in path[0] and files_of(path[0]) is None and not os.path.exists(path[0]):
+        if "://" not in path[0] and match_files(path[0]) is None and not os.path.exists(path[0]):
             raise BadInput("no such file", path[0], hint=f"looked from {os.getcwd()}")
         return name, path[0]
 
@@ -193,17 +202,17 @@ class Shell:
         sys.stdout.flush()
 
     def _texts(self, relation, columns: np.ndarray) -> list[str]:
-        """Tuples as lines, in order."""
+        """Tuples as sorted lines."""
         if not relation.arity:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
         types = BUILT_IN | upkeep.program.types
-        pieces = lines(Columns(columns), relation, types, upkeep.values, Readable(), _printed, seams)
+        pieces = lines(Columns(columns), relation, types, upkeep.values, ReadableStyle(), _printed, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
 
 
 def _first(text: str) -> tuple[str, str]:
-    """The first word, and what stands behind it: after one tab, or after blanks.
+    """Split off the first word, followed by one tab or by blanks.
 
     >>> _first("insert edge\\t\\tb"), _first("edge\\t\\tb"), _first("quit")
     (('insert', 'edge\\t\\tb'), ('edge', '\\tb'), ('quit', ''))
@@ -214,7 +223,7 @@ def _first(text: str) -> tuple[str, str]:
 
 
 def _printed(kind: Kind, value) -> str:
-    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a quote at its beginning is in quotes.
+    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a leading quote is quoted.
 
     >>> print(_printed(Kind.SYMBOL, "a b"), _printed(Kind.SYMBOL, "a\nb"))
     a b "a\nb"
@@ -229,8 +238,8 @@ def _printed(kind: Kind, value) -> str:
 
 
 def _fields(text: str) -> list[str]:
-    r"""The fields of a fact: between tabs if there are any, else between blanks, except in the brackets of records. A field in
-    double quotes may hold both; \n, \t, \r, \" and \\ in it mean the same as in a program.
+    r"""Split the fields of a fact: at tabs if there are any, else at blanks outside of records' brackets. A field in double
+    quotes may contain both; \n, \t, \r, \" and \\ in it are escapes as in a program.
 
     >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields('Ann Lee\t"a\\tb"\t')
     (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', 'a\tb', ''])
@@ -250,17 +259,17 @@ def _fields(text: str) -> list[str]:
 
 
 def _unquoted(field: str) -> str:
-    """A field between tabs without its quotes, if it has them."""
+    """A field between tabs, without its quotes if it has them."""
     if not field.startswith('"'):
         return field
     found, end = _quoted(field, 1)
     if end < len(field):
-        raise BadInput(f"a quoted field goes on behind its quote: {shown(field)}", hint='a " in quotes is written \\"')
+        raise BadInput(f"a quoted field goes on behind its quote: {abbreviated(field)}", hint='a " in quotes is written \\"')
     return found
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    """The field up to a quote, and where it ends."""
+    """The field up to a closing quote, and its end."""
     made = []
     while at < len(text) and text[at] != '"':
         if text[at] == "\\" and at + 1 < len(text):
@@ -270,12 +279,12 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             made.append(text[at])
         at += 1
     if at == len(text):
-        raise BadInput(f"a quote is not closed: {shown(text)}")
+        raise BadInput(f"a quote is not closed: {abbreviated(text)}")
     return "".join(made), at + 1
 
 
 def _plain(text: str, at: int) -> tuple[str, int]:
-    """The field up to a blank that is in no brackets, and where it ends. Those of a branch are round."""
+    """The field up to a blank outside of brackets, and its end. Branches have round brackets."""
     begin, depth, within = at, 0, False
     opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
     while at < len(text) and (depth > 0 or within or not text[at].isspace()):
@@ -288,7 +297,7 @@ def _plain(text: str, at: int) -> tuple[str, int]:
 
 
 def _python(field: str, kind: Kind):
-    """The value that a field stands for; records are read as they are in files."""
+    """The Python value of a field; records are parsed as in files."""
     return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(of_text(field, kind), kind)
 
 

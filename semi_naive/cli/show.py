@@ -1,4 +1,4 @@
-"""A checked program as text, for `semi-naive run --show`: its rules, and what depends on what."""
+"""A checked program as text for `semi-naive run --show`: its rules, types and dependencies."""
 
 from collections import defaultdict
 
@@ -7,7 +7,7 @@ from semi_naive.ra.rules import ir
 
 
 def datalog(program: ir.Program) -> str:
-    """The program as Datalog: types, declarations, directives, and the rules as they are evaluated.
+    """The program as Datalog: types, declarations, directives, and the rules in the form that is evaluated.
 
     Every rule has one head, no disjunction is left, and aggregates and ranges stand on their own.
     """
@@ -38,7 +38,7 @@ def _directive(directive: ir.Directive) -> str:
 
 
 def type_analysis(program: ir.Program) -> str:
-    """Of each rule its variables, with their types."""
+    """The variables of each rule with their types."""
     lines = []
     for rule in program.rules:
         known = [f"    {name}: {' & '.join(types)}" for name, types in types_of(rule, program).items()]
@@ -47,7 +47,7 @@ def type_analysis(program: ir.Program) -> str:
 
 
 def types_of(rule: ir.Rule, program: ir.Program) -> dict[str, list[str]]:
-    """Of each variable of a rule the types of the attributes that have its values, or else what they compute to."""
+    """The types of each variable of a rule: those of the attributes that hold it, else of its computed value."""
     found: dict[str, dict[str, None]] = {}
     for node in walk(rule):
         if isinstance(node, ir.Atom):
@@ -59,8 +59,8 @@ def types_of(rule: ir.Rule, program: ir.Program) -> dict[str, list[str]]:
 
 
 def precedence_graph(program: ir.Program) -> str:
-    """Of each relation, the relations its rules read; `!` before those that must be complete first: negated ones, and
-    those in aggregates."""
+    """The relations that each relation's rules read. `!` marks those that must be complete first: negated or aggregated
+    ones."""
     reads = defaultdict(set)
     for rule in program.rules:
         for literal in rule.body:
@@ -69,7 +69,7 @@ def precedence_graph(program: ir.Program) -> str:
 
 
 def precedence_dot(program: ir.Program) -> str:
-    """The same as a graph for graphviz: an edge leads from what is read to what reads it."""
+    """The precedence graph in graphviz's language; an edge leads from the relation read to the one that reads it."""
     read = ((line.partition(":")) for line in precedence_graph(program).split("\n"))
     pairs = dict.fromkeys((name.removeprefix("!"), by) for by, _, names in read for name in names.split())
     nodes = [f'"{name}" [label = "{name}"];' for name in program.relations]
@@ -87,7 +87,7 @@ def _reads(literal) -> set[str]:
 
 
 def scc_graph(strata: list) -> str:
-    """The strata in the order they are evaluated, with the strata they read."""
+    """The strata in the order of evaluation, with the strata that they read."""
     lines = []
     for at, (stratum, before) in enumerate(zip(strata, _before(strata), strict=True), 1):
         after = f" after {', '.join(map(str, before))}" if before else ""
@@ -96,13 +96,13 @@ def scc_graph(strata: list) -> str:
 
 
 def scc_dot(strata: list) -> str:
-    """The same as a graph for graphviz, in which the first stratum is _0."""
+    """The graph of strata in graphviz's language; the first stratum is _0."""
     nodes = [f'_{at}[label = "{", ".join(stratum.relations)}"];' for at, stratum in enumerate(strata)]
     return _dot([*nodes, *(f"_{read - 1} -> _{at};" for at, before in enumerate(_before(strata)) for read in before)])
 
 
 def _before(strata: list) -> list[list[int]]:
-    """Of each stratum the numbers, from 1, of those that it reads."""
+    """The numbers, from 1, of the strata that each stratum reads."""
     number = {name: at for at, stratum in enumerate(strata, 1) for name in stratum.relations}
     found = []
     for at, stratum in enumerate(strata, 1):

@@ -1,4 +1,4 @@
-"""What `semi-naive simulate` does: a closure, a program or a recorded run, on numbers of ranks that nobody has, as a table."""
+"""`semi-naive simulate`: simulates a closure, a program or a recorded run on many ranks, and prints tables."""
 
 import contextlib
 import sys
@@ -9,21 +9,21 @@ import click
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
-from semi_naive.cli.program import Facts, Origin
+from semi_naive.cli.program import FactOptions, Origin
 from semi_naive.config import Config
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 
-WORD = 8  # bytes of a tuple in memory
-FEWEST = 64  # buckets, of the paper's policy: with more ranks, one for each
-MOST = 1 << 20  # ranks: of more, a list for each phase of each iteration does not fit
+TUPLE_BYTES = 8  # bytes of a tuple in memory
+MIN_PAPER_BUCKETS = 64  # least buckets of the paper's policy; with more ranks, one for each
+MAX_RANKS = 1 << 20  # ranks; with more, the lists for each phase and iteration do not fit into memory
 POLICIES = ("work", "paper", "none")
 
 
 def simulate_command(
     source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts=(), header=False
 ) -> None:
-    """Simulate, and print a table for each policy or stratum. Every iteration of one simulation is in memory at a time.
+    """Simulate, and print a table for each policy or stratum. One simulation's iterations are in memory at a time.
 
     source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the
     .json of a recorded run.
@@ -38,32 +38,32 @@ def simulate_command(
         if source.endswith(".json"):
             runs = _of_record(source, numbers, bool(policies or options), trace)
         elif source.endswith(".dl"):
-            runs = _of_program(source, Facts.given(facts, header), numbers, policies, options or {}, trace)
+            runs = _of_program(source, FactOptions.given(facts, header), numbers, policies, options or {}, trace)
         else:
             runs = _of_edges(source, header, numbers, policies, options or {}, say)
         tables: dict[str, list[dict]] = {}
         for title, count, record in runs:
-            say(f"{title}: {counted(count, 'rank')}".removeprefix(": "))
-            tables.setdefault(title, []).append(summary(record, count))
+            say(f"{title}: {quantity(count, 'rank')}".removeprefix(": "))
+            tables.setdefault(title, []).append(summary_row(record, count))
             if trace:
                 write_trace(record, trace)
     _print(tables)
 
 
 def rank_counts(text: str) -> list[int]:
-    """The numbers of --ranks, from the fewest on.
+    """The numbers of --ranks, ascending.
 
     >>> rank_counts("64, 2,64")
     [2, 64]
     """
     numbers = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MOST for word in numbers):
-        raise ValueError(f"--ranks {text}: expected whole numbers from 1 to {MOST:,} with commas between, as in 2,64,512")
+    if not all(word.isascii() and word.isdecimal() and 1 <= int(word) <= MAX_RANKS for word in numbers):
+        raise ValueError(f"--ranks {text}: expected whole numbers from 1 to {MAX_RANKS:,} with commas between, as in 2,64,512")
     return sorted({int(word) for word in numbers})
 
 
 def configured(policy: str | None, options: dict, ranks: int) -> Config:
-    """The settings of a policy, and --set on top of them.
+    """The configuration of a policy, with --set applied.
 
     >>> configured("paper", {}, 512).buckets, configured("none", {}, 512).refine
     (512, False)
@@ -71,14 +71,14 @@ def configured(policy: str | None, options: dict, ranks: int) -> Config:
     given = {
         None: Config(),
         "work": Config(),
-        "paper": Config.paper(buckets=max(FEWEST, ranks)),
+        "paper": Config.paper(buckets=max(MIN_PAPER_BUCKETS, ranks)),
         "none": Config(refine=False, consolidate=False, copy_inner=False),
     }
     return given[policy].with_options(options)
 
 
 def _of_edges(source: str, header: bool, numbers: list[int], policies, options: dict, say) -> Iterator[tuple[str, int, dict]]:
-    """(title, ranks, record), policy by policy; what is born is found once."""
+    """Yield (title, ranks, record) for each policy; the births of the closure are found once."""
     from semi_naive.io.edges import as_edges
     from semi_naive.simulation import Replayable
 
@@ -89,8 +89,8 @@ def _of_edges(source: str, header: bool, numbers: list[int], policies, options: 
         yield f"policy {policy}" if policy else "", count, closure.simulate(count, config)
 
 
-def _of_program(source: str, facts: Facts, numbers: list[int], policies, options: dict, trace: str | None):
-    """(title, ranks, record), stratum by stratum of each policy; the titles name the first relation."""
+def _of_program(source: str, facts: FactOptions, numbers: list[int], policies, options: dict, trace: str | None):
+    """Yield (title, ranks, record) for each stratum of each policy; the titles name its first relation."""
     from semi_naive.cli.run import folder_of
     from semi_naive.simulated_ranks import simulate_program
 
@@ -108,7 +108,7 @@ def _of_program(source: str, facts: Facts, numbers: list[int], policies, options
 
 
 def _of_record(source: str, numbers: list[int], settings: bool, trace: str | None) -> Iterator[tuple[str, int, dict]]:
-    """(title, ranks, record), stratum by stratum, of those that have buckets."""
+    """Yield (title, ranks, record) for each stratum that has buckets."""
     if settings:
         raise ValueError(f"{source} is a record, replayed as it was balanced: --set and --policy are for edges")
     records, refused = spread(read_trace(source)), {}
@@ -127,10 +127,10 @@ def _of_record(source: str, numbers: list[int], settings: bool, trace: str | Non
     return ((name, count, replayed(record, count)) for name, record in records.items() for count in numbers)
 
 
-def summary(record: dict, ranks: int) -> dict:
-    """A simulated run in a row. driver, balancing: of its seconds those that are spent between phases, and between iterations.
-    work: heaviest ÷ average rank of the whole run, in tuples that come into its joins and inserts, and pairs that meet. moved:
-    tuples that changed their rank, or were copied to another, for balance."""
+def summary_row(record: dict, ranks: int) -> dict:
+    """A simulated run as a row. driver, balancing: seconds between phases, and between iterations. work: heaviest ÷ average
+    rank of the whole run, in tuples that enter joins and inserts, and matching pairs. moved: tuples moved or copied to another
+    rank for balance."""
     phases = [phase for entry in record["iterations"] for phase in entry["phases"]]
     return {
         "ranks": ranks, "seconds": record["seconds"], "driver": sum(entry["driver"] for entry in record["iterations"]),
@@ -162,12 +162,12 @@ COLUMNS = {
     "messages": lambda row, base: f"{row['messages']:,}",
     "tuples moved": lambda row, base: f"{row['moved']:,}",
     "peak tuples": lambda row, base: f"{row['peak']:,}",
-    "peak MB": lambda row, base: f"{row['peak'] * WORD / 1e6:,.3g}",
+    "peak MB": lambda row, base: f"{row['peak'] * TUPLE_BYTES / 1e6:,.3g}",
 }
 
 
 def _table(title: str, rows: list[dict]):
-    """One row for each number of ranks; the efficiency is against the fewest."""
+    """One row for each number of ranks; the efficiency is relative to the fewest."""
     from rich import box
     from rich.table import Table
 
@@ -182,7 +182,7 @@ def _table(title: str, rows: list[dict]):
 
 @contextlib.contextmanager
 def _working(quiet: bool):
-    """Something that turns on standard error while there is anything to wait for; yields what says what that is."""
+    """Show a spinner on standard error; yields a function that sets its text."""
     from rich.console import Console
 
     console = Console(stderr=True)

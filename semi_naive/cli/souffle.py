@@ -1,4 +1,4 @@
-"""The flags of Soufflé 2.5. `semi-naive run` takes them all: it does what they say, or says why there is nothing to do.
+"""The flags of Soufflé 2.5. `semi-naive run` accepts all of them: it obeys each one, or says why it has no effect.
 
 A flag that changes no answer is noted in a line, and the run goes on. One that asks for something else than a run is refused.
 """
@@ -9,12 +9,12 @@ from typing import NamedTuple
 import click
 from click.core import ParameterSource
 
-from semi_naive.cli.options import together
+from semi_naive.cli.options import option_group
 from semi_naive.io.errors import BadInput
 
 
 class Flag(NamedTuple):
-    """here: what is said of it, where `run` has no option of this name; refused: instead of a run."""
+    """here: the note if `run` has no option of this name; refused: the error for a flag that cannot be obeyed."""
 
     letter: str
     name: str
@@ -80,13 +80,13 @@ IN_THE_TEXT = (
 )  # fmt: skip  # pragmas of a program that are options
 
 
-transforming = together(  # how rules are rewritten, and -P
+transforming = option_group(  # how rules are rewritten, and -P
     click.option("-m", "--magic-transform", metavar="RELATIONS", help="Compute these as far as they are asked for; * is all."),
     click.option("--magic-transform-exclude", metavar="RELATIONS", help="Compute these in full."),
     click.option("--inline-exclude", metavar="RELATIONS", help="Inline none of these, whatever the program says."),
     click.option("-P", "--pragma", "pragmas", metavar="KEY:VALUE", multiple=True, help="Set a pragma."),
 )
-warning = together(  # what is warned of
+warning = option_group(  # what is warned of
     click.option("-w", "--no-warn", is_flag=True, help="Print no warnings, and take a missing fact file as empty."),
     click.option("-W", "--warn", metavar="NAME", multiple=True, help="Warn of this and nothing else: var-appears-once, …"),
     click.option("--wno", metavar="NAME", multiple=True, help="Do not warn of this."),
@@ -99,18 +99,17 @@ def _told(context, option, value):
 
 
 def _silent(flag: Flag):
-    """The option of a flag that there is something to be said of, and nothing to do for."""
+    """The option of a flag that has no effect here and is only noted."""
     names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
     how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
     return click.option(*names, callback=_told, expose_value=False, hidden=True, **how)
 
 
-flags = together(*(_silent(flag) for flag in FLAGS if flag.here))
+flags = option_group(*(_silent(flag) for flag in FLAGS if flag.here))
 
 
-def told(pragmas: dict[str, str], quiet: bool) -> None:
-    """Say of each flag that was given what there is to be said, a line each. BadInput for one that is refused.
-    pragmas: those of -P, which may name flags, too. quiet: notes are not said."""
+def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
+    """Log a note for each given flag that has no effect. Raises BadInput for a refused one."""
     for name, value in [*click.get_current_context().meta.get(__name__, []), *pragmas.items()]:
         flag = BY_NAME.get(name)
         if flag is None and name not in PRAGMAS and not quiet:
@@ -126,7 +125,7 @@ def told(pragmas: dict[str, str], quiet: bool) -> None:
 
 
 def pragmas_of(given: dict) -> dict[str, str]:
-    """What -P says, "key:value" each, and the options that are pragmas.
+    """The pragmas of -P, "key:value" each, and the options among them.
 
     >>> pragmas_of({"pragmas": ("legacy", "magic-transform:a,b"), "inline_exclude": "c"})
     {'legacy': '', 'magic-transform': 'a,b', 'inline-exclude': 'c'}
@@ -136,8 +135,8 @@ def pragmas_of(given: dict) -> dict[str, str]:
     return found | {key: value for key, value in named.items() if value is not None}
 
 
-def settled(given: dict, pragmas: dict[str, str], names=None) -> dict:
-    """The options of the command line, and those that pragmas name and it does not; names: the pragmas that may."""
+def merge_pragmas(given: dict, pragmas: dict[str, str], names=None) -> dict:
+    """The options of the command line, completed by pragmas; names: the pragmas that may set options."""
     context = click.get_current_context()
     found = dict(given)
     for option in context.command.params:
@@ -154,7 +153,7 @@ def _several(option, value: str):
 
 
 def shown_warnings(problems: list, given: dict) -> list:
-    """Of a program's warnings those that -w, -W and --wno leave. -W names the only ones that are to be shown, or all."""
+    """The warnings that -w, -W and --wno leave. -W names the only ones to show, or all."""
     on, off = set(given["warn"]) or {"all"}, set(given["wno"]) - {"none"}
     for name in sorted((on | off) - {"all", *WARNINGS}):
         raise BadInput(f"there is no warning {name!r}", hint=f"known are all, {', '.join(WARNINGS)}")

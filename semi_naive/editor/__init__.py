@@ -1,1 +1,1 @@
-"""The language server: what editors ask about a program. `server` speaks the protocol, the others know nothing of it."""
+"""The language server. `server` speaks the protocol; the other modules are independent of it."""

@@ -1,11 +1,11 @@
-"""What an editor shows of a name: its declaration and the comment above it, its type, its stratum, its size in the last run."""
+"""The text that an editor shows for a name: its declaration and comment, type, stratum, and size in the last run."""
 
 from semi_naive.editor.last_run import LastRun, last_run
 from semi_naive.editor.names import Declaration
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
-from semi_naive.language.trees import shown
+from semi_naive.language.trees import written_name
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.ra.rules import ir
 
@@ -13,7 +13,7 @@ from semi_naive.ra.rules import ir
 def hover(
     declaration: Declaration, texts: dict[str, str], root: str, checked: ir.Program | None, compiled: Compiled | None
 ) -> str:
-    """Markdown. checked and compiled: the program when it had no errors last, if it ever had none."""
+    """Markdown for a name. checked and compiled: the last version of the program without errors, if there was one."""
     lines = texts[declaration.span.file].split("\n")
     if declaration.kind == "variable":
         return _code(f"{declaration.name}: {_types(declaration, _written(declaration.node.span, lines), checked)}")
@@ -28,7 +28,7 @@ def _code(text: str) -> str:
 
 
 def _declared(declaration: Declaration, lines: list[str]) -> str:
-    """The declaration as it is written, as far as it is in one line; of a component what is before its statements."""
+    """The declaration as it is written, if it is on one line; for a component the part before its statements."""
     node, line = declaration.node, lines[declaration.span.line - 1]
     if isinstance(node, syntax.RelationDecl):
         return f".decl {node.name}({_fields(node.attributes)}){_behind(node)}"
@@ -50,7 +50,7 @@ def _behind(node: syntax.RelationDecl) -> str:
 
 
 def _comment(line: int, lines: list[str]) -> str:
-    """The comment behind a declaration, or else the one right above it."""
+    """The comment after a declaration, else the one directly above it."""
     behind = lines[line - 1].partition("//")[2].strip()
     if behind:
         return behind
@@ -69,19 +69,20 @@ def _written(span: Span, lines: list[str]) -> str:
 
 
 def _types(declaration: Declaration, clause: str, checked: ir.Program | None) -> str:
-    """The types of a variable in the rules that its clause has become, wherever the same clause stood when they were made."""
+    """The types of a variable in the rules made from its clause, found by the clause's text, as its position may have
+    changed."""
     from semi_naive.cli.show import types_of
 
     found: dict[str, None] = {}
     for rule in checked.rules if checked is not None else ():
         if rule.text == clause:
             for name, types in types_of(rule, checked).items():
-                found |= dict.fromkeys(types if shown(name) == declaration.name else ())
+                found |= dict.fromkeys(types if written_name(name) == declaration.name else ())
     return " & ".join(found) or "?"
 
 
 def _relations(declaration: Declaration, root: str, checked: ir.Program, compiled: Compiled | None) -> str:
-    """A line for the relation, or for that of each instance: its stratum, and how many tuples it had."""
+    """A line for the relation, or for each instance of it: its stratum, and its number of tuples."""
     names = [name for name, relation in checked.relations.items() if relation.span == declaration.span and "@" not in name]
     names = names or [name for name in checked.relations if name == declaration.name and declaration.within is None]
     run = last_run(root)
@@ -97,5 +98,5 @@ def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
         for number, stratum in enumerate(strata, 1) if name in stratum.relations
     ]  # fmt: skip
     if run is not None and name in run.tuples:
-        told.append(f"{counted(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
+        told.append(f"{quantity(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
     return "; ".join(told)

@@ -1,4 +1,4 @@
-"""How many tuples relations had in the last run of a program: what `run --trace` or `-p` wrote into its folder."""
+"""The sizes of relations in a program's last run, from the records that `run --trace` or `-p` wrote into its folder."""
 
 import json
 import os
@@ -7,13 +7,13 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-MOST_BYTES = 50_000_000  # of a record that is read while somebody waits
-MOST_FILES = 100
+MAX_RECORD_BYTES = 50_000_000  # of a record, which is read while the user waits
+MAX_RECORDS = 100
 
 
 @dataclass(frozen=True)
 class LastRun:
-    """file: the record's name; at: when it was written; tuples: of each relation, by its name."""
+    """file: the record's name; at: when it was written; tuples: the number of tuples by relation."""
 
     file: str
     at: datetime
@@ -21,10 +21,10 @@ class LastRun:
 
 
 def last_run(program: str) -> LastRun | None:
-    """The newest record of the program in its folder; records of other programs, and other JSON files, are passed over."""
-    newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MOST_FILES]
+    """The newest record of the program in its folder. Records of other programs, and other JSON files, are skipped."""
+    newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MAX_RECORDS]
     for path, written, size in newest:
-        record = _read(str(path), written) if size <= MOST_BYTES else None
+        record = _read(str(path), written) if size <= MAX_RECORD_BYTES else None
         if record is not None and _same(record[0], program, path.parent):
             return LastRun(path.name, datetime.fromtimestamp(written), record[1])
     return None
@@ -40,9 +40,9 @@ def _records(folder: Path):
         return
 
 
-@lru_cache(maxsize=MOST_FILES)
+@lru_cache(maxsize=MAX_RECORDS)
 def _read(path: str, written: float) -> tuple[str, dict[str, int]] | None:
-    """The program that a record is of, and its relations' sizes. written: a file that was written again is read again."""
+    """The program of a record, and its relations' sizes. written: the file's time, so that a rewritten file is read again."""
     try:
         record = json.loads(Path(path).read_bytes())
         profile = record.get("profile", record)
@@ -52,7 +52,7 @@ def _read(path: str, written: float) -> tuple[str, dict[str, int]] | None:
 
 
 def _same(recorded: str, program: str, folder: Path) -> bool:
-    """Whether a record's program is this one. A relative path was written from somewhere: its last part has to do."""
+    """True if a record's program is this one. The last part of a relative path must match, as its base is unknown."""
     if os.path.isabs(recorded):
         return os.path.realpath(recorded) == os.path.realpath(program)
     return os.path.basename(recorded) == os.path.basename(program)

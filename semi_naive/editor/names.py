@@ -1,4 +1,4 @@
-"""The names of a program: where each is declared, and where it is written.
+"""The names of a program: their declarations and occurrences.
 
 A name is looked up as `language.components` does it: in the component where it stands, in what that inherits from, then in what
 is around it; `a.b.r` is the relation r of the instance b in the instance a. A variable is a name of its clause. A name that a
@@ -14,7 +14,7 @@ from itertools import accumulate
 from semi_naive.language import syntax
 from semi_naive.language.component_scopes import Scopes
 from semi_naive.language.errors import Span
-from semi_naive.language.syntax import Component, Source
+from semi_naive.language.syntax import Component, SourceProgram
 from semi_naive.language.trees import walk
 from semi_naive.language.wellfounded import COMPANIONS
 
@@ -23,8 +23,8 @@ WHOLE = "(?<![\\w?.]){}(?![\\w?])"  # a name, and no part of another one
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """kind: relation, type, branch, functor, component, instance, parameter or variable. span: of the name itself; node: what
-    declares it, of a variable its clause; within: the component that it is declared in, or None."""
+    """kind: relation, type, branch, functor, component, instance, parameter or variable. span: of the name; node: the declaring
+    node, for a variable its clause; within: the enclosing component, or None."""
 
     kind: str
     name: str
@@ -34,10 +34,11 @@ class Declaration:
 
 
 class Names:
-    """All names of a program. An occurrence is a span and the declaration that it means; declarations are among them."""
+    """All names of a program. An occurrence is a span and the declaration that it refers to; declarations are occurrences
+    too."""
 
-    def __init__(self, source: Source):
-        self.texts = {file: _Lines(text) for file, text in source.texts.items()}
+    def __init__(self, source: SourceProgram):
+        self.texts = {file: _TextLines(text) for file, text in source.texts.items()}
         self.scopes = Scopes(source.statements)
         self.declarations: list[Declaration] = []
         self.occurrences: dict[Span, Declaration] = {}
@@ -46,22 +47,22 @@ class Names:
         self._use(source.statements, None)
 
     def at(self, file: str, line: int, column: int) -> tuple[Span, Declaration] | None:
-        """The occurrence at a place, or that ends there."""
+        """The occurrence at a position, or that ends there."""
         for span, declaration in self.occurrences.items():
             if (span.file, span.line) == (file, line) and span.column <= column <= span.end_column:
                 return span, declaration
         return None
 
     def of(self, declaration: Declaration) -> list[Span]:
-        """Where a declaration's name is written, in the order of the places."""
+        """The occurrences of a declaration, in the order of the text."""
         return sorted(span for span, meant in self.occurrences.items() if meant is declaration)
 
     def inside(self, component: Component | None) -> list[Declaration]:
-        """What a component declares, or what stands outside of all, in the order of the text."""
+        """The declarations of a component, or those outside of all, in the order of the text."""
         return [each for each in self.declarations if each.within is component and each.kind != "parameter"]
 
     def rivals(self, declaration: Declaration, name: str) -> bool:
-        """Whether a name already means something where the declaration's does."""
+        """True if a new name would already be declared in the declaration's scope."""
         if declaration.kind == "variable":
             return name in {node.name for node in _nodes(declaration.node) if isinstance(node, syntax.Variable)}
         kinds = ("type", "parameter") if declaration.kind in ("type", "parameter") else (declaration.kind,)
@@ -151,8 +152,7 @@ class Names:
         self._use_sequence(node, bases, scope, ":", node)
 
     def _use_sequence(self, node, names, scope, after: str, inner: Component | None = None):
-        """Names that stand one after the other in a statement, behind a mark. inner: where types are looked up, if not in
-        scope."""
+        """Note the names that follow each other in a statement, after a mark. inner: the scope of types, if not `scope`."""
         lines = self.texts.get(node.span.file)
         at = lines and lines.found(node.span, re.escape(after))
         for kind, name in names if at else ():
@@ -186,7 +186,7 @@ class Names:
                 self._used("functor", name.lstrip("@"), self._in(node.span, name.lstrip("@"), "@\\s*"), scope)
 
     def _used(self, kind: str, name: str, span: Span | None, scope):
-        """Note what each part of a name that begins at a span means."""
+        """Note the referent of each part of a qualified name that begins at a span."""
         lines = self.texts.get(span.file) if span is not None else None
         if lines is None or not lines.begins(span, name):
             return
@@ -210,7 +210,7 @@ class Names:
     # -- what a name means
 
     def _meant(self, kind: str, name: str, scope, inside: bool) -> Declaration | None:
-        """inside: in the component itself, and in what it inherits from, alone."""
+        """The declaration that a name refers to. inside: look only in the component itself, and in its bases."""
         if inside:
             return self._in_component(kind, name, scope, set())
         kinds = (kind, "parameter") if kind in ("type", "component") else (kind,)
@@ -238,12 +238,12 @@ class Names:
     # -- where it is written
 
     def _in(self, span: Span, name: str, before: str = "", last: bool = False) -> Span | None:
-        """Where a name stands in a span: the first time, behind what is to be before it, or the last time."""
+        """The span of a name inside of a span: its first occurrence after the pattern `before`, or its last one."""
         lines = self.texts.get(span.file)
         return lines.found(span, before + f"(?P<it>{_whole(name)})" if before else _whole(name), last) if lines else None
 
     def _behind(self, span: Span, word: str, name: str) -> Span | None:
-        """Where a name stands in brackets behind the word that follows a span."""
+        """The span of a name in brackets after the word that follows a span."""
         lines = self.texts.get(span.file)
         end = lines and lines.place(len(lines.text))
         return end and self._in(Span(span.file, span.line, span.column, *end), name, rf"{word}\s*[(]\s*")
@@ -261,8 +261,8 @@ def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:
         yield from walk(part)
 
 
-class _Lines:
-    """A text by its lines and columns."""
+class _TextLines:
+    """A text addressed by lines and columns."""
 
     def __init__(self, text: str):
         self.text = text
@@ -276,7 +276,7 @@ class _Lines:
         return line, offset - self.starts[line - 1] + 1
 
     def begins(self, span: Span, name: str) -> bool:
-        """Whether this name is written where the span begins."""
+        """True if this name is written at the beginning of the span."""
         return re.compile(_whole(name)).match(self.text, self.offset(span.line, span.column)) is not None
 
     def found(self, span: Span, pattern: str, last: bool = False) -> Span | None:

@@ -1,4 +1,4 @@
-"""The programs that an editor has open: read again when a file of theirs changes, checked by the code of `semi-naive check`."""
+"""The programs open in an editor, read again when a file changes, and checked like `semi-naive check`."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from semi_naive.ra.rules import ir
 
 @dataclass
 class Reading:
-    """A program as far as it can be parsed. texts: of each file, by its path."""
+    """A program as far as it can be parsed. texts: the text of each file, by path."""
 
     root: str
     names: Names
@@ -25,22 +25,22 @@ class Reading:
 
 @dataclass
 class Checked:
-    """A program that had no errors; compiled: its strata."""
+    """A program without errors; compiled: its strata."""
 
     program: ir.Program
     compiled: Compiled
 
 
 class Programs:
-    """folder: the workspace; reading: how programs are read, as for `Program`; unsaved: the texts that an editor has, by path,
-    a mapping that is replaced and never changed."""
+    """folder: the workspace; reading: options of `Program`; unsaved: the editor's texts by path, an immutable mapping that is
+    replaced on each change."""
 
     def __init__(self, folder: str | None = None, reading: Mapping | None = None):
         self.folder, self.reading = folder, dict(reading or {})
         self.unsaved: Mapping[str, str] = {}
         self._roots: dict[str, str] = {}
-        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root, with the texts that it was read with
-        self._checked: dict[str, Checked] = {}  # by root, as it was when it had no errors last
+        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root, with the texts that were read
+        self._checked: dict[str, Checked] = {}  # by root, the last version without errors
 
     def root(self, path: str) -> str:
         if path not in self._roots:
@@ -48,12 +48,12 @@ class Programs:
         return self._roots[path]
 
     def forget(self) -> None:
-        """Read all again, and look which file includes which: something was saved."""
+        """Read everything again, includes as well, after a file was saved."""
         self._roots.clear()
         self._read.clear()
 
     def read(self, path: str) -> Reading:
-        """The program that a file belongs to. Where none can be read that has it, the file alone."""
+        """The program that a file belongs to; the file alone if no program that includes it can be read."""
         reading = self._reading(self.root(path))
         return reading if path in reading.texts else self._reading(path)
 

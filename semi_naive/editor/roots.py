@@ -1,4 +1,4 @@
-"""Which program a file belongs to: the one that includes it, if there is one in its folder or above, up to the workspace."""
+"""Finding the program that includes a file, in its folder or above, up to the workspace."""
 
 import os
 import re
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from semi_naive.language.origins import read_text
 
-MOST = 2_000  # programs of a workspace that are looked at
+MAX_PROGRAMS = 2_000  # programs of a workspace that are looked at
 INCLUDE = re.compile(r'^[ \t]*(?:\.include|#[ \t]*include)[ \t]*"([^"\n]+)"', re.MULTILINE)
 SUFFIXES = ".dl", ".datalog"
 
 
 def root_of(path: str, folder: str | None) -> str:
-    """The program that includes a file, by way of others or not, the first in the order of their names; itself, where none
-    does. folder: of the workspace; None: programs beside the file are looked at."""
+    """The program that includes a file, directly or not, the first by name; the file itself if there is none. folder: the
+    workspace; None: only programs beside the file are considered."""
     by = defaultdict(set)
     for program in _programs(Path(folder or os.path.dirname(path))):
         for name in _includes(program):
@@ -31,9 +31,9 @@ def _programs(folder: Path) -> list[str]:
     for place, inside, names in os.walk(folder):
         inside[:] = [name for name in inside if not name.startswith(".") and name != "node_modules"]
         found += [os.path.abspath(os.path.join(place, name)) for name in names if name.endswith(SUFFIXES)]
-        if len(found) >= MOST:
+        if len(found) >= MAX_PROGRAMS:
             break
-    return found[:MOST]
+    return found[:MAX_PROGRAMS]
 
 
 def _includes(program: str) -> list[str]:

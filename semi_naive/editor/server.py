@@ -21,7 +21,7 @@ from semi_naive.language.errors import Problem, Span
 from semi_naive.language.layout import formatted
 from semi_naive.language.parse import words
 
-WAIT = 0.2  # seconds without a key, after which a text is checked
+TYPING_PAUSE_SECONDS = 0.2  # seconds without a keystroke after which a text is checked
 NAME = re.compile(r"[?a-zA-Z][_?a-zA-Z0-9]*|_[_?a-zA-Z0-9]+")
 KINDS = {
     "relation": lsp.SymbolKind.Struct, "type": lsp.SymbolKind.Class, "branch": lsp.SymbolKind.EnumMember,
@@ -29,8 +29,8 @@ KINDS = {
 }  # fmt: skip
 
 
-class Server(LanguageServer):
-    """uris: of the documents that are open, by their paths."""
+class EditorServer(LanguageServer):
+    """uris: of the open documents, by path."""
 
     def __init__(self):
         super().__init__("semi-naive", __version__)
@@ -40,7 +40,7 @@ class Server(LanguageServer):
         self.checking = asyncio.Lock()
 
     def begin(self, options: dict | None) -> None:
-        """The workspace and the editor's settings are known."""
+        """Take the workspace and the editor's settings."""
         options = options or {}
         reading = {
             "include_dirs": options.get("includeDirs") or [], "defines": options.get("macros") or {},
@@ -49,14 +49,14 @@ class Server(LanguageServer):
         self.programs = Programs(self.workspace.root_path, reading)
 
     def path(self, uri: str) -> str:
-        """What the engine calls a document. One that was never saved is called by its URI."""
+        """The engine's path of a document. A document that was never saved is called by its URI."""
         return (uris.to_fs_path(uri) if uri.startswith("file:") else None) or uri
 
     def uri(self, path: str) -> str:
         return self.uris.get(path) or uris.from_fs_path(path) or path
 
     def take(self, uri: str) -> str:
-        """Note the texts of all documents that are open; the path of one."""
+        """Take the texts of all open documents; return the path of one."""
         documents = self.workspace.text_documents
         self.uris = {self.path(known): known for known in documents}
         self.programs.unsaved = {self.path(known): document.source for known, document in documents.items()}
@@ -88,7 +88,7 @@ class Server(LanguageServer):
     # -- problems
 
     async def look(self, uri: str, wait: float) -> None:
-        """Check a document's program once no key has been pressed for a while, and tell the editor."""
+        """Check a document's program after a pause in typing, and publish the problems."""
         path = self.take(uri)
         text = self.programs.unsaved.get(path)
         await asyncio.sleep(wait)
@@ -100,7 +100,7 @@ class Server(LanguageServer):
             self.tell(self.programs.root(path), problems, files | {path})
 
     def tell(self, root: str, problems: list[Problem], files: set[str]) -> None:
-        """Publish the problems of a program, file by file, and that files have none any more."""
+        """Publish the problems of a program file by file, and clear those of files that have none any more."""
         texts = self.programs.read(root).texts
         found: dict[str, list[lsp.Diagnostic]] = {file: [] for file in files | self.told.get(root, set())}
         for problem in problems:
@@ -121,16 +121,16 @@ class Server(LanguageServer):
         )
 
 
-def server() -> Server:
-    """A server with all that it answers."""
-    made = Server()
+def make_server() -> EditorServer:
+    """A server with all its handlers."""
+    made = EditorServer()
     _documents(made)
     _questions(made)
     _changes(made)
     return made
 
 
-def _documents(server: Server) -> None:
+def _documents(server: EditorServer) -> None:
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams):
         server.begin(params.initialization_options)
@@ -141,7 +141,7 @@ def _documents(server: Server) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams):
-        await server.look(params.text_document.uri, WAIT)
+        await server.look(params.text_document.uri, TYPING_PAUSE_SECONDS)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams):
@@ -156,7 +156,7 @@ def _documents(server: Server) -> None:
             server.tell(root, [], {path})
 
 
-def _questions(server: Server) -> None:
+def _questions(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
         reading, found = server.asked(params)
@@ -195,7 +195,7 @@ def _questions(server: Server) -> None:
         return [symbol(each) for each in reading.names.inside(None) if each.span.file == path]
 
 
-def _changes(server: Server) -> None:
+def _changes(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
         text = server.workspace.get_text_document(params.text_document.uri).source
@@ -227,5 +227,5 @@ def _changes(server: Server) -> None:
 
 
 def serve() -> None:
-    """Answer an editor on standard input and output until it says good-bye."""
-    server().start_io()
+    """Serve an editor on standard input and output until it says good-bye."""
+    make_server().start_io()

@@ -1,9 +1,9 @@
-"""Where the seconds of a run go: an account that pays for one part at any moment, so that its parts add up to the whole.
+"""Where the seconds of a run go: at any moment exactly one part of an account is charged, so its parts add up to the whole.
 
     with opened() as account:
         with part("load"):
             ...
-            with part("intern"):      # which the load does not pay for
+            with part("intern"):      # not charged to "load"
                 ...
     account.parts()                   # {"load": 0.2, "intern": 0.1, "other": 0.001}
 
@@ -18,7 +18,7 @@ from contextlib import ContextDecorator, contextmanager
 
 from semi_naive.host.numbers import summands
 
-PARTS = {  # in the order in which a run comes to them, and what each is
+PARTS = {  # in the order of a run, with their meanings
     "start": "Python and modules are loaded",
     "compile": "the program's text becomes checked rules and strata",
     "load": "facts are read",
@@ -28,24 +28,24 @@ PARTS = {  # in the order in which a run comes to them, and what each is
     "spark": "Spark starts",
     "iterate": "rules are evaluated",
     "write": "results are written",
-    "other": "whatever is in none of these",
+    "other": "time in none of these",
 }
 
 _here = threading.local()
 
 
 class Account:
-    """The seconds of one run, in parts of `PARTS`. `claimed`: some run has taken it for its own."""
+    """The seconds of one run, split into `PARTS`. `claimed`: true once a run has adopted it."""
 
     def __init__(self) -> None:
         self.started = time.time()
         self.spent: dict[str, float] = {}
         self.claimed = False
-        self.paying: tuple[str, float] | None = None  # the part, and since when; None: nothing goes on
-        self.thread: int | None = None  # that it is open in
+        self.paying: tuple[str, float] | None = None  # the current part and its start; None: no part is charged
+        self.thread: int | None = None  # the thread in which it is open
 
     def turn(self, name: str | None, since: float | None = None) -> str | None:
-        """From now on, or since some time, this part pays, or none; the part that did before."""
+        """Charge this part from now on, or from a given time; None charges no part. The current part is closed."""
         now = time.perf_counter()
         before, begun = self.paying or (None, now)
         if before is not None:
@@ -54,21 +54,21 @@ class Account:
         return before
 
     def parts(self) -> dict[str, float]:
-        """The seconds of each part so far, in the order of `PARTS`; from any thread."""
+        """The seconds of each part so far, in the order of `PARTS`. Any thread may call it."""
         now, (name, since), spent = time.perf_counter(), self.paying or (None, 0.0), dict(self.spent)
         if name is not None:
             spent[name] = spent.get(name, 0.0) + now - since
         return {part: spent[part] for part in PARTS if spent.get(part)}
 
     def paid(self) -> dict:
-        """What a record has of it: the seconds so far, and those of each part."""
+        """The seconds so far and those of each part, for the record of a run."""
         parts = self.parts()
         return {"seconds": sum(parts.values()), "account": parts}
 
     @contextmanager
     def open(self, name: str = "other", since: float | None = None) -> Iterator["Account"]:
-        """While the block runs, each `part` of this thread is one of this account, and what is in no part is in this one. Where
-        another thread has it open, that one pays alone."""
+        """Make each `part` of this thread a part of this account while the block runs; time outside of them is charged to this
+        part. If another thread has the account open, only that one is charged."""
         own, outer = threading.get_ident(), current()
         if self.thread not in (None, own):
             yield self
@@ -83,8 +83,8 @@ class Account:
 
 
 class part(ContextDecorator):
-    """While the block runs, or the function, it pays for what this thread does: a part of the account that is open, if one is.
-    `of`: only where that part pays."""
+    """Charge this thread's time to a part of the open account, if there is one, while the block or function runs. `of`: only
+    while that part is charged."""
 
     def __init__(self, name: str, of: str = ""):
         self.name, self.of = name, of
@@ -111,24 +111,24 @@ def current() -> Account | None:
 
 
 @contextmanager
-def opened(name: str = "other", since: float | None = None) -> Iterator[Account]:
-    """The account of what begins here: a new one, or that of whoever has opened one and waits, as a command for its run."""
+def open_account(name: str = "other", since: float | None = None) -> Iterator[Account]:
+    """The open account that no run has claimed yet, such as a command's; otherwise a new one."""
     known = current()
     with (Account() if known is None or known.claimed else known).open(name, since) as account:
         yield account
 
 
-def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """What was spent from one look at `Account.parts` to a later one.
+def spent_between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """The seconds of each part between two readings of `Account.parts`.
 
-    >>> between({"load": 1.0}, {"load": 1.0, "iterate": 0.5})
+    >>> spent_between({"load": 1.0}, {"load": 1.0, "iterate": 0.5})
     {'iterate': 0.5}
     """
     return {name: seconds - before.get(name, 0.0) for name, seconds in after.items() if seconds > before.get(name, 0.0)}
 
 
 def as_sum(record: dict) -> str:
-    """The seconds in a record, of a run or of a stratum, as the sum of their parts.
+    """The seconds of a run or a stratum in a record, as the sum of their parts.
 
     >>> as_sum({"seconds": 2.66, "account": {"load": 0.2504, "spark": 1.9, "iterate": 0.5096}})
     '2.660 s = 0.250 load + 1.900 spark + 0.510 iterate'

@@ -1,12 +1,13 @@
-"""Files that appear whole or not at all."""
+"""Atomic replacement of files."""
 
 import contextlib
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def whole(path):
-    """Yields the path of a file beside `path`, which takes its place when the block has written it, and goes if it fails."""
+def replacing(path):
+    """Yield the path of a temporary file beside `path`. It replaces `path` at the end of the block, or is removed after an
+    error."""
     path = Path(path)
     partial = path.with_name(f".{path.name}.partial")
     try:

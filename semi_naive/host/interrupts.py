@@ -1,4 +1,4 @@
-"""Interrupts, by Ctrl-C and other signals: held back where nothing may be left half done.
+"""Deferring interrupts, by Ctrl-C and other signals, while a step must not be left half done.
 
 Python calls the handler of a signal in the main thread, between two instructions there. The handler of Ctrl-C raises
 KeyboardInterrupt. Two rules bound what such an exception can leave. A step that must be done is idempotent, and is done
@@ -18,11 +18,14 @@ from typing import Any
 NAMES = "SIGINT", "SIGTERM", "SIGHUP", "SIGALRM"
 SIGNALS = [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]
 ONCE, RELEASE = [True], methodcaller("release")
-INSISTING = 1.0  # seconds after which a signal that is sent again is held back no longer: a subscriber may never return
+SECOND_SIGNAL_SECONDS = (
+    1.0  # seconds after which a signal that is sent again is held back no longer: a subscriber may never return
+)
 
 
 class _Waiting:
-    """The handlers of a block that signals wait for. One that stays installed, as an interrupt came in `end`, is a detour."""
+    """Signal handlers of a block that defer signals. If an interrupt arrives in `end`, a handler stays installed, and forwards
+    signals."""
 
     def __init__(self):
         self.handlers: dict[int, Callable[..., Any]] = {}
@@ -38,23 +41,23 @@ class _Waiting:
 
     def _wait(self, number: int, frame) -> None:
         now = time.monotonic()
-        if self.over or now - self.came.setdefault(number, now) > INSISTING:
+        if self.over or now - self.came.setdefault(number, now) > SECOND_SIGNAL_SECONDS:
             self.came.pop(number, None)
             self.handlers[number](number, frame)
 
     def end(self) -> None:
-        """Have the handlers of before again, and send them the signals that came."""
+        """Restore the earlier handlers, and send them the deferred signals."""
         self.over = True
         for number, handler in self.handlers.items():
-            if _signal.getsignal(number) == self._wait:  # else the block has installed another
+            if _signal.getsignal(number) == self._wait:  # otherwise the block has installed another handler
                 _signal.signal(number, handler)
         came, self.came = self.came, {}
-        list(map(signal.raise_signal, came))  # all of them, before a handler raises
+        list(map(signal.raise_signal, came))  # send all of them before a handler raises
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
-    """While the block runs, signals wait for its end. A signal that is sent again after a second is handled at once."""
+def deferred() -> Iterator[None]:
+    """Defer signals until the block ends. A signal that is sent again after a second is handled at once."""
     waiting = _Waiting()
     with afterwards(waiting.end):
         waiting.begin()
@@ -63,7 +66,7 @@ def held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def afterwards(step: Callable[[], Any]) -> Iterator[None]:
-    """Do an idempotent step when the block ends, and once more if an exception comes in the midst of it."""
+    """Run an idempotent step when the block ends, and once more if an exception interrupts it."""
     try:
         try:
             yield
@@ -76,8 +79,8 @@ def afterwards(step: Callable[[], Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(lock) -> Iterator[None]:
-    """Hold a lock while the block runs. Unlike `with lock`, it is free again after an exception at any line, that of `with`
-    among them."""
+    """Hold a lock while the block runs. Unlike `with lock`, the lock is released after an exception at any line, including that
+    of `with`."""
     taken: list[bool] = []
     try:
         try:
@@ -91,8 +94,8 @@ def locked(lock) -> Iterator[None]:
 
 
 def interrupt_in(error: BaseException) -> BaseException:
-    """The interrupt that C code has made another error of, as `SystemError: … returned a result with an exception set`; without
-    one, the error itself."""
+    """The interrupt behind an error that C code raised in its place, such as `SystemError: … returned a result with an
+    exception set`; if there is none, the error itself."""
     cause: BaseException | None = error
     while cause is not None and isinstance(cause, Exception):
         cause = cause.__cause__

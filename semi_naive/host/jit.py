@@ -1,9 +1,9 @@
-"""`njit` of numba, lazily: a kernel is compiled, or its machine code is loaded, when that pays.
+"""A lazy `njit`: a kernel is compiled, or its machine code loaded, only when that pays.
 
-Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as the Python that it is while its
-arrays are small, until all kernels together have taken PATIENCE seconds so. Then numba is loaded, and each kernel's machine
-code, once the kernel has a large array or has taken as long as that itself. A kernel means the same both ways: the types of
-`host.signatures` see to its arguments and to what it returns. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
+Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as plain Python while its arrays are
+small, until all kernels together have taken UNCOMPILED_SECONDS that way. Then numba is loaded, and the machine code of a kernel
+once it gets a large array, or has run as long as loading takes. Results are the same both ways: the types of `host.signatures`
+convert arguments and results. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.account import part
-from semi_naive.host.interrupts import held, interrupt_in, locked
+from semi_naive.host.interrupts import deferred, interrupt_in, locked
 from semi_naive.host.signatures import Signature, types
 
-__all__ = ["Kernel", "load", "njit", "types"]
+__all__ = ["Kernel", "load_kernels", "njit", "types"]
 
 log = logging.getLogger("semi_naive")
 
-FEW = 2000  # numbers in the arrays of a call: 2 ms uncompiled, where a pass over them is all there is
-PATIENCE = 0.3  # seconds
-FEWEST = 50  # for which machine code is not even loaded
+UNCOMPILED_NUMBERS = 2000  # numbers in the arrays of a call: 2 ms uncompiled, where a pass over them is all there is
+UNCOMPILED_SECONDS = 0.3  # seconds
+UNLOADED_NUMBERS = 50  # below this, machine code is not loaded either
 LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, once numba is, or compiled
 
 mode = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" and "uncompiled" or "auto"  # or "compiled"
 
 _alone = threading.RLock()
-_known: list[Kernel] = []  # that have signatures
+_known: list[Kernel] = []  # kernels that have signatures
 
 
 class _Now(threading.local):
-    """Whether this thread is in a kernel that runs uncompiled."""
+    """The thread-local state: true while this thread runs a kernel uncompiled."""
 
     uncompiled = False
 
@@ -49,16 +49,16 @@ _now = _Now()
 
 
 class _Spent:
-    """The seconds that kernels have spent uncompiled; whether numba has been loaded."""
+    """Times of all kernels: run uncompiled, and compiling or loading machine code; and whether numba is loaded."""
 
     seconds = 0.0
     numba = False
 
 
-def njit(*given, cache=False, few=FEW, scratch="", uncompiled=None, **options):
-    """As `numba.njit`. few: so many numbers in its arrays are little work, but for those of `scratch`, names of arguments that
-    have room for more than is made; uncompiled: what to run instead of its own lines until it is compiled, if numpy has it.
-    With signatures, one process of the host compiles a kernel, and the others wait for it."""
+def njit(*given, cache=False, few=UNCOMPILED_NUMBERS, scratch="", uncompiled=None, **options):
+    """A lazy `numba.njit`. few: the numbers in the arguments' arrays below which a call is not worth compiling; `scratch` names
+    arguments that do not count, as they are buffers. uncompiled: a numpy function to run instead of the kernel's Python until
+    it is compiled. With signatures, one process of the host compiles a kernel, and the others wait for it."""
     if len(given) == 1 and isinstance(given[0], FunctionType):
         return njit(cache=cache, **options)(given[0])
     signatures = given[0] if given and isinstance(given[0], list) else given
@@ -67,8 +67,8 @@ def njit(*given, cache=False, few=FEW, scratch="", uncompiled=None, **options):
 
 @dataclass(eq=False)
 class Kernel:
-    """A function that may be compiled. numba reads `py_func`, `targetoptions` and `_numba_type_`, as of a dispatcher, when it
-    compiles what calls the kernel."""
+    """A function that may be compiled. It has the attributes of a dispatcher that numba reads when it compiles a caller:
+    `py_func`, `targetoptions` and `_numba_type_`."""
 
     py_func: Callable
     signatures: list
@@ -78,8 +78,8 @@ class Kernel:
     uncompiled: Callable
     targetoptions: dict
     dispatcher: Any = None
-    seconds: float = 0.0  # that it has taken uncompiled
-    worth: float | None = None  # and may, before it is compiled or loaded; not known until numba is loaded
+    seconds: float = 0.0  # seconds that it has run uncompiled
+    worth: float | None = None  # seconds that it may run uncompiled; unknown until numba is loaded
 
     def __post_init__(self):
         functools.update_wrapper(self, self.py_func)
@@ -94,31 +94,31 @@ class Kernel:
             return self._run(given) if _now.uncompiled else self._timed(given)
         try:
             return (self.dispatcher or self.compiled())(*given)
-        except SystemError as error:  # numba makes one of an interrupt
+        except SystemError as error:  # numba turns an interrupt into one
             raise interrupt_in(error) from None
 
     def __reduce__(self):
         return self.py_func.__qualname__
 
     def _small(self, given) -> bool:
-        """Whether it is not worth while to have it compiled for this call."""
+        """True if compiling is not worth while for this call."""
         if not self.typed or mode != "auto":
             return mode == "uncompiled"
         numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
         if numbers > self.few:
             return False
-        if not _Spent.numba and _Spent.seconds < PATIENCE:
+        if not _Spent.numba and _Spent.seconds < UNCOMPILED_SECONDS:
             return True
         _Spent.numba = True
         if self.worth is None:
-            with part("kernels"), held():  # as numba may be loaded
-                from semi_naive.host.kernel_cache import kept
+            with part("kernels"), deferred():  # as numba may be loaded
+                from semi_naive.host.kernel_cache import is_cached
 
-                self.worth = LOADING if kept(self) else COMPILING
-        return self.seconds < self.worth and (self.worth > LOADING or numbers <= FEWEST)
+                self.worth = LOADING if is_cached(self) else COMPILING
+        return self.seconds < self.worth and (self.worth > LOADING or numbers <= UNLOADED_NUMBERS)
 
     def _timed(self, given):
-        """As Python, with all kernels that it calls; unsigned arithmetic wraps around."""
+        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around."""
         begun, _now.uncompiled = time.perf_counter(), True
         try:
             with np.errstate(over="ignore"):
@@ -148,9 +148,9 @@ class Kernel:
         return self.compiled()._numba_type_
 
     def compiled(self):
-        """What numba makes of it."""
+        """The compiled kernel, a dispatcher of numba."""
         if self.dispatcher is None:
-            with part("kernels"), locked(_alone), held():  # what the linker calls loses an interrupt
+            with part("kernels"), locked(_alone), deferred():  # what the linker calls loses an interrupt
                 if self.dispatcher is None:
                     from semi_naive.host.kernel_cache import dispatcher_of
 
@@ -159,23 +159,23 @@ class Kernel:
         return self.dispatcher
 
 
-def known() -> list[Kernel]:
-    """The kernels that have been defined with signatures so far, without those that are only ever called by others."""
+def defined_kernels() -> list[Kernel]:
+    """The kernels defined with signatures so far, without those that only other kernels call."""
     return list(_known)
 
 
-def load(names: Iterable[str] = ()) -> None:
-    """Load the machine code of kernels, as far as there is any, 5 ms each: those of some names, as "words.sort", or all that
-    have been defined, for a process that forks others."""
-    with held():
-        from semi_naive.host.kernel_cache import kept
+def load_kernels(names: Iterable[str] = ()) -> None:
+    """Load the machine code of kernels, as far as it is cached, 5 ms each: of those with the given names, as "words.sort", or
+    of all that are defined, for a process that forks others."""
+    with deferred():
+        from semi_naive.host.kernel_cache import is_cached
 
     _Spent.numba, names = True, set(names)
     for kernel in _known:
-        if mode != "uncompiled" and (not names or name_of(kernel) in names) and kept(kernel):
+        if mode != "uncompiled" and (not names or name_of(kernel) in names) and is_cached(kernel):
             kernel.compiled()
 
 
 def name_of(kernel: Kernel) -> str:
-    """Its name, with the last part of its module's."""
+    """The name of a function after the last part of its module's name."""
     return f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"

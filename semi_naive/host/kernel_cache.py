@@ -1,8 +1,8 @@
-"""Kernels as numba compiles them, with a cache of our own: machine code in a file, found by all that it is made from.
+"""A cache of kernels that numba has compiled: machine code in a file, keyed by everything that it is made from.
 
-Numba's own cache is believed whatever is in it: a file that is cut short is an error in every later run, one with a flipped
-bit is run. It lies where others may have written, and it does not notice that a function has changed which a kernel calls.
-Here a file has a checksum and lies in a private folder; what does not load is compiled again.
+Numba's own cache is not verified: a truncated file is an error in every later run, and a file with a flipped bit is executed.
+Its folder may be writable by other users, and it does not notice changes of functions that a kernel calls. Here each file has a
+checksum and lies in a private folder; a file that does not load is compiled again.
 """
 
 import io
@@ -29,28 +29,29 @@ from numba.core.runtime._nrt_python import c_helpers
 from numba.core.serialize import dumps
 
 from semi_naive.host import private
-from semi_naive.host.alone import alone
+from semi_naive.host.exclusive import exclusive
 from semi_naive.host.signatures import Signature
 
 log = logging.getLogger("semi_naive")
 
 OURS = __name__.split(".")[0]
-LONG = 1.0  # seconds of compiling that are told of
+NOTED_COMPILE_SECONDS = 1.0  # seconds of compiling after which a note is logged
 
 
 class _Compiling:
-    """How long this process has compiled kernels, since when it compiles one now, and whether that has been told."""
+    """The state of compiling in this process: the time it has taken, the start of the current one, and whether a note was
+    logged."""
 
     seconds, since, told = 0.0, 0.0, False
 
 
 def dispatcher_of(kernel) -> Dispatcher:
-    """A `host.jit.Kernel` compiled, or loaded; what it calls is only compiled if it has to be."""
-    if kept(kernel):
+    """The compiled or loaded kernel of a `host.jit.Kernel`. The kernels that it calls are compiled only if needed."""
+    if is_cached(kernel):
         return _made(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
     _Compiling.since = _Compiling.since or now
-    if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > LONG:
+    if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
         _Compiling.told = True
         log.getChild("compiling").info("compiling what this machine has never run: some seconds, once")
     try:
@@ -63,7 +64,7 @@ def dispatcher_of(kernel) -> Dispatcher:
 def _made(kernel) -> Dispatcher:
     made: Any = numba.njit(**kernel.targetoptions)(kernel.py_func)
     if kernel.cache:
-        made._cache = KernelCache(kernel)  # not public: what `Dispatcher.enable_caching` sets
+        made._cache = KernelCache(kernel)  # not public; `Dispatcher.enable_caching` sets it
     for signature in map(_of_numba, kernel.signatures):
         with made._cache.made_by_one(signature) if kernel.cache else nullcontext():
             made.compile(signature)
@@ -71,8 +72,8 @@ def _made(kernel) -> Dispatcher:
     return made
 
 
-def kept(kernel) -> bool:
-    """Whether there is machine code of a kernel."""
+def is_cached(kernel) -> bool:
+    """True if the machine code of a kernel is cached."""
     cache = KernelCache(kernel)
     return kernel.cache and all(cache.kept(_of_numba(signature)) for signature in kernel.signatures)
 
@@ -87,24 +88,25 @@ def _of_numba(signature):
 
 
 def type_of(intrinsic) -> types.Type:
-    """The type of a numba intrinsic, which may have been made while something is compiled."""
+    """The type of a numba intrinsic. The typing context is refreshed first, as the intrinsic may have been made while
+    compiling."""
     cpu_target.typing_context.refresh()
     return cpu_target.typing_context.resolve_value_type(intrinsic)
 
 
 class KernelCache:
-    """Of one kernel: what numba asks of a cache (`numba.core.caching._Cache`), by which a test pins it."""
+    """The cache of one kernel, with the interface of `numba.core.caching._Cache`, which a test pins."""
 
     def __init__(self, kernel):
         self.kernel, self.enabled = kernel, True
 
     @property
     def cache_path(self) -> str:
-        return str(home())
+        return str(cache_folder())
 
     def made_by_one(self, signature):
-        """Numba's compiler asks for a file, and saves it, in here."""
-        return nullcontext() if self.kept(signature) else alone(f"{self.path(signature)}.lock")
+        """Hold the lock in which numba's compiler asks for a file and saves it."""
+        return nullcontext() if self.kept(signature) else exclusive(f"{self.path(signature)}.lock")
 
     def kept(self, signature) -> bool:
         return any(path.exists() for path in self.places(signature))
@@ -116,7 +118,7 @@ class KernelCache:
                 _name_allocator()
                 try:
                     return CompileResult._rebuild(context, *_Loading(io.BytesIO(data)).load())
-                except Exception as error:  # whatever an unpickler and a linker raise, of a file that another build has written
+                except Exception as error:  # an unpickler and a linker raise many types for a file of another build
                     log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
         return None
 
@@ -136,26 +138,27 @@ class KernelCache:
         self.enabled = False
 
     def flush(self) -> None:
-        """Nothing is ever out of date."""
+        """Do nothing: entries never become stale."""
 
     def places(self, signature) -> tuple[Path, Path]:
-        """Where its machine code may be: in the cache, and in the package, if a wheel has carried it."""
+        """The folders where its machine code may be: the cache, and the package if it was installed from a wheel."""
         path = self.path(signature)
-        return path, carried() / path.name
+        return path, wheel_kernels() / path.name
 
     def path(self, signature) -> Path:
-        return home() / _name(self.kernel, str(signature))
+        return cache_folder() / _name(self.kernel, str(signature))
 
 
 class _Loading(pickle.Unpickler):
-    """Imports no module of numba for what it hands to interpreted code, as machine code without Python has none."""
+    """An unpickler of machine code. It imports none of numba's modules for results handed to interpreted code, which machine
+    code without Python objects does not need."""
 
     def find_class(self, module, name):
         return _environment if (module, name) == (environment.__name__, "_rebuild_env") else super().find_class(module, name)
 
 
 def _environment(module: str, consts, name: str):
-    """In place of numba's `_rebuild_env`: an environment of the functions of a module, which need not be loaded."""
+    """Replaces numba's `_rebuild_env`: an environment for functions of a module that need not be loaded."""
     found = environment.lookup_environment(name)
     if found is None:
         found = environment.Environment(vars(sys.modules[module]) if module in sys.modules else {"__name__": module})
@@ -166,30 +169,30 @@ def _environment(module: str, consts, name: str):
 
 @cache
 def _name_allocator() -> None:
-    """Tell the linker where numba allocates arrays. `Context.refresh`, which does so, too, loads all that a compiler knows: 0.4
-    seconds, and 0.7 where scipy is installed. What compiles refreshes the context by itself."""
+    """Tell the linker where numba allocates arrays. `Context.refresh` does that too, but loads all that a compiler needs: 0.4
+    seconds, and 0.7 if scipy is installed. Compiling refreshes the context by itself."""
     for name, place in c_helpers.items():
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", place)
 
 
 @cache
 def _name(kernel, signature: str) -> str:
-    """Of a file of machine code."""
+    """The name of a file of machine code."""
     name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
     machine = cpu_target.target_context.codegen().magic_tuple()
     parts = sys.version, numba.__version__, np.__version__, machine, signature, name
-    return f"{name}-{private.digest(*parts, *made_from(kernel))}"
+    return f"{name}-{private.digest(*parts, *kernel_inputs(kernel))}"
 
 
 @cache
-def home() -> Path:
-    """Where kernels are kept."""
+def cache_folder() -> Path:
+    """The folder of the cache."""
     return private.cache("kernels")
 
 
 @cache
-def carried() -> Path:
-    """The directory of the kernels that a wheel has installed (see `setup.py`), as trustworthy as the package itself.
+def wheel_kernels() -> Path:
+    """The directory of the kernels installed from a wheel (see `setup.py`), as trustworthy as the package itself.
 
     A checkout that is imported from has none. It uses those of an installed wheel, whose names match if the code is the same.
     """
@@ -199,8 +202,8 @@ def carried() -> Path:
 
 
 @cache
-def made_from(kernel) -> tuple:
-    """All that the machine code of a kernel is made from: its options and its code, and those of what it calls."""
+def kernel_inputs(kernel) -> tuple:
+    """All inputs of a kernel's machine code: its options and code, and those of the functions that it calls."""
     return tuple(_parts(kernel, set()))
 
 
@@ -222,7 +225,7 @@ def _parts(thing, seen: set) -> Iterator:
 
 
 def _named(function: FunctionType) -> Iterator:
-    """The globals that a function mentions, what it mentions of modules of ours, and what it closes over."""
+    """The globals that a function refers to, including attributes of our modules, and the values that it closes over."""
     names = function.__code__.co_names
     for name in names:
         found = function.__globals__.get(name)

@@ -1,4 +1,4 @@
-"""What must not outlive this process: the processes it has started and the files it will not need again.
+"""Cleaning up at the end of the process: child processes to end, and temporary files to remove.
 
 They are ended and removed when Python ends, or by `end` when it ends at once. What no process can clean up after itself, as it
 was killed with signal 9, ends by itself (`ra.spark.java`) or is swept by the next one (`Store.create`).
@@ -12,15 +12,17 @@ import signal
 import subprocess
 import time
 
-GENTLY = 5.0  # seconds that a process has to end in once its standard input is closed
-AGAIN = 0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
+ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end in once its standard input is closed
+SECOND_REMOVAL_SECONDS = (
+    0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
+)
 
-_processes: list[tuple[int, subprocess.Popen]] = []  # with the process that started it: a fork of it has no business here
+_processes: list[tuple[int, subprocess.Popen]] = []  # with the process that started it; forks of that process ignore it
 _paths: dict[str, int] = {}  # with the process that made it
 
 
 def add(path: str) -> None:
-    """Have a file or folder removed at the end, if it is still there."""
+    """Register a file or folder to be removed at exit, if it still exists."""
     _paths[path] = os.getpid()
 
 
@@ -29,22 +31,22 @@ def forget(path: str) -> None:
 
 
 def add_process(process: subprocess.Popen) -> None:
-    """Have a process end with this one. It leads a session of its own, and ends when its standard input does."""
+    """Register a process to be ended at exit. It leads a session of its own, and ends when its standard input is closed."""
     _processes.append((os.getpid(), process))
 
 
 def is_ours(process: subprocess.Popen | None) -> bool:
-    """Whether a process is to end with this one."""
+    """True if a process is to be ended at exit."""
     return any(one is process for _, one in _processes)
 
 
 def folders() -> list[str]:
-    """What there is to be removed."""
+    """The registered paths."""
     return list(_paths)
 
 
-def end_process(process: subprocess.Popen, patience: float = GENTLY) -> None:
-    """Close a process's standard input, and kill its process group unless it has ended by then."""
+def end_process(process: subprocess.Popen, patience: float = ORDERLY_END_SECONDS) -> None:
+    """Close a process's standard input, and kill its process group unless it has ended in time."""
     _processes[:] = [one for one in _processes if one[1] is not process]
     with contextlib.suppress(OSError):
         if process.stdin:
@@ -59,7 +61,7 @@ def end_process(process: subprocess.Popen, patience: float = GENTLY) -> None:
 
 
 def end(patience: float = 0.0) -> None:
-    """End and remove everything; by default at once."""
+    """End all registered processes and remove all paths; by default without waiting."""
     ours = os.getpid()
     ended = [process for started, process in list(_processes) if started == ours]
     for process in ended:
@@ -70,7 +72,7 @@ def end(patience: float = 0.0) -> None:
             _remove(path)
         if not ended or patience or last:
             break
-        time.sleep(AGAIN)
+        time.sleep(SECOND_REMOVAL_SECONDS)
     _paths.clear()
 
 
@@ -84,4 +86,4 @@ def _remove(path: str) -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    end(GENTLY)
+    end(ORDERLY_END_SECONDS)

@@ -1,4 +1,4 @@
-"""The limits of an evaluation: a deadline, bytes, and that it can be cancelled.
+"""Limits of an evaluation: a deadline, a budget of bytes, and cancellation.
 
     with within(seconds=10, nbytes=1 << 30) as limits:    # the thread that evaluates, and threads that it shares work with
         …
@@ -14,23 +14,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
-EVERY = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
-LOOK = 0.1  # seconds between two checks of an evaluation that waits for a lock
+MEASURE_SECONDS = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
+WAITING_CHECK_SECONDS = 0.1  # seconds between two checks of an evaluation that waits for a lock
 HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bound, as in n < 1000"
 
 
 class LimitExceeded(RuntimeError):
-    """An evaluation has exceeded one of its limits, or was cancelled. said: which limit. place: the iteration and the rule that
-    was running. made: the tuples that there were. helps: what to do."""
+    """An evaluation exceeded one of its limits, or was cancelled. said: the limit. place: the iteration and rule that was
+    running. made: the number of tuples. helps: advice."""
 
     def __init__(self, said: str, place: str = "", made: str = "", helps: str = ""):
         super().__init__(said, place, made, helps)
         self.said, self.place, self.made, self.helps = said, place, made, helps
 
     def locate(self, place: str, made: str) -> None:
-        """Add the place and what was made, unless a caller closer to the rule has done so."""
+        """Add the place and the tuples made, unless a caller closer to the rule has done so."""
         self.place, self.made = self.place or place, self.made or made
 
     def __str__(self) -> str:
@@ -39,39 +39,39 @@ class LimitExceeded(RuntimeError):
 
 
 class Limits:
-    """Limits that are in force, from now on. around: those of the caller, which hold as well."""
+    """Limits in force from now on. around: those of the caller, which also apply."""
 
     def __init__(self, seconds: float | None = None, nbytes: int | None = None, around: "Limits | None" = None):
         self.seconds, self.nbytes, self.around = seconds, nbytes, around
         self.until = math.inf if seconds is None else time.monotonic() + seconds
-        self.cancelled = ""  # why
+        self.cancelled = ""  # the reason of a cancellation
         self.held: Callable[[], int] | None = None  # the bytes of all relations
-        self.before, self.due = 0, 0.0  # the bytes at the beginning; when they are measured again
+        self.before, self.due = 0, 0.0  # bytes at the start; time of the next measurement
 
     def cancel(self, why: str) -> None:
-        """Have the evaluation end at its next check."""
+        """End the evaluation at its next check."""
         self.cancelled = why
 
     def check(self) -> None:
         if self.cancelled:
             raise LimitExceeded(self.cancelled)
         if time.monotonic() > self.until:
-            taken = counted(self.seconds or 0, "second", show="{:g}".format)
+            taken = quantity(self.seconds or 0, "second", show="{:g}".format)
             limit = f"it has taken {taken}, which is the limit (query_seconds)"
             raise LimitExceeded(limit, helps=HELPS.format("query_seconds"))
 
     def measure(self, held: Callable[[], int]) -> None:
-        """Count bytes from now on. held: the bytes of all relations, symbols and records."""
+        """Count bytes from now on. held: a function that gives the bytes of all relations, symbols and records."""
         if self.nbytes is not None and self.held is None:
             self.held, self.before = held, held()
 
     def check_bytes(self, beside: Callable[[], int], now: bool) -> None:
         if self.nbytes is None or self.held is None or not now and time.monotonic() < self.due:
             return
-        self.due = time.monotonic() + EVERY
+        self.due = time.monotonic() + MEASURE_SECONDS
         made = self.held() + beside() - self.before
         if made > self.nbytes:
-            limit = f"it has made {counted(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
+            limit = f"it has made {quantity(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
             raise LimitExceeded(limit, helps=HELPS.format("query_bytes"))
 
 
@@ -80,7 +80,7 @@ _here: ContextVar[Limits | None] = ContextVar("limits", default=None)
 
 @contextlib.contextmanager
 def within(seconds: float | None = None, nbytes: int | None = None) -> Iterator[Limits]:
-    """Evaluate the block within limits, besides those that are in force already."""
+    """Evaluate the block within limits, in addition to those already in force."""
     limits = Limits(seconds, nbytes, _here.get())
     token = _here.set(limits)
     try:
@@ -91,7 +91,7 @@ def within(seconds: float | None = None, nbytes: int | None = None) -> Iterator[
 
 @contextlib.contextmanager
 def lifted() -> Iterator[None]:
-    """Run the block without limits: what gives back or rolls back must come to its end."""
+    """Run the block without limits, for clean-up and rollback that must complete."""
     token = _here.set(None)
     try:
         yield
@@ -100,7 +100,7 @@ def lifted() -> Iterator[None]:
 
 
 def in_force() -> Iterator[Limits]:
-    """The limits of this context, the innermost first."""
+    """The limits of this context, innermost first."""
     limits = _here.get()
     while limits is not None:
         yield limits
@@ -108,7 +108,7 @@ def in_force() -> Iterator[Limits]:
 
 
 def are_set() -> bool:
-    """True if the work of this context has to be cut into pieces, as it may have to end."""
+    """True if work must be cut into pieces, as limits may end it."""
     return _here.get() is not None
 
 
@@ -120,20 +120,20 @@ def check() -> None:
 
 
 def measure(held: Callable[[], int]) -> None:
-    """Count the bytes that are made from now on, where they are limited."""
+    """Count the bytes allocated from now on, if they are limited."""
     for limits in in_force():
         limits.measure(held)
 
 
 def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
-    """Raise LimitExceeded if too many bytes were made; measured a few times a second, or `now`. beside: the bytes of what is in
-    no relation yet."""
+    """Raise LimitExceeded if too many bytes were allocated; measured a few times a second, or if `now`. beside: bytes that
+    belong to no relation yet."""
     for limits in in_force():
         limits.check_bytes(beside, now)
 
 
 def check_waiting(why: str) -> None:
-    """`check` for an evaluation that has not begun. why: what it waits for."""
+    """Run `check` for an evaluation that has not begun. why: the reason for the wait."""
     try:
         check()
     except LimitExceeded as error:

@@ -1,4 +1,4 @@
-"""Memory that is used up: noticed while there is still room to say so, as the system's own killer says nothing."""
+"""Detection of memory shortage while an error can still be raised, before the system kills the process."""
 
 import contextlib
 import os
@@ -6,11 +6,21 @@ import time
 from collections.abc import Callable
 
 from semi_naive.host.limits import LimitExceeded
-from semi_naive.host.memory_limits import ADDRESSES, LEAST, MACHINE, NEAR, Room, limit, ours, resident, rooms
+from semi_naive.host.memory_limits import (
+    ADDRESSES,
+    ENOUGH_FREE_BYTES,
+    MACHINE,
+    NEAR_LIMIT_FRACTION,
+    Room,
+    limit,
+    ours,
+    resident,
+    rooms,
+)
 
-OURS = 0.25  # of the machine's memory: who uses less of it is not to blame that it is used up
-EVERY = 0.2  # seconds between two looks
-MUCH = 0.4  # of all memory: what the driver alone may have of it before a stratum goes to the partitions
+OWN_SHARE_TO_BLAME = 0.25  # share of the machine's memory below which this process is not the cause of a shortage
+CHECK_SECONDS = 0.2  # seconds between two looks
+DRIVER_SHARE = 0.4  # share of all memory that the driver alone may use before a stratum moves to the partitions
 
 SIGNS = (
     "MemoryError", "Unable to allocate", "array is too big", "Maximum allowed dimension", "OutOfMemoryError",
@@ -24,8 +34,8 @@ HELPS = (
 
 
 class OutOfMemory(MemoryError):
-    """Memory is used up, or about to be. said: what is used of it, or could not be had. place: what was at work. helps: what to
-    do about it."""
+    """Memory is used up, or about to be. said: the usage, or the failed allocation. place: the work in progress. helps:
+    advice."""
 
     def __init__(self, said: str, place: str = "", helps: str = HELPS):
         super().__init__(said, place, helps)
@@ -37,48 +47,49 @@ class OutOfMemory(MemoryError):
 
 
 _looked = [0.0]
-_places: list[tuple[Callable[[], str], str]] = []  # of the blocks that the process is in, the innermost last
+_places: list[tuple[Callable[[], str], str]] = []  # places of the open blocks, innermost last
 
 
 def due() -> bool:
-    """Whether it is time to look again; true a few times a second, so it may be asked for every batch."""
+    """True a few times a second, when memory is to be looked at again; cheap enough to ask for every batch."""
     now = time.monotonic()
-    if now < _looked[0] + EVERY:
+    if now < _looked[0] + CHECK_SECONDS:
         return False
     _looked[0] = now
     return True
 
 
 def check() -> None:
-    """OutOfMemory if a limit is near."""
+    """Raise OutOfMemory if a limit is near."""
     for room in rooms():
         if room.near and _ours(room):
             raise OutOfMemory(str(room))
 
 
 def _ours(room: Room) -> bool:
-    """Whether this process and those it started are to blame that a limit is near. Of the machine it costs milliseconds."""
-    return room.of != MACHINE or ours() > OURS * room.limit
+    """True if this process and its children use enough of the limit to be its cause. For the machine as a whole it costs
+    milliseconds."""
+    return room.of != MACHINE or ours() > OWN_SHARE_TO_BLAME * room.limit
 
 
 def last_of_it() -> tuple[float, OutOfMemory | None]:
-    """The bytes that are left before the system kills a process, and the error once that is about to happen: half of what
-    `check` wants is left. What is beyond the address space is an error of its own. Costs 0.1 ms while there is enough."""
+    """The bytes left before the system kills a process, and the error once less than half of `check`'s reserve is left. A
+    shortage of address space is an error of its own. Costs 0.1 ms while memory suffices."""
     room = min((room for room in rooms() if room.of != ADDRESSES), key=lambda each: each.left, default=None)
-    if room is None or room.left >= min((1 - NEAR) * room.limit, LEAST) / 2:
+    if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None
     return (room.left, OutOfMemory(str(room), *where())) if _ours(room) else (float("inf"), None)
 
 
 def scarce() -> bool:
-    """Whether this process alone has so much of what it and those that it starts may have that something should leave it."""
+    """True if this process alone uses so much of its and its children's memory that data should leave it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return resident(os.getpid()) > MUCH * limit()
+        return resident(os.getpid()) > DRIVER_SHARE * limit()
     return False
 
 
 def is_memory(error: BaseException | str) -> bool:
-    """Whether an error, or what Spark says of one, is that memory was not to be had."""
+    """True if an error, or Spark's text of one, reports a failed allocation."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, (str, ValueError, OSError, ImportError)) and any(sign in str(error) for sign in SIGNS)
@@ -86,8 +97,8 @@ def is_memory(error: BaseException | str) -> bool:
 
 @contextlib.contextmanager
 def at(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
-    """Name the place in the error of a block that uses up memory, or exceeds a limit of the evaluation. helps: what to do about
-    memory there. made: what there is by then, for LimitExceeded."""
+    """Add the place to a memory or limit error of the block. helps: advice against a memory shortage there. made: the tuples
+    made so far, for LimitExceeded."""
     here = place, helps
     _places.append(here)
     try:
@@ -104,7 +115,7 @@ def at(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = s
 
 
 def where() -> tuple[str, str]:
-    """What is at work, as far as it is known, and what would help it; may be asked for from any thread."""
+    """The work in progress, if known, and the advice for it. Any thread may ask."""
     with contextlib.suppress(Exception):
         place, helps = _places[-1]
         return place(), helps
@@ -112,18 +123,18 @@ def where() -> tuple[str, str]:
 
 
 def killed() -> OutOfMemory:
-    """The error where the system has killed a worker."""
+    """The error for a worker that the system has killed."""
     return OutOfMemory("the system has killed a Python worker for want of memory" + _nearest("; "))
 
 
 def _nearest(before: str = "") -> str:
-    """What is used of the limit that is nearest; nothing if none is known."""
+    """The usage of the limit that is nearest; empty if none is known."""
     room: Room | None = min(rooms(), key=lambda each: each.left / each.limit, default=None)
     return f"{before}{room}" if room else ""
 
 
 def out_of_memory(error: BaseException | str, place: str = "", helps: str = HELPS) -> OutOfMemory:
-    """Our error for another that `is_memory`: what could not be had, and what is used of the limit that is nearest."""
+    """Convert an error that `is_memory`: it names the failed allocation, and the usage of the nearest limit."""
     if isinstance(error, OutOfMemory):
         return error if error.place else OutOfMemory(error.said, place, error.helps if error.helps != HELPS else helps)
     asked = [line.strip() for line in str(error).splitlines() if any(sign in line for sign in SIGNS)][:1]

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it is used: of the control group (a container), the machine, and this process.
+"""Memory limits and usage: of the control group (a container), the machine, and this process.
 
 Where the system does not tell, as there is no /proc, no limit is known.
 """
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-NEAR = 0.95  # of a limit: what is left is less than a merge of blocks takes
-LEAST = 1 << 30  # bytes that are enough to be left, whatever the limit
-UNLIMITED = 1 << 60
+NEAR_LIMIT_FRACTION = 0.95  # share of a limit; beyond it, less is left than a merge of blocks takes
+ENOUGH_FREE_BYTES = 1 << 30  # free bytes that suffice under any limit
+UNLIMITED_BYTES = 1 << 60
 MACHINE = "this machine's memory"
 ADDRESSES = "this process's address space (ulimit -v)"
 
 
 @dataclass
 class Room:
-    """A limit of bytes, and how much of it is used."""
+    """A limit in bytes, and its usage."""
 
     used: int
     limit: int
@@ -32,7 +32,7 @@ class Room:
 
     @property
     def near(self) -> bool:
-        return self.left < min((1 - NEAR) * self.limit, LEAST)
+        return self.left < min((1 - NEAR_LIMIT_FRACTION) * self.limit, ENOUGH_FREE_BYTES)
 
     def __str__(self) -> str:
         return f"{gigabytes(self.used)} of {self.of}, which has {gigabytes(self.limit)}, are used"
@@ -47,19 +47,19 @@ def gigabytes(size: float) -> str:
 
 
 def limit() -> int:
-    """The bytes that this process and those it starts may have."""
-    return min((room.limit for room in rooms()), default=UNLIMITED)
+    """The bytes that this process and its children may use."""
+    return min((room.limit for room in rooms()), default=UNLIMITED_BYTES)
 
 
 def rooms() -> Iterator[Room]:
-    """The limits that there are, with what is used of them; costs 0.1 ms."""
+    """All known limits with their usage; costs 0.1 ms."""
     for folder, name, files in _groups():
         with contextlib.suppress(OSError, ValueError, KeyError):
             yield Room(files.used(folder), min(files.limits(folder)), name)
     with contextlib.suppress(OSError, ValueError, KeyError):
         told = _numbers(Path("/proc/meminfo"))
         yield Room(1024 * (told["MemTotal:"] - told["MemAvailable:"]), 1024 * told["MemTotal:"], MACHINE)
-    if (most := _address_space()) < UNLIMITED:
+    if (most := _address_space()) < UNLIMITED_BYTES:
         with contextlib.suppress(OSError, ValueError, IndexError):
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             yield Room(pages * os.sysconf("SC_PAGE_SIZE"), most, ADDRESSES)
@@ -69,9 +69,9 @@ def _address_space() -> int:
     try:
         import resource
     except ImportError:  # not on Windows
-        return UNLIMITED
+        return UNLIMITED_BYTES
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return UNLIMITED if soft == resource.RLIM_INFINITY else soft
+    return UNLIMITED_BYTES if soft == resource.RLIM_INFINITY else soft
 
 
 def _numbers(path: Path) -> dict[str, int]:
@@ -79,12 +79,12 @@ def _numbers(path: Path) -> dict[str, int]:
 
 
 class GroupV2:
-    """The files of a control group, second version. What can be read from disk again is not counted as used."""
+    """The files of a control group, version 2. Page cache that can be dropped does not count as used."""
 
     @staticmethod
     def limits(folder: Path) -> list[int]:
         texts = [(folder / name).read_text().strip() for name in ("memory.max", "memory.high")]
-        return [UNLIMITED if text == "max" else int(text) for text in texts]
+        return [UNLIMITED_BYTES if text == "max" else int(text) for text in texts]
 
     @staticmethod
     def used(folder: Path) -> int:
@@ -94,7 +94,7 @@ class GroupV2:
 
 
 class GroupV1:
-    """The files of a control group, first version."""
+    """The files of a control group, version 1."""
 
     @staticmethod
     def limits(folder: Path) -> list[int]:
@@ -121,17 +121,18 @@ def _groups() -> list[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
 
 
 def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
-    """A group and those around it, as far as they have a limit. In a container the group may lie at the root itself."""
+    """A group and its parents, as far as they have a limit. In a container the group may be mounted at the root."""
     folder = root / path.lstrip("/")
     for group in dict.fromkeys([folder, *folder.parents, root]):
         if group == root or root in group.parents:
             with contextlib.suppress(OSError, ValueError):
-                if min(files.limits(group)) < UNLIMITED:
+                if min(files.limits(group)) < UNLIMITED_BYTES:
                     yield group, "this container's memory (control group)", files
 
 
 def kills() -> int:
-    """How often the system has killed a process for want of memory: of our control groups, or else of the whole machine."""
+    """The number of processes that the system has killed for lack of memory: in our control groups, else on the whole
+    machine."""
     files = [folder / name for folder, *_ in _groups() for name in ("memory.events", "memory.oom_control")]
     for file in [*files, Path("/proc/vmstat")]:
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -140,27 +141,27 @@ def kills() -> int:
 
 
 def resident(process: int) -> int:
-    """The bytes of a process that are in memory, without those of mapped files, which can be read again."""
+    """The resident bytes of a process, without mapped files, which can be read again."""
     words = Path(f"/proc/{process}/statm").read_text().split()
     return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
 def ours() -> int:
-    """The same of this process and all that descend from it."""
+    """The resident bytes of this process and all its descendants."""
     return _of_each(resident)
 
 
 def peak(process: int | None = None) -> int:
-    """The most bytes that a process, by default this one, has had in memory; 0 where the system does not tell."""
+    """The peak of resident bytes of a process, by default this one; 0 if the system does not tell."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         for line in Path(f"/proc/{process or os.getpid()}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):  # what getrusage says begins with the peak of the process that forked this one
+            if line.startswith("VmHWM:"):  # getrusage starts from the peak of the parent process
                 return 1024 * int(line.split()[1])
     return 0 if process else _told_peak()
 
 
 def _told_peak() -> int:
-    """The same of this process, where there is no /proc."""
+    """The peak of this process on systems without /proc."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -169,12 +170,12 @@ def _told_peak() -> int:
 
 
 def peaks() -> int:
-    """The sum of the peaks of this process and all that descend from it and still run: what they share counts in each."""
+    """The sum of the peaks of this process and its running descendants; shared memory counts in each."""
     return _of_each(peak)
 
 
 def _of_each(size_of: Callable[[int], int]) -> int:
-    """The sum over this process and all that descend from it."""
+    """The sum of a function over this process and all its descendants."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError, ValueError):

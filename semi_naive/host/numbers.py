@@ -1,10 +1,10 @@
-"""Numbers as a person reads them: counts, bytes, durations, and so many of something."""
+"""Numbers formatted for people: counts, bytes, durations, and counted nouns."""
 
 from collections.abc import Callable
 
 
 def in_full(value: float) -> str:
-    """A count, every digit of it.
+    """A count with all its digits.
 
     >>> in_full(21_402_960), in_full(0.3)
     ('21,402,960', '0')
@@ -13,7 +13,7 @@ def in_full(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A count: in full while it is short, otherwise in thousands, millions, …
+    """A count: in full if it is short, otherwise in thousands, millions, …
 
     >>> [number(n) for n in (0, 8114, 99_999, 1_234_567, 21_402_960, 131_675_775, 4_000_000_000)]
     ['0', '8,114', '99,999', '1.2 M', '21.4 M', '132 M', '4.0 G']
@@ -23,10 +23,10 @@ def number(value: float) -> str:
     return _scaled(value, " kMGTPE")
 
 
-def counted(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
-    """So many of something. several: what more than one are called, if an s is not enough.
+def quantity(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
+    """A number with its noun. several: the plural, if it is not formed by an s.
 
-    >>> counted(1, "iteration"), counted(1200, "tuple"), counted(0.3, "rule"), counted(2, "stratum", "strata")
+    >>> quantity(1, "iteration"), quantity(1200, "tuple"), quantity(0.3, "rule"), quantity(2, "stratum", "strata")
     ('1 iteration', '1,200 tuples', '0 rules', '2 strata')
     """
     shown = show(count)
@@ -34,7 +34,7 @@ def counted(count: float, what: str, several: str = "", show: Callable[[float], 
 
 
 def with_article(word: str) -> str:
-    """A word behind its article, as far as its letters tell which.
+    """A word with its indefinite article, as far as the spelling tells.
 
     >>> with_article("int"), with_article("list")
     ('an int', 'a list')
@@ -43,16 +43,16 @@ def with_article(word: str) -> str:
 
 
 def about(count: float, what: str, several: str = "") -> str:
-    """The same in a few digits.
+    """A count in a few digits.
 
     >>> about(1, "tuple"), about(21_402_960, "tuple")
     ('1 tuple', '21.4 M tuples')
     """
-    return counted(count, what, several, number)
+    return quantity(count, what, several, number)
 
 
 def size(count: float) -> str:
-    """Bytes.
+    """A number of bytes.
 
     >>> [size(n) for n in (0, 999, 12_300_000, 171_000_000)]
     ['0 B', '999 B', '12.3 MB', '171 MB']
@@ -82,7 +82,7 @@ def seconds(value: float) -> str:
 
 
 def summands(values: dict[str, float]) -> dict[str, float]:
-    """Seconds in whole milliseconds that add up to their sum in whole milliseconds; those that have none are left out.
+    """Whole milliseconds that add up to their sum in whole milliseconds, of seconds; those without any are left out.
 
     >>> summands({"load": 0.0014, "plan": 0.0014, "iterate": 1.0002, "other": 0.0001})
     {'load': 0.002, 'plan': 0.001, 'iterate': 1.0}

@@ -1,7 +1,7 @@
-"""Folders and files of this user alone: what is read in them is believed, and code that is in them is run.
+"""Private folders and files, which only this user can write: their contents are trusted, and code in them is run.
 
-A folder is private if it belongs to this user, and nobody else may write to it. What is made here has mode 0700, and files
-have 0600, whatever the umask is. Files appear whole or not at all. What may be made again is saved with a checksum.
+A folder is private if it belongs to this user and is writable by no other. Folders are made with mode 0700 and files with 0600,
+independent of the umask. Files are written atomically. Files that can be made again are saved with a checksum.
 """
 
 import contextlib
@@ -19,41 +19,42 @@ from semi_naive.host import leftovers
 
 log = logging.getLogger("semi_naive")
 
-OTHERS = stat.S_IWGRP | stat.S_IWOTH  # may write
-CHECKSUM = 4  # bytes, before what is saved
+OTHERS_WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH  # mode bits by which others may write
+CHECKSUM_BYTES = 4  # bytes, before what is saved
 
 
 class NotPrivate(PermissionError):
-    """A folder is there, and others may have written what is in it."""
+    """A folder exists, but other users may have written to it."""
 
 
 def folder(path: str | os.PathLike) -> str:
-    """Make a private folder, with those above it that are missing. NotPrivate if there is one that is not."""
+    """Make a private folder and its missing parents. Raises NotPrivate if it exists and is not private."""
     path = os.path.abspath(path)
     if not os.path.lexists(path):
         if not os.path.exists(os.path.dirname(path)):
             folder(os.path.dirname(path))
         with contextlib.suppress(FileExistsError):  # by another process, a moment ago
             os.mkdir(path, 0o700)
-    if wrong := fault(path):
+    if wrong := privacy_fault(path):
         raise NotPrivate(f"{path} {wrong}")
     return path
 
 
-def fault(path: str | os.PathLike) -> str:
-    """Why others could have written what is in a folder; empty if they could not."""
+def privacy_fault(path: str | os.PathLike) -> str:
+    """The reason why others could have written to a folder; empty if they could not."""
     facts = os.lstat(path)
     if not stat.S_ISDIR(facts.st_mode):
         return "is not a folder"
     if hasattr(os, "geteuid") and facts.st_uid != os.geteuid():
         return f"belongs to another user (number {facts.st_uid})"
-    if hasattr(os, "geteuid") and facts.st_mode & OTHERS:
+    if hasattr(os, "geteuid") and facts.st_mode & OTHERS_WRITE_BITS:
         return f"may be written by other users (its mode is {stat.S_IMODE(facts.st_mode):04o})"
     return ""
 
 
-def place(*folders: str | os.PathLike) -> Path:
-    """The first of some folders that can be had for this user alone. If there is none: a fresh one, until this process ends."""
+def first_private(*folders: str | os.PathLike) -> Path:
+    """The first of some folders that is or can be made private; if there is none, a fresh one that lasts until the process
+    ends."""
     for path in folders:
         try:
             found = folder(path)
@@ -72,15 +73,15 @@ def place(*folders: str | os.PathLike) -> Path:
 
 @functools.cache
 def cache(name: str) -> Path:
-    """Where things of a kind are kept: below XDG_CACHE_HOME or ~/.cache; in the temporary directory if that cannot be had."""
+    """The cache folder of a kind: below XDG_CACHE_HOME or ~/.cache, or in the temporary directory if that is not possible."""
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     number = os.getuid() if hasattr(os, "getuid") else "user"
     places = os.path.join(user, "semi-naive", name), os.path.join(tempfile.gettempdir(), f"semi-naive-{number}", name)
-    return place(*filter(os.path.isabs, places))  # there may be no home
+    return first_private(*filter(os.path.isabs, places))  # there may be no home
 
 
 def _check_above(path: str) -> None:
-    """NotPrivate if others can put another folder in the place of this one."""
+    """Raise NotPrivate if others can replace this folder by another."""
     for above in Path(path).resolve().parents if hasattr(os, "geteuid") else ():
         facts = above.stat()
         if facts.st_uid not in (0, os.geteuid()) or (facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX):
@@ -88,9 +89,9 @@ def _check_above(path: str) -> None:
 
 
 @contextlib.contextmanager
-def whole(path: str | os.PathLike, synced: bool = False):
-    """Yields a binary file to write. It takes the place of `path` when the block has written it, and goes if it fails.
-    synced: when this returns it is on the disk, whatever happens to the machine."""
+def replacing(path: str | os.PathLike, synced: bool = False):
+    """Yield a binary file to write. It replaces `path` at the end of the block, or is removed after an error. synced: force it
+    to the disk before returning."""
     partial = f"{os.fspath(path)}.{uuid.uuid4().hex}.partial"
     try:
         with _created(partial) as file:
@@ -108,7 +109,7 @@ def whole(path: str | os.PathLike, synced: bool = False):
 
 
 def _created(path: str):
-    """A new file, open, in a folder that is made if it is missing."""
+    """Open a new file, in a folder that is made if it is missing."""
     try:
         return open(path, "xb", opener=opener)
     except FileNotFoundError:
@@ -117,17 +118,17 @@ def _created(path: str):
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: the files that it makes have mode 0600."""
+    """An `opener` for `open` that makes files with mode 0600."""
     return os.open(path, flags, 0o600)
 
 
 def digest(*things) -> str:
-    """A file's name, the same in every process for what is written alike."""
+    """A name for a file, the same in every process for things with equal `repr`."""
     return hashlib.sha256(repr(things).encode()).hexdigest()[:24]
 
 
 def sync(path: str | os.PathLike) -> None:
-    """Force a file, or what a folder lists, to the disk."""
+    """Force a file, or a folder's entries, to the disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -136,13 +137,13 @@ def sync(path: str | os.PathLike) -> None:
 
 
 def save(path: str | os.PathLike, data: bytes, synced: bool = False) -> None:
-    """Write a file that `load` reads."""
-    with whole(path, synced) as file:
-        file.write(zlib.crc32(data).to_bytes(CHECKSUM, "little") + data)
+    """Write a file with a checksum, for `load`."""
+    with replacing(path, synced) as file:
+        file.write(zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little") + data)
 
 
 def load(path: str | os.PathLike) -> bytes | None:
-    """What `save` has written; None if it is not there, or not as it was written."""
+    """Read a file written by `save`; None if it is missing or damaged."""
     try:
         with open(path, "rb") as file:
             saved = file.read()
@@ -151,8 +152,8 @@ def load(path: str | os.PathLike) -> bytes | None:
     except OSError as error:
         log.info("%s is made again: %s", path, error)
         return None
-    data = saved[CHECKSUM:]
-    if len(saved) >= CHECKSUM and zlib.crc32(data).to_bytes(CHECKSUM, "little") == saved[:CHECKSUM]:
+    data = saved[CHECKSUM_BYTES:]
+    if len(saved) >= CHECKSUM_BYTES and zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little") == saved[:CHECKSUM_BYTES]:
         return data
     log.info("%s is made again: it is damaged or cut short", path)
     return None

@@ -1,4 +1,4 @@
-"""The types of kernels, written down without numba, which takes half a second to load.
+"""The types of kernels, described without numba, which takes half a second to load.
 
 `types.int64`, `types.Array(types.int64, 1, "C")`, `types.Tuple((…))` and so on mean what they mean in numba. A type called with
 the types of arguments is a signature. Both say, too, what compiled code makes of a value when it gets it or hands it back: so
@@ -12,31 +12,31 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
-WORD = (1 << 64) - 1
+WORD_MASK = (1 << 64) - 1
 
 
-class Type:
-    """What is common to all of them."""
+class KernelType:
+    """The base of all types."""
 
-    def __call__(self, *arguments: "Type") -> "Signature":
+    def __call__(self, *arguments: "KernelType") -> "Signature":
         return Signature(self, arguments)
 
     def of_numba(self, types) -> Any:
         raise NotImplementedError
 
     def given(self, value):
-        """An argument as a kernel gets it; TypeError if it is of another kind."""
+        """Convert an argument as compiled code does. Raises TypeError if it is of another kind."""
         return value
 
     def returned(self, value):
-        """A value as the caller gets it."""
+        """Convert a result as compiled code does."""
         return value
 
 
 @dataclass(frozen=True)
-class Scalar(Type):
+class Scalar(KernelType):
     name: str
 
     def __getitem__(self, dimension: slice) -> "Array":
@@ -57,7 +57,7 @@ class Integer(Scalar):
         try:
             return self.dtype.type(value)
         except OverflowError:  # which a cast does not know
-            return np.uint64(operator.index(value) & WORD).astype(self.dtype)
+            return np.uint64(operator.index(value) & WORD_MASK).astype(self.dtype)
 
     def returned(self, value) -> int:
         return operator.index(value)  # a TypeError, if it has become a float on the way
@@ -76,7 +76,7 @@ class Nothing(Scalar):
 
 
 @dataclass(frozen=True)
-class Array(Type):
+class Array(KernelType):
     of: Scalar
     dimensions: int
     layout: str
@@ -95,8 +95,8 @@ class Array(Type):
 
 
 @dataclass(frozen=True)
-class Tuple(Type):
-    of: tuple[Type, ...]
+class Tuple(KernelType):
+    of: tuple[KernelType, ...]
 
     def of_numba(self, types):
         return types.Tuple(tuple(each.of_numba(types) for each in self.of))
@@ -107,14 +107,14 @@ class Tuple(Type):
 
 @dataclass(frozen=True)
 class Signature:
-    result: Type
-    arguments: tuple[Type, ...]
+    result: KernelType
+    arguments: tuple[KernelType, ...]
 
     def of_numba(self, types):
         return self.result.of_numba(types)(*(each.of_numba(types) for each in self.arguments))
 
     def given(self, values) -> list:
-        """Arguments as a kernel gets them.
+        """Convert arguments as compiled code does.
 
         >>> i64 = types.Array(types.int64, 1, "C")
         >>> types.void(i64, types.uint64).given((np.arange(2), -1))
@@ -124,7 +124,7 @@ class Signature:
         TypeError: expected a writeable contiguous array of int64, of 1 dimensions, found array([0., 1.])
         """
         if len(values) != len(self.arguments):
-            raise TypeError(f"expected {counted(len(self.arguments), 'argument')}, found {len(values)}")
+            raise TypeError(f"expected {quantity(len(self.arguments), 'argument')}, found {len(values)}")
         return [each.given(value) for each, value in zip(self.arguments, values, strict=True)]
 
 

@@ -1,14 +1,14 @@
-"""A relation as an Arrow table, and Arrow tables as facts."""
+"""Relations as Arrow tables, and Arrow tables as facts."""
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
-from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, expected
+from semi_naive.host.numbers import quantity
+from semi_naive.io.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of, plain_type
-from semi_naive.io.names import places
-from semi_naive.io.order import distinct
-from semi_naive.io.record_text import Readable
+from semi_naive.io.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
+from semi_naive.io.names import column_places
+from semi_naive.io.order import distinct_in_column
+from semi_naive.io.record_text import ReadableStyle
 from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of
@@ -29,7 +29,7 @@ def arrow_table(relation, types: dict, columns: np.ndarray, values):
 
 
 def record_batch(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False):
-    """The same of one batch; there is at least one column. `dictionaries`: columns of strings are dictionary-encoded."""
+    """A pyarrow record batch of at least one column. `dictionaries`: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
     return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
@@ -42,11 +42,11 @@ def _arrays(relation, types: dict, columns: np.ndarray, values, dictionaries: bo
 
 
 def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: bool = False):
-    """One column as an Arrow array; what repeats is decoded once."""
+    """One column as an Arrow array. Repeated values are decoded once."""
     import pyarrow as pa
 
     if type_.kind == Kind.SYMBOL:
-        found, at = distinct(column)
+        found, at = distinct_in_column(column)
         texts = values.arrow(found).cast(pa.string())
         if dictionaries:
             return pa.DictionaryArray.from_arrays(arrow_of(at.astype(np.int32)), texts)
@@ -54,15 +54,15 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
     if type_.kind != Kind.RECORD:
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
-    found, at = distinct(column)
+    found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
-        unpacked, style = Unpacked(found[found != NIL], type_, types, values), Readable()
+        unpacked, style = Unpacked(found[found != NIL], type_, types, values), ReadableStyle()
         return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
 
 
 def _structs(ids: np.ndarray, type_, types: dict, values):
-    """Records as a struct array: the fields' columns, made the same way."""
+    """Records as a struct array, made of the arrays of their fields."""
     import pyarrow as pa
 
     nil = ids == NIL
@@ -70,7 +70,7 @@ def _structs(ids: np.ndarray, type_, types: dict, values):
     raw[:, ~nil] = values.fields(ids[~nil], len(type_.fields))
     arrays, names = [], []
     for column, (name, of) in zip(raw, type_.fields, strict=True):
-        if types[of].kind == Kind.SYMBOL:  # zero need not be a symbol's id
+        if types[of].kind == Kind.SYMBOL:  # symbol ids need not contain 0
             column[nil] = column[~nil][0] if (~nil).any() else values.intern([""])[0]
         arrays.append(column_array(column, types[of], types, values))
         names.append(name)
@@ -80,12 +80,12 @@ def _structs(ids: np.ndarray, type_, types: dict, values):
 
 
 def is_recursive(type_, types: dict) -> bool:
-    """Whether records of this type can go on without end: it, or a type in it, holds itself at some depth."""
+    """True if the record type contains itself at some depth, so that its values have no bound on their depth."""
     return any(name in _held(types[name], types) for name in {type_.name} | _held(type_, types))
 
 
 def _held(type_, types: dict) -> set:
-    """The names of all types in a record type, at any depth."""
+    """The names of all types that occur in a record type, at any depth."""
     held, waiting = set(), [type_]
     while waiting:
         new = set(waiting.pop().inner) - held
@@ -95,7 +95,8 @@ def _held(type_, types: dict) -> set:
 
 
 class KeyedArrays:
-    """Record batches of `io.sorted_rows.SortedRows`, whose columns have `keys`. Repeated values are made once."""
+    """Record batches of the pieces of `io.sorted_rows.SortedRows`, whose columns have `keys`. Repeated values are decoded
+    once for all pieces."""
 
     def __init__(self, relation, types: dict, values, keys):
         types = BUILT_IN | types
@@ -108,7 +109,7 @@ class KeyedArrays:
         self.schema = self.batch(np.empty((relation.arity, 0), np.int64)).schema
 
     def batch(self, columns: np.ndarray):
-        """The record batch of columns (arity, n): numbers by their bits, of other kinds keys."""
+        """The record batch of columns (arity, n): numbers as their bits, other kinds as keys."""
         import pyarrow as pa
 
         arrays = [
@@ -119,15 +120,15 @@ class KeyedArrays:
 
 
 def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
-    """The columns of an Arrow table, by name or in their order (`semi_naive.io.names`). BadInput names the column and the row
-    of a value that does not fit; `first_row` is the number of the first one, None if rows have no numbers."""
+    """The columns of an Arrow table, matched by name or by order (`semi_naive.io.names`). BadInput names the column and row of
+    a value that does not fit. `first_row`: the number of the first row; None if rows have no numbers."""
     names = [name for name, _ in relation.attributes]
-    if (order := places(relation, table.column_names, file)) is not None:
+    if (order := column_places(relation, table.column_names, file)) is not None:
         table = table.select(order)
     found = table.column_names
     if len(found) != len(names):
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        has, there = counted(len(names), "attribute"), counted(len(found), "column")
+        has, there = quantity(len(names), "attribute"), quantity(len(found), "column")
         message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(found)})"
         raise BadInput(message, file, hint="name the attributes as the columns that you want")
     if not names:
@@ -137,7 +138,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
 
         def fault(row: int, wrong, hint: str = "", type_=type_, label=f"column {relation.name}.{name}") -> BadInput:
             place = "" if first_row is None else f", row {first_row + row}"
-            hint = hint or getattr(wrong, "hint", "") or f"expected {expected(type_)}"
+            hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
             return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
 
         _check_type(table.column(at), type_, f"column {relation.name}.{name}", file)
@@ -147,20 +148,20 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
 
 
 def _check_type(column, type_, label: str, file: str) -> None:
-    """BadInput for a column whose type holds no values of a kind, unless it is empty or all its values are missing."""
+    """Raise BadInput if a column's type cannot hold values of the kind. Columns that are empty or all missing pass."""
     if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(column.type, type_):
         missing = first_missing(column, type_.kind)
         if missing is None:
-            message = f"{label} has type {column.type}, expected {expected(type_)}"
+            message = f"{label} has type {column.type}, expected {type_description(type_)}"
             raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 
 
 def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
-    """One column of a table as 64 bits; whatever Arrow can convert without loss will do. `fault(row, wrong, hint)` makes the
-    error of a value that will not."""
+    """One column of a table as 64-bit words. Any type that Arrow converts without loss is accepted. `fault(row, wrong, hint)`
+    makes the error of a value that does not fit."""
     import pyarrow as pa
 
-    if not len(column):  # of whatever type
+    if not len(column):  # of any type
         return np.empty(0, np.int64)
     column = _categories(column) if pa.types.is_dictionary(column.type) else column
     if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
@@ -171,15 +172,15 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
         symbols = type_.kind == Kind.SYMBOL
         plain = _texts(column) if symbols else column.cast(plain_type(column.type)).cast(arrow_type(type_.kind))
         return bits_of_arrow(plain, type_, types, values)
-    except pa.ArrowInvalid:  # the slow way finds the value, and says what is wrong with it
+    except pa.ArrowInvalid:  # the slow path finds the value and names the error
         return bits_of_values(_python_values(column, fault), type_, types, values, fault)
     except Mismatch as wrong:
         raise fault(wrong.row, wrong) from None
 
 
 def _texts(column):
-    """A column of texts, or of what can be written as such, dictionary-encoded. One that is so already stays, so that each of
-    its texts is looked up once."""
+    """A column of texts, dictionary-encoded; other values are written as text. A column that is dictionary-encoded keeps its
+    dictionary, so each distinct text is looked up once."""
     import pyarrow as pa
 
     coded = column if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string() else None
@@ -191,11 +192,11 @@ def _texts(column):
 
 
 def _categories(column):
-    """A dictionary-encoded column without missing values in its dictionaries. Its texts are `string`: polars has views, which
-    Arrow casts nowhere else."""
+    """A dictionary-encoded column without missing values in its dictionaries. The texts are cast to `string`, as polars uses
+    views, which Arrow casts nowhere else."""
     import pyarrow as pa
 
-    if kind_of(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
+    if kind_of_arrow(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
         chunks = [pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(pa.string())) for each in column.chunks]
         column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.string()))
     missing = any(chunk.dictionary.null_count for chunk in column.chunks)
@@ -203,7 +204,7 @@ def _categories(column):
 
 
 def _python_values(column, fault) -> list:
-    """The values of a column; the error of the first text in it that is not UTF-8."""
+    """The values of a column, or the error of the first text that is not UTF-8."""
     try:
         return column.to_pylist()
     except UnicodeDecodeError:
@@ -229,7 +230,7 @@ def first_missing(column, kind: Kind):
 
 
 def _fits(found, type_) -> bool:
-    kind, whole = kind_of(found), (Kind.NUMBER, Kind.UNSIGNED)
+    kind, whole = kind_of_arrow(found), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:
         return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)
     return kind in whole or kind == Kind.FLOAT == type_.kind

@@ -1,4 +1,4 @@
-"""One value and its 64 bits: from text, from Python, and to text, as Soufflé reads and prints them."""
+"""Conversion between a value and its 64 bits: from text, from Python objects, and to text, in Soufflé's formats."""
 
 import json
 import math
@@ -37,7 +37,7 @@ FLOAT = re.compile(
 
 @dataclass(frozen=True)
 class OutOfRange:
-    """Stands for a number in JSON that is out of every range."""
+    """A marker for a JSON number beyond every range."""
 
     text: str
 
@@ -46,7 +46,8 @@ class OutOfRange:
 
 
 class Mismatch(ValueError):
-    """A value that is not of its kind; whoever knows the place makes it a `BadInput`. `row`: where in its column it is."""
+    """A value that does not fit its kind. The caller, which knows the place, turns it into a `BadInput`. `row`: the value's row
+    in its column."""
 
     def __init__(self, message: str, hint: str = "", row: int = 0):
         super().__init__(message)
@@ -55,7 +56,7 @@ class Mismatch(ValueError):
 
 @dataclass(frozen=True)
 class Vertex(Type):
-    """What names a vertex of a graph: a decimal integer within limits, where a program's number may be any, also 0x1F.
+    """The numbers allowed as vertices of a graph: decimal integers within limits. A program's number may also be written 0x1F.
 
     >>> VERTEX.of_text(" 7"), VERTEX.first_odd(np.array([1, -1]))
     (7, 1)
@@ -63,18 +64,18 @@ class Vertex(Type):
 
     low: int = 0
     high: int = 1 << 32
-    said: str = ""  # what says so, if the limits are a matrix's size
+    said: str = ""  # the file whose size line sets the limits
 
     def of_text(self, text: str) -> int:
         if not DECIMAL.fullmatch(text):
-            raise Mismatch(f"{shown(text)} is not an integer", "" if self.said else AS_NAMES)
+            raise Mismatch(f"{abbreviated(text)} is not an integer", "" if self.said else AS_NAMES)
         return self.checked(_integer(text, "does not fit in 64 bits", TOO_LONG))
 
     def checked(self, value: int, row: int = 0) -> int:
         if self.low <= value <= self.high:
             return value
         if not -SIGN <= value < SIGN:
-            raise Mismatch(f"{shown(value)} does not fit in 64 bits", TOO_LONG, row)
+            raise Mismatch(f"{abbreviated(value)} does not fit in 64 bits", TOO_LONG, row)
         if self.said:
             raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.said, row)
         kind = "is negative" if value < 0 else "is above 2^32"
@@ -82,8 +83,8 @@ class Vertex(Type):
         raise Mismatch(f"vertex id {value} {kind}", hint, row)
 
     def first_odd(self, column: np.ndarray) -> int | None:
-        """The first row that is outside of the limits. One pass where there is none: as unsigned words, negative ids are the
-        largest of all."""
+        """The first row outside the limits. If there is none, one pass: as unsigned words, negative ids are the largest of
+        all."""
         if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
             return None
         if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
@@ -92,7 +93,7 @@ class Vertex(Type):
         return int(np.argmax(odd)) if odd.any() else None
 
     def check(self, column: np.ndarray) -> np.ndarray:
-        """The column itself; Mismatch if there is an odd one."""
+        """Return the column; raise Mismatch if a value is outside the limits."""
         odd = self.first_odd(column)
         if odd is not None:
             self.checked(int(column[odd]), odd)
@@ -100,17 +101,17 @@ class Vertex(Type):
 
 
 VERTEX = Vertex("vertex", Kind.NUMBER)
-NAME = Type("vertex", Kind.SYMBOL)  # what names a vertex where vertices are strings: integers are, by their text
+NAME = Type("vertex", Kind.SYMBOL)  # vertices that are strings: an integer counts as its text
 ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
 
 
-def expected(type_: Type) -> str:
-    """What a value of a type is, for errors."""
+def type_description(type_: Type) -> str:
+    """The values that a type accepts, in words, for errors."""
     return BRANCH if type_.branches else EXPECTED[type_.kind]
 
 
-def within(type_: Type, column: np.ndarray) -> np.ndarray:
-    """A column of integers; Mismatch for the first that names no vertex, where vertices are wanted."""
+def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
+    """Return a column of integers. If vertices are wanted, raise Mismatch at the first value that is no vertex."""
     return type_.check(column) if isinstance(type_, Vertex) else column
 
 
@@ -124,11 +125,11 @@ def of_text(text: str, kind: Kind) -> int:
         if HEX_FLOAT.match(text):
             return of_float(_hexadecimal(text))
         if not FLOAT.fullmatch(text):
-            raise Mismatch(f"{shown(text)} is not a float")
+            raise Mismatch(f"{abbreviated(text)} is not a float")
         return of_float(_decimal(text))
     found = INTEGER.fullmatch(text)
     if not found:
-        raise Mismatch(f"{shown(text)} is not {_article(kind)}")
+        raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}")
     sign, hexadecimal, binary, decimal = found.groups()
     if decimal:
         return of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
@@ -140,30 +141,30 @@ def of_integer(value: int, kind: Kind) -> int:
     """The 64 bits of an integer, if it is in the range of its kind."""
     lowest, highest = RANGES[kind]
     if not lowest <= value <= highest:
-        raise Mismatch(f"{shown(value)} is out of range of {kind.value}")
+        raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
     return value - (1 << 64) if value >= SIGN else value
 
 
 def _integer(text: str, otherwise: str, hint: str = "") -> int:
-    """Decimal digits as an integer; Mismatch, which says `otherwise`, of more than Python takes."""
+    """Parse decimal digits. Raises Mismatch with the text `otherwise` if there are more digits than Python converts."""
     digits = text.strip().lstrip("+-").lstrip("0")
     if len(digits) > LONGEST:
-        raise Mismatch(f"{shown(text)} {otherwise}", hint)
+        raise Mismatch(f"{abbreviated(text)} {otherwise}", hint)
     return -int(digits or "0") if "-" in text else int(digits or "0")
 
 
 def of_float(value: float) -> int:
-    """The 64 bits of a float in its one form, as `kinds.as_bits` gives them."""
+    """The 64 bits of a float in its canonical form, as in `kinds.as_bits`."""
     return int(NAN) if math.isnan(value) else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
 
 
 def of_value(value, type_: Type):
-    """The 64 bits of a Python value, or the string of a symbol. `True` and `None` are nobody's number."""
+    """The 64 bits of a Python value, or the string of a symbol. `True` and `None` are not accepted as numbers."""
     kind = type_.kind
     if kind == Kind.SYMBOL and isinstance(value, str):
         return _checked_text(str(value))
     if isinstance(value, OutOfRange):
-        raise Mismatch(f"{shown(value)} is out of range of {kind.value}")
+        raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if whole and type_ == NAME:
         return str(value)
@@ -173,17 +174,17 @@ def of_value(value, type_: Type):
         try:
             return of_float(float(value))
         except OverflowError:
-            raise Mismatch(f"{shown(value)} is out of range of float") from None
-    raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not {_article(kind)}")
+            raise Mismatch(f"{abbreviated(value)} is out of range of float") from None
+    raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not {_article(kind)}")
 
 
 def _checked_text(text: str) -> str:
-    """The text itself; Mismatch for half of a surrogate pair, which no UTF-8 has."""
+    """Return the text. Raises Mismatch for a lone surrogate, which UTF-8 cannot encode."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise Mismatch(f"{shown(text)} is no text: {ascii(text[error.start])} is half of a character") from None
+            raise Mismatch(f"{abbreviated(text)} is no text: {ascii(text[error.start])} is half of a character") from None
     return text
 
 
@@ -208,7 +209,7 @@ def float_text(value: float) -> str:
 
 
 def short_float_text(value: float) -> str:
-    """A float as Soufflé's JSON has it, six digits; more where six would lose something."""
+    """A float with six digits, as in Soufflé's JSON; with more if six lose precision."""
     if not math.isfinite(value):
         return json.dumps(value)  # NaN and Infinity, as most readers take them
     text = f"{value:g}"
@@ -218,7 +219,7 @@ def short_float_text(value: float) -> str:
 def _decimal(text: str) -> float:
     value = float(text.partition("(")[0])  # of nan(…)
     if math.isinf(value) and "n" not in text.lower():
-        raise Mismatch(f"{shown(text)} is out of range of float")
+        raise Mismatch(f"{abbreviated(text)} is out of range of float")
     return value
 
 
@@ -226,15 +227,15 @@ def _hexadecimal(text: str) -> float:
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):
-        raise Mismatch(f"{shown(text)} is not a float") from None
+        raise Mismatch(f"{abbreviated(text)} is not a float") from None
 
 
 def _article(kind: Kind) -> str:
     return f"{'an' if kind == Kind.UNSIGNED else 'a'} {kind.value}"
 
 
-def shown(value) -> str:
-    """A value as messages have it: no longer than 60 characters."""
+def abbreviated(value) -> str:
+    """A value as error messages show it: at most 60 characters."""
     try:
         text = repr(value)
     except RecursionError:

@@ -1,42 +1,47 @@
-"""What columns a file of facts has, for whoever has not declared its relation: their names, if it has any, and their types."""
+"""The columns of a file of facts, for relations that are not declared: their names, if the file has any, and their types."""
 
 import re
 from itertools import islice
 
 from semi_naive.io.bits import DECIMAL
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of
+from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.names import identifiers
 from semi_naive.io.parquet import is_parquet, read_schema
-from semi_naive.io.patterns import files_of
+from semi_naive.io.patterns import match_files
 from semi_naive.io.sniff import USUAL
 
-ROWS = 1000  # of a text that are looked at
+SAMPLED_ROWS = 1000  # rows of a text that are read to infer types
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
-AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}  # what SQLite looks for in a column's type
+AFFINITY = {
+    "INT": "number",
+    "REAL": "float",
+    "FLOA": "float",
+    "DOUB": "float",
+}  # substrings that decide a column's affinity in SQLite
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 
-def columns_of(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
-    """The (name, type) of each column, of a pattern's first file; a name is "" where the file has none.
+def inferred_columns(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
+    """The (name, type) of each column of a file, or of a pattern's first file; the name is "" if the file has none.
 
     Parquet has both. Of text the first 1,000 rows are looked at: a column is a number if all its fields are decimal integers, a
     float if all are numbers, else a symbol. header: its first line has the names. Of a `table` of SQLite, whose columns may
     hold anything, values are looked at likewise. BadInput where nothing can be told.
     """
-    path = (files_of(path) or [path])[0]
+    path = (match_files(path) or [path])[0]
     if is_parquet(path):
         schema = read_schema(path)[0].schema
         types = [_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
         return list(zip(identifiers(schema.names), types, strict=True))
     extension = extension_of(path)
     if BY_NAME.get(extension) == "sqlite":
-        from semi_naive.io.sqlite import first_rows
+        from semi_naive.io.sqlite import sample_table
 
-        names, declared, rows = first_rows(path, table, ROWS)
+        names, declared, rows = sample_table(path, table, SAMPLED_ROWS)
         types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
         return list(zip(identifiers(names), types, strict=True))
     with io_errors(path):
@@ -53,13 +58,13 @@ def _of_arrow(name: str, type_, path: str) -> str:
 
     if pa.types.is_uint64(type_):
         return "unsigned"
-    if (kind := kind_of(type_)) is None:
+    if (kind := kind_of_arrow(type_)) is None:
         raise BadInput(f"column {name!r} has type {type_}", path, hint="declare the relation with the columns that you want")
     return kind.value
 
 
 def _of_sqlite(declared: str, values: list) -> str:
-    """The type of a column with these values; without any, of what it is declared to hold.
+    """The type of a column by its values; if there are none, by its declared type.
 
     >>> _of_sqlite("ANY", [1, 2]), _of_sqlite("INTEGER", [1, 2.5]), _of_sqlite("", [1, "x"]), _of_sqlite("BIGINT", [])
     ('number', 'float', 'symbol', 'number')
@@ -78,12 +83,12 @@ def _of_sqlite(declared: str, values: list) -> str:
 
 
 def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:
-    """The names and the first rows of a text."""
+    """The names and the first rows of a text file."""
     loose = extension in (".txt", ".mtx")
     with open_binary(path) as stream:
         numbered = numbered_lines(stream, path, skip_mark(stream))
         wanted = (line for _, _, line in numbered if not loose or line.strip() and line[:1] not in b"#%")
-        lines = [line.decode(errors="replace") for line in islice(wanted, ROWS + 1 + header)]
+        lines = [line.decode(errors="replace") for line in islice(wanted, SAMPLED_ROWS + 1 + header)]
     delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
     form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
     rows = [fields for line in lines[extension == ".mtx" :] if (fields := _fields(line, form))]  # that of a matrix has its size
@@ -98,7 +103,7 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
 
 
 def _delimiter(lines: list[str]) -> str:
-    """What separates the fields of a .txt: the first of the usual ones that is there."""
+    """The delimiter of a .txt file: the first of the usual ones that occurs."""
     return next((one for one in USUAL if lines and one in lines[0].strip()), " ")
 
 
@@ -106,20 +111,20 @@ def _fields(line: str, form: Format) -> list[str]:
     try:
         return [text for _, text in split(line, form)]
     except ValueError:
-        return []  # what is wrong is said when it is read
+        return []  # errors are reported when the file is read
 
 
 def _json(path: str) -> tuple[list[str], list[list[str]]]:
     from semi_naive.io.json_data import json_rows
 
-    rows = json_rows(contents(path), path)[:ROWS]
+    rows = json_rows(contents(path), path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):
         return list(rows[0]), [[_json_text(row.get(name)) for name in rows[0]] for row in rows]
     return [], [list(map(_json_text, row)) for row in rows if isinstance(row, list)]
 
 
 def _json_text(value) -> str:
-    """A number as text of that number, anything else as text of no number."""
+    """A number as its text; any other value as a text that is not numeric."""
     return repr(value) if type(value) in (int, float) else f"'{value}'"
 
 

@@ -1,30 +1,31 @@
-"""Reading text, one tuple a line: by a kernel where it is plain, by Arrow's CSV parser where it is clean, else line by line."""
+"""Reading text with one tuple a line: plain text by a kernel, clean text by Arrow's CSV parser, other text line by line."""
 
 import io
 import re
 
 import numpy as np
 
-from semi_naive.io.agreement import check, check_beginning, check_column, unix_lines
 from semi_naive.io.bits import Mismatch
+from semi_naive.io.csv_differences import check_agreement, check_beginning, check_column, unix_lines
 from semi_naive.io.fields import arrow_type, bits_of_arrow
-from semi_naive.io.files import pieces
+from semi_naive.io.files import line_pieces
 from semi_naive.io.lines import read_lines
-from semi_naive.io.plain import PIECE as PLAIN
-from semi_naive.io.plain import plain
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
+from semi_naive.io.plain_text import read_plain
 
-PIECE = 1 << 20
+ARROW_PIECE_BYTES = 1 << 20
 
 
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
-    """The columns of a text whose first row is on line `line` of `path`; BadInput names the first wrong line, column, value."""
-    if found := plain(pieces(io.BytesIO(data), PLAIN), form, relation, threads):
+    """The columns of a text whose first row is on line `line` of `path`. BadInput names the line, column and value of the first
+    error."""
+    if found := read_plain(line_pieces(io.BytesIO(data), PLAIN), form, relation, threads):
         return found.columns(values)
     return read_by_rules(data, form, relation, types, values, path, line, threads)
 
 
 def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
-    """The same of a text that is not plain.
+    """The columns of a text that is not plain.
 
     Arrow reads some 10 M rows/s of numbers. Where it refuses, or does not mean the same as Soufflé, the text is taken in
     pieces of 1 MiB, so that only those with something odd in them are read slowly.
@@ -38,7 +39,7 @@ def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, l
     if form.rfc4180 and not form.loose:  # a quoted field may hold the end of a piece
         return read_lines(data, form, relation, types, values, path, line)
     parts = [np.empty((relation.arity, 0), np.int64)]
-    for piece in pieces(io.BytesIO(data), PIECE):
+    for piece in line_pieces(io.BytesIO(data), ARROW_PIECE_BYTES):
         try:
             parts.append(_by_arrow(piece, form, relation, types, values, threads=False))
         except ValueError:
@@ -48,7 +49,7 @@ def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, l
 
 
 def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.ndarray:
-    """The columns as Arrow reads them; a ValueError when it cannot, or would read something else."""
+    """The columns as Arrow reads them. Raises ValueError if it cannot read them, or would read other values."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -56,7 +57,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     wanted = {f"c{field}": relation.attributes[attribute][1] for field, attribute in fields.items()}
     data = unix_lines(data, form)
     width = _width(data, form, max(fields) + 1)
-    check(data, form, list(wanted.values()), width)
+    check_agreement(data, form, list(wanted.values()), width)
     data, delimiter = _tidied(data, form) if form.loose else (data, form.delimiter)
     check_beginning(data)
     if not data or (form.loose and not data.lstrip(b"\n")):
@@ -85,22 +86,22 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
 
 
 def _read_as(found):
-    """Of text that repeats, Arrow keeps one."""
+    """The Arrow types to read with. Repeated texts are dictionary-encoded."""
     import pyarrow as pa
 
     return pa.dictionary(pa.int32(), found) if found == pa.string() else found
 
 
 def _tidied(data: bytes, form) -> tuple[bytes, str]:
-    """The rows of a graph's text without comments, with one delimiter between fields, and that delimiter."""
-    begins = (b"%c" % one for one in form.comments)  # where there is none, one byte is found out to be missing sooner than two
+    """The rows of a graph's text without comments and with one delimiter between fields, and that delimiter."""
+    begins = (b"%c" % one for one in form.comments)  # if there is none, searching for one byte is faster than for two
     if form.comments and any(data.startswith(one) or (one in data and b"\n" + one in data) for one in begins):
         data = re.sub(rb"(?m)^[%s].*\n?" % form.comments, b"", data)
     return _single_spaced(data) if form.spaced else (data, form.delimiter)
 
 
 def _single_spaced(data: bytes) -> tuple[bytes, str]:
-    """One delimiter between fields that white space separates, and none around them: what Arrow can read."""
+    """The text with single delimiters between fields separated by white space and none around them, which Arrow can read."""
     if b" " not in data:
         delimiter = b"\t"
     else:
@@ -112,7 +113,7 @@ def _single_spaced(data: bytes) -> tuple[bytes, str]:
 
 
 def _width(data: bytes, form, needed: int) -> int:
-    """How many fields a line has; where columns are chosen, the first line says."""
+    """The number of fields of a line; if columns are chosen, that of the first line."""
     if form.width or not form.columns:
         return form.width or needed
     if form.rfc4180 and b'"' in data:

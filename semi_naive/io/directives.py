@@ -1,4 +1,4 @@
-"""What an .input or .output says: the parameters, with Soufflé's defaults, and the file they mean."""
+"""The parameters of .input and .output, with Soufflé's defaults, and the file that they name."""
 
 import errno
 import os
@@ -22,8 +22,8 @@ def _complain(text: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How to read and write, whatever the program says. `missing_ok`: a missing fact file is an empty relation, and
-    `warn` is told; `out`: where standard output goes (None: sys.stdout at that time); `sandbox`: what files stay below."""
+    """How to read and write, independent of the program. `missing_ok`: a missing fact file is an empty relation, reported to
+    `warn`. `out`: standard output (None: the current sys.stdout). `sandbox`: the folder that files stay below."""
 
     missing_ok: bool = False
     warn: Callable[[str], None] = _complain
@@ -31,11 +31,11 @@ class Options:
     sandbox: Sandbox | None = None
 
     def printed(self, text: bytes) -> None:
-        """Text on standard output, in one piece. OSError, which names it, where that is closed or full."""
+        """Write text to standard output in one piece. Raises OSError, naming it, if standard output is closed or full."""
         stream = self.out or sys.stdout
         binary = getattr(stream, "buffer", None)
         try:
-            if stream is None:  # so Python says that it was closed from the beginning
+            if stream is None:  # Python's sign that it was closed before the start
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             stream.flush()
             binary.write(text) if binary else stream.write(text.decode("utf-8", "replace"))
@@ -48,7 +48,7 @@ DEFAULT = Options()
 
 
 def format_of(directive, relation, to_stdout: bool = False) -> Format:
-    """The `Format` of a directive on `relation`; BadInput for a parameter that cannot be."""
+    """The `Format` of a directive on `relation`. Raises BadInput for an invalid parameter."""
     given = directive.parameters
     reading = directive.kind == "input"
     usual = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
@@ -57,12 +57,14 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     known = READABLE if reading else WRITABLE
     if io not in known:
         message = f'.{directive.kind} {relation.name}: there is no IO="{io}"'
-        raise BadInput(message, *place(directive), hint=f"known are {', '.join(known)}")
+        raise BadInput(message, *directive_place(directive), hint=f"known are {', '.join(known)}")
     rfc4180 = _is_true(given, "rfc4180")
     delimiter = given.get("delimiter", "," if rfc4180 else "\t")
     if not delimiter or (rfc4180 and '"' in delimiter):
         hint = "a delimiter has at least one character, and no quote where rfc4180 is true"
-        raise BadInput(f".{directive.kind} {relation.name}: the delimiter is {delimiter!r}", *place(directive), hint=hint)
+        raise BadInput(
+            f".{directive.kind} {relation.name}: the delimiter is {delimiter!r}", *directive_place(directive), hint=hint
+        )
     names = delimiter.join(name for name, _ in relation.attributes)
     return Format(
         io=io,
@@ -78,19 +80,19 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
 
 
 def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
-    """The file a directive means: absolute as it is, else in the folder that its fact-dir or output-dir names, else in
-    `folder`. BadInput if that is outside of the sandbox."""
+    """The file that a directive names: an absolute path, or one below the directive's fact-dir or output-dir, else below
+    `folder`. Raises BadInput for a path outside of the sandbox."""
     path = _named(directive, form, folder)
     check_sandbox([path], directive, sandbox)
     return path
 
 
 def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
-    """BadInput for the first path of a directive that is outside of the sandbox, if there is one."""
+    """Raise BadInput if a path of a directive is outside of the sandbox."""
     for path in paths if sandbox else ():
         if not sandbox.holds(path):
             message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
-            raise BadInput(message, *place(directive), hint=sandbox.advice)
+            raise BadInput(message, *directive_place(directive), hint=sandbox.advice)
 
 
 def _named(directive, form: Format, folder: str) -> str:
@@ -105,8 +107,8 @@ def _named(directive, form: Format, folder: str) -> str:
     return os.path.join(given.get("fact-dir" if reading else "output-dir", folder), name)
 
 
-def place(directive) -> tuple:
-    """(file, line, column) of a directive in its program, as far as known."""
+def directive_place(directive) -> tuple:
+    """(file, line, column) of a directive in its program; unknown parts are None."""
     span = directive.span
     return (span.file, span.line, span.column) if span else (None, None, None)
 
@@ -125,5 +127,5 @@ def _columns(directive, relation) -> dict | None:
         columns = {}
     if len(columns) != relation.arity or min(columns, default=0) < 0:
         hint = f'name {relation.arity} different columns of the file, from 0: columns="0:2"'
-        raise BadInput(f"Invalid column set was given: <{text}>", *place(directive), hint=hint)
+        raise BadInput(f"Invalid column set was given: <{text}>", *directive_place(directive), hint=hint)
     return columns

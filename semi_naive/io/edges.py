@@ -1,4 +1,4 @@
-"""A graph as a relation of two columns, both numbers or both symbols, whichever its data are: what closures begin with."""
+"""A graph as a relation of two columns, both numbers or both symbols: the input of a closure."""
 
 import os
 from dataclasses import dataclass
@@ -8,16 +8,24 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.numbers import with_article
-from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, shown
+from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, abbreviated
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of, plain_type
+from semi_naive.io.fields import kind_of_arrow, plain_type
 from semi_naive.io.files import check_there, contents, io_errors
 from semi_naive.io.formats import BY_NAME, Format, extension_of
 from semi_naive.io.json_data import columns_of_json, json_rows
-from semi_naive.io.names import edge_relation, note_order, places
+from semi_naive.io.names import column_places, edge_relation, note_order
 from semi_naive.io.parquet import is_parquet, read_schema
-from semi_naive.io.patterns import files_of
-from semi_naive.io.python_data import arrow_of, directed_edges, gives_arrow, is_a, is_spark_frame, source_of, table_of
+from semi_naive.io.patterns import match_files
+from semi_naive.io.python_data import (
+    directed_edges,
+    gives_arrow,
+    is_a,
+    is_spark_frame,
+    pandas_to_arrow,
+    source_of,
+    to_arrow_table,
+)
 from semi_naive.io.reading import file_source
 from semi_naive.io.sniff import edge_format
 from semi_naive.io.sources import Files, Given, Source, SparkFrame, TextFile, schema_of
@@ -47,7 +55,7 @@ class Edges:
         return len(self.pairs)
 
     def named(self):
-        """The edges as a list of tuples, of names if there are any. For small graphs: it makes Python objects."""
+        """The edges as a list of tuples, by vertex names if there are any. For small graphs, as it makes Python objects."""
         if self.names is None:
             return [tuple(pair) for pair in self.pairs.tolist()]
         names = self.names.to_pylist()
@@ -55,17 +63,17 @@ class Edges:
 
 
 def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Edges:
-    """The `Edges` of whatever `edge_source` takes, all in this process, a Spark DataFrame too."""
+    """The `Edges` of any data that `edge_source` accepts, collected to this process, Spark DataFrames included."""
     if isinstance(source, Edges):
         return source
-    return edges_of(edge_source(source, header, expand_symmetric, strings, any_ids, delimiter))
+    return load_edges(edge_source(source, header, expand_symmetric, strings, any_ids, delimiter))
 
 
 read_edges = as_edges
 
 
-def edges_of(source: Source) -> Edges:
-    """The edges of a source, in this process; names get ids by their first appearance, sources first."""
+def load_edges(source: Source) -> Edges:
+    """The edges of a source, read in this process. Names get ids in order of first appearance, sources first."""
     names = SymbolTable()
     return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
@@ -100,9 +108,9 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     if is_a("networkx", "Graph", data):
         data = directed_edges(data)
     if is_a("pandas", "DataFrame", data):
-        data = arrow_of(data.iloc[:, _graph(list(data.columns))[1]])
+        data = pandas_to_arrow(data.iloc[:, _graph(list(data.columns))[1]])
     if gives_arrow(data):
-        data = table_of(data)
+        data = to_arrow_table(data)
         return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
     if not hasattr(data, "__iter__") or isinstance(data, (bytes, dict)):
         raise BadInput(f"{with_article(type(data).__name__)} holds no edges", hint=ACCEPTED)
@@ -114,17 +122,17 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
 
 
 def _of_first(columns, row, vertex, strings, path: str) -> Relation:
-    """The relation of rows with these columns, of which one is known."""
+    """The relation of rows with these columns, given its first vertex."""
     names, read = _graph(list(columns), path)
     value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else _first([row])
     return Relation("edges", tuple((name, _kind_of_value(value, vertex, strings)) for name in names))
 
 
 def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
-    """The names of a graph's two attributes, and the columns that are read. Two columns with other names keep them; a note says
-    so of a file, whose closure does not show them."""
+    """The names of a graph's two attributes, and the columns to read. Two columns with other names keep these names; for a file
+    a note is logged, as its closure does not show them."""
     relation = edge_relation(VERTEX, columns)
-    order = places(relation, columns, file or "edges")
+    order = column_places(relation, columns, file or "edges")
     if file:
         note_order(relation, columns, file)
     own = order is None and len(set(columns)) == len(columns) == 2
@@ -133,22 +141,22 @@ def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]
 
 
 def _first(pairs):
-    """The first vertex of pairs; 0 if there is none."""
+    """The first vertex of some pairs; 0 if there are none."""
     first = pairs[0] if len(pairs) else ()
     return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
 
 
 def _kind_of_value(value, vertex, strings):
-    """The type of vertices of which one is `value`."""
+    """The type of a graph's vertices, given one of them."""
     if strings is False and isinstance(value, str):
-        raise BadInput(f"{shown(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
+        raise BadInput(f"{abbreviated(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
     return NAME if strings or isinstance(value, str) else vertex
 
 
 def _relation(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
-    """The relation of a table, or of a file of one, with columns of these Arrow types."""
+    """The relation of a table, or of a file with columns of these Arrow types."""
     names, read = _graph(columns, file)
-    kinds = {kind_of(types[at]) for at in read}
+    kinds = {kind_of_arrow(types[at]) for at in read}
     if strings is False and Kind.SYMBOL in kinds:
         raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
     if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
@@ -163,7 +171,7 @@ def edge_files(paths, **reading) -> Source:
 
 
 def _together(path: str, parts: list[Source]) -> Source:
-    """Several sources as one. BadInput where some have names for vertices and others numbers."""
+    """One source of several. Raises BadInput if some have names for vertices and others numbers."""
     of = {part.relation.kinds[0]: part for part in reversed(parts)}
     if len(of) > 1:
         raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")
@@ -171,7 +179,7 @@ def _together(path: str, parts: list[Source]) -> Source:
 
 
 def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
-    if (found := files_of(path)) is not None:
+    if (found := match_files(path)) is not None:
         return _together(path, [_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found])
     if is_parquet(path):
         empty, _ = read_schema(path)

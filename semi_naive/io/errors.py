@@ -1,12 +1,12 @@
-"""The one exception a user's data can cause."""
+"""The exception for errors in a user's data."""
 
 
 class BadInput(ValueError):
-    """Input that cannot be read as a graph; says where, what is wrong and what to do.
+    """Input that cannot be read. The error says where, what is wrong, and what to do.
 
     ``file`` is a path, or the name of something that is no file ("DataFrame", "edges[17]"). ``line`` counts from 1 in
     the decompressed file, comments included; ``column`` is the character, from 1, at which the offending field
-    starts. Whatever is unknown is None and left out of the text.
+    starts. Unknown parts are None and left out of the text.
 
     ``hint`` is what a Python program can do; ``shell`` is what to do on the command line, where that is something else.
 
@@ -21,7 +21,7 @@ class BadInput(ValueError):
         self.message, self.file, self.line, self.column, self.hint, self.shell = message, file, line, column, hint, shell
 
     def in_shell(self) -> "BadInput":
-        """The same, as the command line says it."""
+        """The same error as the command line prints it."""
         return BadInput(self.message, self.file, self.line, self.column, self.shell or self.hint)
 
     def __str__(self):

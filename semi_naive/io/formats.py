@@ -1,11 +1,11 @@
-"""How facts lie in a file: what a directive's parameters, the file's name and its first rows say about it."""
+"""The layout of facts in a file: given by a directive's parameters, the file's name and its first rows."""
 
 import os
 from dataclasses import dataclass, field
 
 from semi_naive.io.errors import BadInput
 
-# What separates the fields, by extension; " " stands for any run of spaces and tabs.
+# The delimiter of each extension; " " stands for any run of spaces and tabs.
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " ", ".mtx": " "}
 BY_NAME = {".json": "jsonfile", ".sqlite": "sqlite", ".db": "sqlite", ".parquet": "parquet"}
 KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .sqlite .db .parquet"
@@ -13,7 +13,7 @@ KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .sq
 
 @dataclass(frozen=True)
 class Matrix:
-    """The banner and size line of a MatrixMarket file; `line` is where the size line stands."""
+    """The banner and size line of a MatrixMarket file; `line` is the number of the size line."""
 
     rows: int
     cols: int
@@ -24,7 +24,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Format:
-    """How the tuples of a relation are written.
+    """The layout of a relation's tuples in a file.
 
     io: what an .input or .output calls IO. name: of a table in a database. columns: of each field of a row that is read, the
     attribute it becomes. header: what `headers` writes. width: the fields of every row, if they are not as many as attributes.
@@ -52,11 +52,12 @@ class Format:
     line: int = 1
 
     def wanted(self, arity: int) -> dict:
-        """Of each field of a row that is read, the attribute it becomes."""
+        """The attribute that each field of a row becomes."""
         return self.columns or {number: number for number in range(arity)}
 
     def is_data(self, row: bytes) -> bool:
-        """Whether a line (without its end) is neither blank nor a comment. Of tabs that separate fields, these are empty."""
+        """True if a line (without its end) is neither blank nor a comment. A line of tabs counts as empty fields if tabs are
+        the delimiter."""
         if not self.loose:
             return True
         if not row.strip(b" \t\r"):
@@ -64,12 +65,12 @@ class Format:
         return row[0] not in self.comments
 
     def between(self) -> str:
-        """How messages say what separates the fields."""
+        """The delimiter in words, for messages."""
         return "by white space" if self.spaced else "by a tab" if self.delimiter == "\t" else f"by {self.delimiter!r}"
 
 
 def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
-    """What a file's name says about it; BadInput if nothing.
+    """The extension of a file's name. Raises BadInput for an unknown one.
 
     >>> extension_of("edges.csv.gz")
     '.csv'

@@ -1,28 +1,28 @@
-"""Reading JSON: one array, of it each tuple a list, or an object by the attributes' names."""
+"""Reading JSON: an array whose elements are tuples, each a list, or an object keyed by the attributes' names."""
 
 import json
 from math import isinf
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, OutOfRange, expected, shown
+from semi_naive.io.bits import Mismatch, OutOfRange, abbreviated, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
-from semi_naive.io.names import note_order, places
+from semi_naive.io.names import column_places, note_order
 from semi_naive.ra.rules.numerals import LONGEST
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
-    """The columns of a JSON text. BadInput says which element (from 0) and attribute does not fit; null is nil."""
+    """The columns of a JSON text. BadInput names the element (from 0) and attribute that does not fit. null is nil."""
     return columns_of_json(json_rows(data, path), relation, types, values, path)
 
 
 def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
-    """The columns of what `json_rows` has found."""
+    """The columns of the tuples of `json_rows`."""
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {expected(type_)}")
+        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {type_description(type_)}")
 
     known: dict = {}
     rows = [_row(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
@@ -30,7 +30,7 @@ def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.
 
 
 def json_rows(data: bytes, path: str) -> list:
-    """The tuples of a JSON text, as they are; BadInput if it is no array."""
+    """The tuples of a JSON text, unconverted. Raises BadInput if it is no array."""
     hint = 'expected one array of tuples: [[1, "a"], [2, "b"]]'
     try:
         rows = json.loads(data, parse_int=_integer, parse_float=_float)
@@ -57,11 +57,11 @@ def _float(text: str):
 
 
 def _row(row, number: int, relation, path: str, known: dict) -> list:
-    """The values of a tuple, in the order of the attributes. `known`: the places of attributes in objects with these names."""
+    """The values of a tuple in the order of the attributes. `known`: positions of attributes by name, for objects."""
     order = None
     if isinstance(row, dict):
         if (names := tuple(row)) not in known:
-            known[names] = places(relation, names, path, where=f"element {number}: ")
+            known[names] = column_places(relation, names, path, where=f"element {number}: ")
             note_order(relation, names, path)
         order, row = known[names], list(row.values())
     if order is not None:
@@ -69,5 +69,5 @@ def _row(row, number: int, relation, path: str, known: dict) -> list:
     if isinstance(row, list) and len(row) == relation.arity:
         return row
     names = ", ".join(name for name, _ in relation.attributes)
-    message = f"element {number} is {shown(row)}: {relation.name} has the attributes {names}"
+    message = f"element {number} is {abbreviated(row)}: {relation.name} has the attributes {names}"
     raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")

@@ -1,16 +1,16 @@
-"""Reading text a line at a time, by Soufflé's rules to the letter, with the place of whatever is wrong."""
+"""Reading text line by line, exactly by Soufflé's rules, with the place of each error."""
 
 import re
 from dataclasses import replace
 
 import numpy as np
 
-from semi_naive.io.bits import Mismatch, Vertex, expected, of_text
+from semi_naive.io.bits import Mismatch, Vertex, of_text, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_list
 from semi_naive.io.files import skip_mark
-from semi_naive.io.names import headed
-from semi_naive.io.record_text import parsed
+from semi_naive.io.names import with_header
+from semi_naive.io.record_text import parse_record
 from semi_naive.io.records import Records
 from semi_naive.ra.rules.ir import Kind
 
@@ -18,8 +18,8 @@ NAMES = "; of a file that begins with a line of names, .input says headers=true,
 
 
 def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
-    """The columns of a text whose first line is number `line` of `path`: about 2 µs a field."""
-    reader = _Lines(form, relation, types, values, path)
+    """The columns of a text whose first line is number `line` of `path`; about 2 µs a field."""
+    reader = _LineReader(form, relation, types, values, path)
     for raw in _rows(data, form):
         reader.read(raw.removesuffix(b"\r"), line)
         line += 1 + raw.count(b"\n")
@@ -29,7 +29,7 @@ def read_lines(data: bytes, form, relation, types: dict, values, path: str, line
 
 
 def _rows(data: bytes, form) -> list:
-    r"""The lines of a text; where fields may be quoted and the file is no graph, a quoted field may hold the ends of lines.
+    r"""The lines of a text. If fields may be quoted and the file is no graph, a quoted field may contain line ends.
 
     >>> from semi_naive.io.formats import Format
     >>> _rows(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True))
@@ -49,7 +49,7 @@ def _rows(data: bytes, form) -> list:
 
 
 def _end_of_row(data: bytes, at: int, delimiter: bytes) -> int:
-    """Where the row ends that begins at `at`: at an end of line that no quoted field holds."""
+    """The end of the row that begins at `at`: the first line end outside of a quoted field."""
     end = _find(data, b"\n", at)
     quote = _find(data, b'"', at, end)
     while quote < end:
@@ -66,7 +66,7 @@ def _end_of_row(data: bytes, at: int, delimiter: bytes) -> int:
 
 
 def _closing(data: bytes, at: int) -> int:
-    """Where the quoted field ends that begins at `at`: at a quote that is not doubled, else where the text does."""
+    """The end of the quoted field that begins at `at`: a quote that is not doubled, else the end of the text."""
     while True:
         at = _find(data, b'"', at + 1)
         if data[at + 1 : at + 2] != b'"':
@@ -75,14 +75,14 @@ def _closing(data: bytes, at: int) -> int:
 
 
 def _find(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
-    """Where it stands next; `stop`, or the end of the text, if nowhere."""
+    """The next position of a byte string; `stop`, or the end of the text, if there is none."""
     stop = len(data) if stop is None else stop
     found = data.find(what, at, stop)
     return stop if found < 0 else found
 
 
-class _Lines:
-    """Takes lines, gathers a list of values for each attribute."""
+class _LineReader:
+    """Collects a list of values for each attribute from lines."""
 
     def __init__(self, form, relation, types: dict, values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
@@ -103,7 +103,7 @@ class _Lines:
                 name, type_ = self.relation.attributes[attribute]
                 message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
                 headed = NAMES * (line == 1 and not self.form.headers and field[:1].isalpha())
-                hint = wrong.hint or f"expected {expected(type_)}{headed}"
+                hint = wrong.hint or f"expected {type_description(type_)}{headed}"
                 raise _bad(message, self.path, text, line, begin, hint) from None
 
     def _fields(self, text: str, line: int) -> list:
@@ -123,7 +123,7 @@ class _Lines:
         raise _bad(message, self.path, text, line, begin, self._advice(relation, few))
 
     def _advice(self, relation: str, few: bool) -> str:
-        """What to do where a row has too many fields or too few."""
+        """The hint for a row with too many or too few fields."""
         if self.form.loose:
             return f"values are separated {self.form.between()}{'' if few else '; drop those that are not to be read'}"
         more = "" if few else ', or choose some with columns="0:1"'
@@ -135,26 +135,26 @@ class _Lines:
         if type_.kind == Kind.SYMBOL:
             return field
         if type_.kind == Kind.RECORD:
-            nested = parsed(field, type_, self.types)
-            Records(self.types, self.values).add(nested, type_)  # only to see that it fits
+            nested = parse_record(field, type_, self.types)
+            Records(self.types, self.values).add(nested, type_)  # only to check that it fits
             return nested
         return of_text(field, type_.kind)
 
 
-def begun(stream, form, relation, path: str):
-    """The format of a text with where its rows begin, behind a byte order mark and a header, and the order of their fields."""
+def located_rows(stream, form, relation, path: str):
+    """The format with the place where its rows begin, after a byte order mark and a header, and the order of their fields."""
     if form.loose:  # `semi_naive.io.sniff` has looked
         return form
     offset = skip_mark(stream)
     if not form.headers:
         return replace(form, offset=offset)
     names, line = _header(stream, form, path)
-    form = form if form.columns else headed(form, names, relation, path, 1)
+    form = form if form.columns else with_header(form, names, relation, path, 1)
     return replace(form, offset=stream.tell(), line=line)
 
 
 def _header(stream, form, path: str) -> tuple[list[str], int]:
-    """Read the header that a stream stands at: the names of the columns, and the number of the line behind it."""
+    """Read the header at a stream's position: the names of the columns, and the number of the next line."""
     raw = stream.readline()
     while form.rfc4180 and raw.count(b'"') % 2 and (more := stream.readline()):  # a quoted name holds the end of a line
         raw += more
@@ -166,7 +166,7 @@ def _header(stream, form, path: str) -> tuple[list[str], int]:
 
 
 def _decoded(raw: bytes, path: str, line: int) -> str:
-    """The text of a row that begins on a line; BadInput with the place of the first byte that is not UTF-8."""
+    """The text of a row that begins on a line. BadInput has the place of the first byte that is not UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -202,7 +202,7 @@ def _split(text: str, delimiter: str) -> list:
 
 
 def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list:
-    """Where the delimiter has a comma, records and branches keep theirs: a delimiter in brackets does not count.
+    """Split a line whose delimiter contains a comma: delimiters inside of the brackets of records and branches do not count.
 
     >>> _split_bracketed("[1,2],3", ","), _split_bracketed("$A(1,2),)", ",", True)
     ([(0, '[1,2]'), (6, '3')], [(0, '$A(1,2)'), (8, ')')])
@@ -225,7 +225,7 @@ def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list:
 
 
 def _split_quoted(text: str, delimiter: str) -> list:
-    """By RFC 4180: a field may be in double quotes, with the quotes inside of it doubled.
+    """Split a line by RFC 4180: fields may be in double quotes, with quotes inside of them doubled.
 
     >>> _split_quoted('"a""b",c', ",")
     [(0, 'a"b'), (7, 'c')]
@@ -246,7 +246,7 @@ def _split_quoted(text: str, delimiter: str) -> list:
 
 
 def _quoted(text: str, begin: int) -> tuple:
-    """The quoted field that begins at `begin`, and where it ends."""
+    """The quoted field that begins at `begin`, and its end."""
     parts, at = [], begin + 1
     while True:
         end = text.find('"', at)

@@ -1,7 +1,7 @@
 """MatrixMarket coordinate files: the banner, the size line, and what symmetry means for edges.
 
-The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, whatever its
-value, even zero. Indices stay 1-based as they are written.
+The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, with any value, even
+zero. Indices stay 1-based as they are written.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import Vertex
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import numbered_lines, open_binary, skip_mark
@@ -29,7 +29,7 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
         field, symmetry = _check_banner(banner, path, number)
         values = field != "pattern"
         if not 2 <= arity <= 2 + values:
-            message = f"an entry has a row, a column{', a value' * values}; asked for were {counted(arity, 'attribute')}"
+            message = f"an entry has a row, a column{', a value' * values}; asked for were {quantity(arity, 'attribute')}"
             raise BadInput(message, path, number, 1, "declare a relation of as many attributes")
         for _, number, text in lines:
             if text.strip() and text[:1] not in b"#%":
@@ -44,14 +44,14 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
 
 
 def check_entries(found: int, matrix: Matrix, path: str) -> None:
-    """BadInput unless a file had as many entries as its size line declares."""
+    """Raise BadInput unless a file had as many entries as its size line declares."""
     if found != matrix.entries:
-        message = f"declares {counted(matrix.entries, 'entry', 'entries')}, but {found:,} follow"
+        message = f"declares {quantity(matrix.entries, 'entry', 'entries')}, but {found:,} follow"
         raise BadInput(message, path, matrix.line, hint="the file may be cut off, or its size line wrong")
 
 
-def expanded(columns: np.ndarray) -> np.ndarray:
-    """Both directions of every entry of a symmetric matrix; the diagonal is not doubled. Copies."""
+def symmetric_edges(columns: np.ndarray) -> np.ndarray:
+    """Both directions of every entry of a symmetric matrix, the diagonal once. Copies."""
     mirrored = columns[:, columns[0] != columns[1]]
     mirrored[:2] = mirrored[1::-1]
     return np.concatenate([columns, mirrored], axis=1)
@@ -63,7 +63,7 @@ def _check_banner(banner, path, number):
         hint = "the first line must begin with %%MatrixMarket matrix"
         raise BadInput("the MatrixMarket banner is missing", path, number, 1, hint)
     if len(words) != len(ALLOWED):
-        raise BadInput(f"the banner has {counted(len(words), 'word')} instead of {len(ALLOWED)}", path, number, 1, SUPPORTED)
+        raise BadInput(f"the banner has {quantity(len(words), 'word')} instead of {len(ALLOWED)}", path, number, 1, SUPPORTED)
     for (start, word), allowed in zip(words, ALLOWED, strict=True):
         if word.decode(errors="replace").lower() not in allowed:
             message = f"'{word.decode(errors='replace')}' matrices are not edges"

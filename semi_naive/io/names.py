@@ -1,4 +1,4 @@
-"""Columns by their names: one rule for every reader, in this process and in Spark's tasks.
+"""Matching columns to attributes by name: one rule for all readers, in this process and in Spark's tasks.
 
 1. If every attribute of the relation has a column of its name, columns are read by name, in any order; others are not read.
 2. If no attribute has one, columns are read in their order, and a note says so.
@@ -16,13 +16,13 @@ from semi_naive.io.formats import Format
 from semi_naive.ra.rules.ir import Relation
 
 log = logging.getLogger("semi_naive")
-EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # what the two columns of a graph may be called
+EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # usual names of the two columns of a graph
 _noted: set[tuple[str, str, str]] = set()
 HINT = "give every attribute a column of its name, or none, to read the columns in their order"
 
 
 def identifiers(names: Sequence) -> list[str]:
-    """The names of columns as attributes have them; a column without a name of its own is called by its place.
+    """The names of columns as attributes; a column without a name is called by its position.
 
     >>> identifiers(["from id", "2nd", "", "x", "x"])
     ['from_id', '_2nd', 'column3', 'x', 'column5']
@@ -39,7 +39,7 @@ def _plain(name) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
+def column_places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
     """Find the column of each attribute by name; None if no name matches.
 
     BadInput, with both lists, if only some attributes have a column, or if two columns have the name of one. `where` begins its
@@ -68,10 +68,10 @@ def _listed(columns: Sequence) -> str:
 
 
 def note_order(relation, columns: Sequence, file: str) -> None:
-    """Log a note if columns have names and are read in their order; only the driver calls this. Files of one folder and one
-    format with the same columns share a note."""
+    """Log a note if named columns are read by position; called by the driver only. Files of one folder and format with the same
+    columns share a note."""
     named = any(re.search(r"[^\W\d_]", str(name)) for name in columns)  # 0, _1 and the like are no names
-    if not named or not relation.attributes or places(relation, columns, file) is not None:
+    if not named or not relation.attributes or column_places(relation, columns, file) is not None:
         return
     attributes = ", ".join(name for name, _ in relation.attributes)
     text = f"the columns {_listed(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
@@ -82,9 +82,9 @@ def note_order(relation, columns: Sequence, file: str) -> None:
         log.warning("note: %s: %s", file, text)
 
 
-def headed(form: Format, names: list[str], relation, path: str, line: int) -> Format:
+def with_header(form: Format, names: list[str], relation, path: str, line: int) -> Format:
     """The format of a text whose header has these names."""
-    order = places(relation, names, path, line)
+    order = column_places(relation, names, path, line)
     if order is None:
         note_order(relation, names, path)
     if order is None or order == list(range(len(names))):
@@ -93,7 +93,7 @@ def headed(form: Format, names: list[str], relation, path: str, line: int) -> Fo
 
 
 def edge_relation(vertex, columns: Sequence = ()) -> Relation:
-    """The relation of a graph: its two attributes are called as some of these columns are, else source and target.
+    """The relation of a graph. Its two attributes are named like the columns if these have usual names, else source and target.
 
     >>> edge_relation("vertex", ["dst", "src", "weight"]).attributes
     (('src', 'vertex'), ('dst', 'vertex'))

@@ -1,4 +1,4 @@
-"""The rows of a result in order, so that a program's output is the same each time.
+"""The rows of a result in sorted order, so that a program's output is the same each time.
 
 Soufflé orders symbols by when they were first seen; here they go by their text, and so do records; numbers by size.
 """
@@ -15,14 +15,14 @@ from semi_naive.ra.rules.kinds import DTYPES, numbers
 from semi_naive.ra.rules.kinds import ordered as by_size
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 
-FEW = 5_000  # rows that are not worth loading Arrow: 0.2 s, and 0.3 s more where pandas is installed
+MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
 FLIP = np.int64(-SIGN)
 
 
 @dataclass
 class Ordered:
-    """One column of the sorted rows. `keys` are in the order of the values: the numbers themselves (unsigned: with the
-    top bit flipped), else positions in `distinct`, the different values in order."""
+    """One column of the sorted rows. `keys` are in the order of the values: the numbers themselves (unsigned: with the top bit
+    flipped), else positions in `distinct`, the distinct values in order."""
 
     kind: Kind
     keys: np.ndarray
@@ -33,33 +33,35 @@ class Ordered:
         return self.distinct if isinstance(self.distinct, list) else self.distinct.to_pylist()
 
     def numbers(self) -> np.ndarray:
-        """Of numbers and unsigned: the values."""
+        """The values of a column of numbers or unsigned."""
         return (self.keys ^ FLIP).view(np.uint64) if self.kind == Kind.UNSIGNED else self.keys
 
 
-def ordered(columns: np.ndarray, relation, types: dict, values, style) -> list[Ordered]:
+def order_rows(columns: np.ndarray, relation, types: dict, values, style) -> list[Ordered]:
     """The rows sorted by their attributes, first to last; `style` says how records are printed."""
-    made = [keyed(column, type_, types, values, style) for column, (_, type_) in zip(columns, relation.attributes, strict=True)]
+    made = [
+        key_column(column, type_, types, values, style) for column, (_, type_) in zip(columns, relation.attributes, strict=True)
+    ]
     keys = sorted_rows([column.keys for column in made])
     return [Ordered(column.kind, key, column.distinct) for column, key in zip(made, keys, strict=True)]
 
 
-def keyed(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
-    """A column with its keys, rows as they are."""
+def key_column(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
+    """A column with its keys, rows in their given order."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
-        return Ordered(type_.kind, comparable(column, type_, types, values, style)[0])
-    found, at = distinct(column)
-    order, texts = ranked(found, type_, types, values, style)
+        return Ordered(type_.kind, order_keys(column, type_, types, values, style)[0])
+    found, at = distinct_in_column(column)
+    order, texts = sort_distinct(found, type_, types, values, style)
     return Ordered(type_.kind, _ranks(order)[at], texts)
 
 
-def ranked(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
-    """Which of different symbols, floats or records is at each place of their order, and in that order what `Ordered` has as
-    `distinct`. Of many symbols no Python object is made: the order of UTF-8 bytes is that of characters."""
+def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+    """The sorting permutation of distinct symbols, floats or records, and their sorted values, as `Ordered` has them. Many
+    symbols are sorted without Python objects, as UTF-8 bytes sort like characters."""
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(found, type_.kind))
         return order, numbers(found[order], type_.kind).tolist()
-    if type_.kind == Kind.SYMBOL and found.size > FEW:
+    if type_.kind == Kind.SYMBOL and found.size > MIN_ROWS_FOR_ARROW:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -72,17 +74,17 @@ def ranked(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.nda
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:
-    """Of each value its place in order, given the values that are at each place."""
+    """The rank of each value, given the sorting permutation."""
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
-def comparable(column: np.ndarray, type_, types: dict, values, style) -> tuple:
-    """Return keys in the order of a column's values, and for each row the place of its key, or None if row i has key i."""
+def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
+    """Return keys in the order of a column's values, and for each row the position of its key, or None if row i has key i."""
     if type_.kind in DTYPES:
         return by_size(column, type_.kind), None
-    found, at = distinct(column)
+    found, at = distinct_in_column(column)
     return values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style), at
 
 
@@ -92,16 +94,16 @@ def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str
     return [unpacked.text(i, type_, style) for i in ids.tolist()]
 
 
-def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different values of a column, and where among them each row's is. Arrow hashes 20 times as fast as numpy."""
-    if column.size <= FEW:
+def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct values of a column, and each row's position among them. Arrow's hashing is 20 times as fast as numpy's."""
+    if column.size <= MIN_ROWS_FOR_ARROW:
         return np.unique(column, return_inverse=True)
     encoded = arrow_of(column).dictionary_encode()
     return numpy_of(encoded.dictionary), numpy_of(encoded.indices)
 
 
 def sorted_rows(keys: list) -> list:
-    """The rows of several columns in order, column by column; packed into one word each where they fit.
+    """The permutation that sorts the rows of several columns; columns that fit are packed into one word.
 
     >>> [column.tolist() for column in sorted_rows([np.array([2, 1, 2]), np.array([-5, 7, -6])])]
     [[1, 2, 2], [7, -6, -5]]

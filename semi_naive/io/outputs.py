@@ -1,4 +1,4 @@
-"""Any result as one file, by the file's name: Arrow record batches become text or parquet, whole or not at all."""
+"""Writing any result as one file of text or parquet, chosen by the file's name, atomically, from Arrow record batches."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.files import appearing, beside, written
+from semi_naive.io.files import atomic_path, atomic_stream, unfinished_name
 from semi_naive.io.formats import Format
 from semi_naive.io.read_back import check_texts
 from semi_naive.ra.rules.ir import Relation
@@ -23,7 +23,7 @@ DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 
 
 def output_format(path) -> tuple[str, bool]:
-    """The kind of file by its name, and whether it is to be gzipped. ValueError for one we do not write.
+    """The kind of file by its name, and whether it is gzipped. Raises ValueError for an unknown one.
 
     >>> output_format("out/paths.tsv.gz")
     ('.tsv', True)
@@ -38,20 +38,20 @@ def output_format(path) -> tuple[str, bool]:
 
 
 def write_batches(path, schema, batches: Iterable, name: str = "result") -> None:
-    """Write record batches in the order in which they come. A .csv quotes strings where that is needed, other text never:
-    BadInput for a string that would not be read back, in a tuple of the relation `name`.
+    """Write record batches in their order. A .csv quotes strings that need it; other text is not quoted, so BadInput is raised
+    for a string in relation `name` that would be read back otherwise.
 
     Text is made by all cores, some 40 M rows of two numbers a second on each; parquet by one, some 70 M.
     """
     kind, zipped = output_format(path)
     path = os.path.abspath(path)
     if kind == ".parquet":
-        with appearing(path) as unfinished, parquet_writer(unfinished, schema) as writer:
+        with atomic_path(path) as unfinished, parquet_writer(unfinished, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
         return
     text = partial(_text, form=Format(delimiter=DELIMITERS[kind], rfc4180=kind == ".csv"), name=name)
-    with written(path, zipped) as file:
+    with atomic_stream(path, zipped) as file:
         for rows in in_threads(text, batches):
             file.write(rows)
 
@@ -72,7 +72,7 @@ def _text(batch, form: Format, name: str):
 
 
 def _unquoted(batch, form: Format, name: str):
-    """Rows of text without quotes, as bytes."""
+    """The bytes of rows of text without quotes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -85,8 +85,8 @@ def _unquoted(batch, form: Format, name: str):
 
 
 def parquet_writer(where, schema):
-    """A `ParquetWriter` to a path or a stream. Integers are written as differences: a sorted column takes next to nothing, and
-    less time than a dictionary of them."""
+    """A `ParquetWriter` to a path or a stream. Integers are delta-encoded: a sorted column takes little space, and less time
+    than with a dictionary."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -97,11 +97,11 @@ def parquet_writer(where, schema):
 
 
 def write_frame(frame, path: str) -> None:
-    """A Spark DataFrame as a directory of parquet files, which replaces what is there once it is whole."""
+    """Write a Spark DataFrame as a directory of parquet files, which replaces an older one once it is complete."""
     if "://" in path:
         return frame.write.mode("overwrite").parquet(path)
     target = Path(path).absolute()
-    unfinished = Path(beside(str(target)))
+    unfinished = Path(unfinished_name(str(target)))
     try:
         spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(unfinished.as_uri()))
         with contextlib.suppress(FileNotFoundError):

@@ -20,12 +20,12 @@ from semi_naive.io.sources import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.strings import Interning
 
-BLOCK = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
+MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
 
-class Part(NamedTuple):
-    """Some of a source, as a task has read it: columns in which a symbol is its place among `symbols`, a pyarrow array or None;
-    how many rows of the source that was; or what is wrong there, with its span."""
+class SourcePart(NamedTuple):
+    """A part of a source that a task has read: columns, in which a symbol is a position in `symbols` (a pyarrow array or None);
+    the number of rows; or a fault with its span."""
 
     columns: np.ndarray | None
     symbols: Any
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     fault: tuple | None = None
 
     def numbered(self, symbols: list[int], values) -> np.ndarray:
-        """The columns, of which those at `symbols` have the ids that `values` give."""
+        """The columns, with the symbols of the columns `symbols` numbered by `values`."""
         if self.symbols is not None:
             ids = values.intern(self.symbols)
             for column in symbols:
@@ -42,8 +42,9 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Gathered(Interning):
-    """Stands for the values of a run while a task reads: symbols are numbered as they come, and may be numbered twice."""
+class GatheredSymbols(Interning):
+    """Stands in for a run's values while a task reads: symbols are numbered in order of arrival, equal symbols possibly
+    twice."""
 
     found: list = field(default_factory=list)
     size: int = 0
@@ -64,24 +65,24 @@ class Gathered(Interning):
 
 @dataclass
 class ReadSpan:
-    """What a task does with a span: yields its parts, the last of them with the fault if there is one."""
+    """The function of a task on a span: yields its parts; a fault is in the last one."""
 
     source: Source
 
     def __call__(self, span):
         try:
-            gathered = Gathered()
+            gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):
-                yield Part(columns, gathered.array(), rows)
+                yield SourcePart(columns, gathered.array(), rows)
                 gathered = gathered.__init__() or gathered
         except BadInput as fault:
-            yield Part(None, None, 0, (span, fault))
+            yield SourcePart(None, None, 0, (span, fault))
 
 
 def frame_parts(source: SparkFrame):
-    """An RDD of the `Part`s of a DataFrame. Runs no job."""
+    """An RDD of the `SourcePart`s of a DataFrame. Runs no job."""
     empty = schema_of(source.frame).empty_table()
-    columns_of_table(empty, source.relation, source.types, Gathered(), source.relation.name)  # its names and its width
+    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), source.relation.name)  # its names and its width
     note_order(source.relation, empty.column_names, source.relation.name)
     packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
@@ -89,7 +90,7 @@ def frame_parts(source: SparkFrame):
 
 @dataclass
 class ReadBatches:
-    """As `DataFrame.mapInArrow` calls it: Arrow batches in, batches of one pickled part each out."""
+    """The function of `DataFrame.mapInArrow`: turns Arrow batches into batches of one pickled part each."""
 
     relation: Any
     types: dict
@@ -98,24 +99,24 @@ class ReadBatches:
         import pyarrow as pa
 
         for table in _tables(batches):
-            gathered = Gathered()
+            gathered = GatheredSymbols()
             try:
                 columns = columns_of_table(table, self.relation, self.types, gathered, self.relation.name, None)
-                part = Part(columns, gathered.array(), table.num_rows)
+                part = SourcePart(columns, gathered.array(), table.num_rows)
             except BadInput as fault:
-                part = Part(None, None, 0, (None, fault))
+                part = SourcePart(None, None, 0, (None, fault))
             yield pa.record_batch([pa.array([pickle.dumps(part, protocol=5)], pa.binary())], names=["part"])
 
 
 def _tables(batches):
-    """Yields tables of at least `BLOCK` rows, but for the last, of an iterator of Arrow batches."""
+    """Yield tables of at least `MIN_BATCH_ROWS` rows, the last excepted, from an iterator of Arrow batches."""
     import pyarrow as pa
 
     waiting, rows = [], 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= BLOCK:
+        if rows >= MIN_BATCH_ROWS:
             yield pa.Table.from_batches(waiting)
             waiting, rows = [], 0
     if rows:
@@ -123,19 +124,20 @@ def _tables(batches):
 
 
 def check_reports(source: Source, reports) -> int:
-    """The sum of the rows, of (rows, fault) of all parts. BadInput for the first fault, and for a matrix of another size."""
+    """The sum of the rows of all parts, given (rows, fault) each. Raises BadInput for the first fault, and for a matrix of
+    another size."""
     rows = 0
     for found, fault in reports:
         if fault:
-            raise located(source, *fault)
+            raise with_line_in_file(source, *fault)
         rows += found
     if source.matrix:
         check_entries(rows, source.matrix, source.path)
     return rows
 
 
-def located(source: Source, span, fault: BadInput) -> BadInput:
-    """The error of a task, its line counted from the beginning of the file instead of from its span's."""
+def with_line_in_file(source: Source, span, fault: BadInput) -> BadInput:
+    """The error of a task, with its line counted from the beginning of the file instead of its span."""
     if fault.line is None:
         return fault
     return BadInput(fault.message, fault.file, source.lines_before(span) + fault.line, fault.column, fault.hint)

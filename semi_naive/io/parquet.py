@@ -5,19 +5,19 @@ from contextlib import contextmanager
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
-from semi_naive.io.names import places
+from semi_naive.io.names import column_places
 
 
 def is_parquet(path: str) -> bool:
-    """Whether `path` is a parquet file by its name, or a directory with such files in it."""
+    """True if `path` is a parquet file by its name, or a directory that contains one."""
     if path.rstrip("/").lower().endswith(".parquet"):
         return True
     return not is_uri(path) and os.path.isdir(path) and any(_is_part(name) for name in os.listdir(path))
 
 
 def read_parquet(path: str, relation=None):
-    """All rows of a parquet file, or of the files in a directory in the order of their names, as one pyarrow table; if columns
-    are read by name, only those of the relation's attributes."""
+    """All rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. If columns are read
+    by name, only the relation's attributes are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -54,7 +54,7 @@ def read_row_group(path: str, part: str, group: int, relation=None):
 
 def _wanted(file, relation, path: str) -> list[str] | None:
     names = file.schema_arrow.names
-    order = places(relation, names, path) if relation else None
+    order = column_places(relation, names, path) if relation else None
     return None if order is None else [names[at] for at in order]
 
 
@@ -68,7 +68,7 @@ def column_names(path: str) -> list[str]:
 
 
 def read_schema(path: str):
-    """A pyarrow table without rows that has the columns of the first part, and how many rows all parts have."""
+    """A pyarrow table without rows with the columns of the first part, and the number of rows of all parts."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
@@ -78,7 +78,7 @@ def read_schema(path: str):
 
 
 def _checked(table):
-    """The table; a ValueError if a column's name is not UTF-8, as Arrow finds out when it is asked."""
+    """Return the table; raise ValueError if a column's name is not UTF-8, which Arrow only checks on access."""
     return table.rename_columns(table.column_names)
 
 
@@ -105,7 +105,7 @@ def parquet_bytes(path: str) -> int:
 
 @contextmanager
 def parquet_errors(path: str):
-    """Turns what pyarrow says of missing and corrupt files into `BadInput`."""
+    """Turn pyarrow's errors for missing and corrupt files into `BadInput`."""
     import pyarrow as pa
 
     with io_errors(path):

@@ -1,4 +1,4 @@
-"""Paths with * or ? or [ in them, and the files that they stand for."""
+"""Expansion of paths with * or ? or [ into files."""
 
 import fnmatch
 import glob
@@ -9,8 +9,8 @@ from semi_naive.io.files import filesystem, io_errors, is_uri
 from semi_naive.io.parquet import is_parquet
 
 
-def files_of(path: str) -> list[str] | None:
-    """The files that fit a pattern, sorted by name; None for a path that is none, or is there as it is written.
+def match_files(path: str) -> list[str] | None:
+    """The files that match a pattern, sorted by name; None for a path without wildcards, or one that exists as it is written.
 
     ** is any number of folders. A folder counts if it holds parquet files, and those in it do not count again. Of a URI the
     last part may be a pattern. BadInput where no file fits.

@@ -1,4 +1,4 @@
-"""Results on standard output, for whoever sits there or reads on: a table, rows of text, JSON, markdown.
+"""Printing results on standard output: as a table, rows of text, JSON or markdown.
 
 Rows come in the order of their values, a piece at a time.
 """
@@ -10,23 +10,23 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import BUILT_IN, short_float_text
 from semi_naive.io.formats import Format
-from semi_naive.io.order import FEW, ordered
-from semi_naive.io.record_text import Tables
+from semi_naive.io.order import MIN_ROWS_FOR_ARROW, order_rows
+from semi_naive.io.record_text import TableStyle
 from semi_naive.io.sorted_rows import SortedRows
 from semi_naive.io.writing import lines, write_rows
 from semi_naive.ra.rules.ir import Kind
 
-SHOWN = 20  # rows of a table
-WIDE = 160  # letters in a line of a table that no terminal shows
+MAX_TABLE_ROWS = 20  # rows of a table
+DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is no terminal
 PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True)}
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 
-class Shown(NamedTuple):
-    """A relation to be printed. rows: a source of `io.sorted_rows`."""
+class PrintedRelation(NamedTuple):
+    """A relation to print. rows: a source of `io.sorted_rows`."""
 
     relation: object
     types: dict
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
     values: object
 
 
-def print_relations(found: list[Shown], form: str, stream) -> None:
+def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
     """Print relations to a binary stream. form: one of `FORMATS` but the first.
 
     tsv has no header, csv one; of several relations each begins with a line of its name, and a blank line is between. json is
@@ -49,17 +49,17 @@ def print_relations(found: list[Shown], form: str, stream) -> None:
         {"table": _table, "markdown": _markdown}.get(form, partial(_plain, form=PLAIN.get(form)))(shown, stream)
 
 
-def _plain(shown: Shown, stream, form: Format) -> None:
+def _plain(shown: PrintedRelation, stream, form: Format) -> None:
     if form.rfc4180:
         stream.write((",".join(_names(shown)) + "\n").encode())
     write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
 
 
-def _names(shown: Shown) -> list[str]:
+def _names(shown: PrintedRelation) -> list[str]:
     return [name for name, _ in shown.relation.attributes]
 
 
-def _json(found: list[Shown], stream) -> None:
+def _json(found: list[PrintedRelation], stream) -> None:
     opened, form = b"{", Format("jsonfile", objects=True)
     for shown in found:
         stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
@@ -71,7 +71,7 @@ def _json(found: list[Shown], stream) -> None:
     stream.write(b"}\n" if found else b"{}\n")
 
 
-def _markdown(shown: Shown, stream) -> None:
+def _markdown(shown: PrintedRelation, stream) -> None:
     stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
     if not shown.relation.arity:
         stream.write(b"()\n" * bool(shown.rows.size))
@@ -80,7 +80,7 @@ def _markdown(shown: Shown, stream) -> None:
     heading = [_names(shown), ["--:" if each else "---" for each in right]]
     stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
     seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
-    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, Tables(), _markdown_value, seams):
+    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, TableStyle(), _markdown_value, seams):
         stream.write(piece)
 
 
@@ -89,7 +89,7 @@ def _markdown_value(kind: Kind, value) -> str:
 
 
 def _escaped(text: str) -> str:
-    r"""Text in a cell.
+    r"""Text for a cell, with special characters escaped.
 
     >>> print(_escaped("a|b\nc"))
     a\|b<br>c
@@ -97,7 +97,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def _table(shown: Shown, stream) -> None:
+def _table(shown: PrintedRelation, stream) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -111,27 +111,27 @@ def _table(shown: Shown, stream) -> None:
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for row in zip(*_first(shown), strict=True):
         table.add_row(*map(Text, row))
-    told = counted(size, "tuple") + f", the first {SHOWN} are shown" * (size > SHOWN)
+    told = quantity(size, "tuple") + f", the first {MAX_TABLE_ROWS} are shown" * (size > MAX_TABLE_ROWS)
     here = sys.stdout.isatty()
-    console = Console(width=None if here else WIDE, force_terminal=here)
+    console = Console(width=None if here else DEFAULT_TABLE_WIDTH, force_terminal=here)
     with console.capture() as text:
         console.print(Text(relation.name, "bold"), *[table] * (relation.arity > 0), Text(told, "dim"), sep="\n")
     stream.write(text.get().encode())
 
 
-def _first(shown: Shown) -> Iterator[list[str]]:
-    """The text of the first rows, a column at a time."""
+def _first(shown: PrintedRelation) -> Iterator[list[str]]:
+    """The text of the first rows, column by column."""
     if not shown.relation.arity:
         return
-    given = shown.relation, BUILT_IN | shown.types, shown.values, Tables()
-    if shown.rows.size <= FEW:
-        for column in ordered(shown.rows.all(), *given):
+    given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()
+    if shown.rows.size <= MIN_ROWS_FOR_ARROW:
+        for column in order_rows(shown.rows.all(), *given):
             numbers = column.distinct is None
             listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
-            yield [_cell(column.kind, value) for value in islice(listed, SHOWN)]
+            yield [_cell(column.kind, value) for value in islice(listed, MAX_TABLE_ROWS)]
         return
-    found = SortedRows(shown.rows, *given, FEW)
-    for keys, column in zip(found.keys, found.piece(0)[:, :SHOWN], strict=True):
+    found = SortedRows(shown.rows, *given, MIN_ROWS_FOR_ARROW)
+    for keys, column in zip(found.keys, found.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
         if keys.bits is None:
             yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]
         else:

@@ -1,4 +1,4 @@
-"""Facts that a Python program has at hand: paths, arrays, data frames, tables, and plain tuples."""
+"""Facts given as Python data: paths, arrays, data frames, tables, and tuples."""
 
 import os
 import sys
@@ -7,16 +7,16 @@ from functools import partial
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.host.numbers import counted, with_article
+from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.bits import BUILT_IN, Mismatch, expected, shown, within
+from semi_naive.io.bits import BUILT_IN, Mismatch, abbreviated, checked_vertices, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
-from semi_naive.io.names import note_order, places
+from semi_naive.io.names import column_places, note_order
 from semi_naive.io.parquet import is_parquet
-from semi_naive.io.patterns import files_of
+from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
 from semi_naive.io.sources import Files, Given, Source, SparkFrame
 from semi_naive.ra.rules.ir import Kind, Relation
@@ -31,14 +31,14 @@ def as_columns(data, relation, types: dict, values) -> np.ndarray:
 
 
 def source_of(data, relation, types: dict) -> Source:
-    """Where the facts of `relation` are that a Python program passes as `data`; no row is looked at before it is read.
+    """The source of the facts of `relation` in `data` that a Python program passes. No row is read yet.
 
     `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet),
     an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; bare values where there is one
-    attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or whatever else gives Arrow data, as
-    results of other runs do, with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source` (of
-    `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of what does not fit; True, None and
-    NULL fit nothing but None a record.
+    attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's interface,
+    such as a result of another run, with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source`
+    (of `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of a value that does not fit.
+    True and NULL fit no type, and None only a record.
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
@@ -60,7 +60,7 @@ def source_of(data, relation, types: dict) -> Source:
 
 
 def _of_same_kinds(source: Source, relation) -> Source:
-    """The source, whose own relation must have the same kinds of attributes."""
+    """Return the source if its own relation has attributes of the same kinds."""
     if source.relation.kinds != relation.kinds:
         found, wanted = (", ".join(kinds) for kinds in (source.relation.kinds, relation.kinds))
         raise BadInput(f"{relation.name} has attributes of the kinds {wanted}, the source has {found}", relation.name)
@@ -68,32 +68,33 @@ def _of_same_kinds(source: Source, relation) -> Source:
 
 
 def is_spark_frame(source) -> bool:
-    """Whether it is a Spark DataFrame, told without importing pyspark."""
+    """True for a Spark DataFrame; pyspark is not imported to find out."""
     return type(source).__module__.startswith("pyspark.sql")
 
 
 def is_a(module: str, name: str, data) -> bool:
-    """Whether `data` is of a class of a module that may not be installed: what is not imported has no instances."""
+    """True if `data` is an instance of a class of a module that may not be installed. A module that is not imported has no
+    instances."""
     return module in sys.modules and isinstance(data, getattr(sys.modules[module], name, ()))
 
 
 def gives_arrow(data) -> bool:
-    """Whether `table_of` makes a table of it: of a pyarrow table or batch, a frame of polars, a relation of DuckDB, a result of
-    ours. What pandas has is looked at in another way, as its columns may hold any objects."""
+    """True if `to_arrow_table` accepts it: a pyarrow table or batch, a polars frame, a DuckDB relation, a result of ours. A
+    pandas frame is read in another way, as its columns may hold any objects."""
     if is_a("polars", "LazyFrame", data):
         return True
     one_column = any(is_a(module, name, data) for module, name in ARRAYS)
     return hasattr(data, "__arrow_c_stream__") and not one_column and not is_a("pandas", "DataFrame", data)
 
 
-def table_of(data):
-    """What gives Arrow data as a pyarrow Table. Nothing is copied that Arrow can share."""
+def to_arrow_table(data):
+    """A pyarrow Table of Arrow data; nothing is copied that Arrow can share."""
     import pyarrow as pa
 
     if is_a("polars", "LazyFrame", data):
         data = data.collect()
     if is_a("semi_naive.tuples", "Tuples", data):
-        return data.to_arrow(dictionaries=True)  # a string is looked up once
+        return data.to_arrow(dictionaries=True)  # each distinct string is looked up once
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     return data if isinstance(data, pa.Table) else pa.table(data)
@@ -119,11 +120,11 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
 
 
 def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -> int:
-    """The 64 bits of a Python value of one attribute, (name, type), of a relation. types: also those that are built in."""
+    """The 64 bits of a Python value of one attribute, (name, type), of a relation. types: all types, built-in ones included."""
     name, type_ = attribute
 
     def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {expected(type_)}")
+        return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
     return int(bits_of_values([value], type_, types, values, fault)[0])
 
@@ -132,13 +133,13 @@ def _check_row(row, number: int, relation) -> None:
     unordered = isinstance(row, (str, bytes, dict, set, frozenset))
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        hint = f"a fact is a tuple of {counted(relation.arity, 'value')}, or a list of them"
-        raise BadInput(f"{shown(row)} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
+        hint = f"a fact is a tuple of {quantity(relation.arity, 'value')}, or a list of them"
+        raise BadInput(f"{abbreviated(row)} is not a fact of {relation.name}({names})", f"{relation.name}[{number}]", hint=hint)
 
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
     name, type_ = attribute
-    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {expected(type_)}")
+    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
 
 def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
@@ -155,25 +156,25 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
     columns = np.ascontiguousarray(array.T, np.int64)
     for attribute, column in zip(relation.attributes, columns, strict=True):
         try:
-            within(attribute[1], column)
+            checked_vertices(attribute[1], column)
         except Mismatch as wrong:
             raise _fault(relation.name, attribute, wrong.row, wrong) from None
     return columns
 
 
 def _from_table(data, relation, types: dict, values) -> np.ndarray:
-    table = table_of(data)
+    table = to_arrow_table(data)
     note_order(relation, table.column_names, relation.name)
     return columns_of_table(table, relation, types, values, relation.name)
 
 
 def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
-    found = arrow_of(frame, relation)
+    found = pandas_to_arrow(frame, relation)
     return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
 
 
-def arrow_of(frame, relation=None):
-    """A pandas DataFrame as an Arrow table, its index ignored. If it has Python objects that Arrow has no type for: as rows,
+def pandas_to_arrow(frame, relation=None):
+    """A pandas DataFrame as an Arrow table, without its index. Python objects that Arrow has no type for are converted as rows,
     with columns in the order of the relation's attributes."""
     import pyarrow as pa
 
@@ -181,7 +182,7 @@ def arrow_of(frame, relation=None):
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        order = places(relation, frame.columns, relation.name) if relation else None
+        order = column_places(relation, frame.columns, relation.name) if relation else None
         frame = frame if order is None else frame.iloc[:, order]
         return list(frame.itertuples(index=False, name=None))
 
@@ -192,10 +193,10 @@ def file_facts(path: str, relation, types: dict, header: bool = False) -> Source
 
 
 def _of_path(path: str, relation, types: dict, header: bool = False) -> Source:
-    """A file, or the files of a pattern, by their names: .csv as RFC 4180 has it, .tsv and .facts as Soufflé does, .txt and
-    .mtx as graphs lie in them."""
+    """The source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's rules,
+    .txt and .mtx as graphs."""
     path = path if "://" in path else os.path.abspath(path)
-    if (found := files_of(path)) is not None:
+    if (found := match_files(path)) is not None:
         return Files(relation, types, path, tuple(_of_path(each, relation, types, header) for each in found))
     if is_parquet(path):
         return file_source(path, Format("parquet"), relation, types)

@@ -1,4 +1,4 @@
-"""Text that a file without quotes cannot hold: written as it is, it would be read back as other fields or other lines."""
+"""Checks that text written without quotes is read back as the same fields and lines."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from semi_naive.ra.text.arrow_arrays import booleans_of
 
 
 def check_texts(texts: list, pieces: Iterable, relation, form) -> None:
-    """BadInput, with the tuple, for the first symbol or record that would not be read back.
+    """Raise BadInput, with the tuple, for the first symbol or record that would be read back otherwise.
 
     texts: of each column its different texts, None of numbers. pieces: columns of numbers and of positions in these texts, only
     looked at to find the tuple.
@@ -26,7 +26,8 @@ def check_texts(texts: list, pieces: Iterable, relation, form) -> None:
 
 
 def _first_unreadable(texts, relation, form, at: int) -> int | None:
-    """The position of the first of some texts, a list or a pyarrow array, that would not be read back as attribute `at`."""
+    """The position of the first of some texts, a list or a pyarrow array, that would be read back otherwise as attribute
+    `at`."""
     suspect = {"\n", "\r", "\ufeff", form.delimiter[0], *("[]()" if "," in form.delimiter else "")}
     pattern = f"[{re.escape(''.join(sorted(suspect)))}]"
     branches, last = any(type_.branches for _, type_ in relation.attributes), at == relation.arity - 1
@@ -37,7 +38,7 @@ def _first_unreadable(texts, relation, form, at: int) -> int | None:
 
 
 def _suspects(texts, suspect: set[str], pattern: str) -> Iterable[tuple[int, str]]:
-    """The texts with one of some characters, and their positions. Of many without one the bytes are gone through once."""
+    """The texts that contain one of some characters, and their positions. The bytes of many texts are searched once."""
     if isinstance(texts, list):
         found = re.compile(pattern)
         return ((place, text) for place, text in enumerate(texts) if found.search(text))
@@ -82,7 +83,7 @@ def _text_of(key, texts) -> str:
 
 
 def _value(key, texts, kind: Kind) -> str:
-    """A value as messages have it: a symbol as in a program."""
+    """A value as messages show it: symbols as in a program."""
     if texts is None:
         return str(to_value(int(key), kind))
     value = _text_of(key, texts)

@@ -1,4 +1,4 @@
-"""`.input`: the facts of a relation, from wherever the program says."""
+"""Reading the facts that an .input directive names."""
 
 import io
 from functools import partial
@@ -11,8 +11,8 @@ from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, fo
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_there, contents, is_uri, standard_input
 from semi_naive.io.formats import Format
-from semi_naive.io.lines import begun
-from semi_naive.io.patterns import files_of
+from semi_naive.io.lines import located_rows
+from semi_naive.io.patterns import match_files
 from semi_naive.io.sources import Files, Given, ParquetFile, Source, TextFile
 
 
@@ -26,14 +26,14 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
 
 
 def source_of_directive(directive, relation, types: dict, folder: str, options: Options = DEFAULT) -> Source:
-    """Where the facts of an .input directive are. BadInput for a missing file, unless `options.missing_ok`."""
+    """The source of the facts of an .input directive. Raises BadInput for a missing file, unless `options.missing_ok`."""
     form = format_of(directive, relation)
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):
         return Given(relation, types, lambda values: _parsed(standard_input(), form, relation, types, values, "<stdin>"))
     path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)
     try:
-        if form.io != "sqlite" and (found := files_of(path)) is not None:
+        if form.io != "sqlite" and (found := match_files(path)) is not None:
             check_sandbox(found, directive, options.sandbox)
             return Files(relation, types, path, tuple(file_source(each, form, relation, types) for each in found))
         if not is_uri(path):
@@ -64,5 +64,5 @@ def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.n
         from semi_naive.io.json_data import read_json
 
         return read_json(data, relation, types, values, path)
-    form = begun(io.BytesIO(data), form, relation, path)
+    form = located_rows(io.BytesIO(data), form, relation, path)
     return read_delimited(data[form.offset :], form, relation, types, values, path, form.line)

@@ -1,19 +1,19 @@
-"""Records as text, `[1, [2, nil]]` in fact files, branches as `$Cons(1, $Nil)`, and how both are printed in tables and JSON."""
+"""Records and branches as text: parsing `[1, [2, nil]]` and `$Cons(1, $Nil)` in fact files, and the styles of printing both."""
 
 import json
 import re
 from typing import NamedTuple
 
 from semi_naive.branch import Branch, readable
-from semi_naive.io.bits import Mismatch, float_text, of_text, short_float_text, shown, to_value
+from semi_naive.io.bits import Mismatch, abbreviated, float_text, of_text, short_float_text, to_value
 from semi_naive.ra.rules.ir import Kind
 
 SPACE = " \t\n\v\f\r"
 NAME = re.compile(r"[?\w.]*")  # of a branch, qualified
 
 
-class Tables:
-    """As .csv files have them. `rfc4180`: inside of a quoted field, so that strings get doubled quotes."""
+class TableStyle:
+    """The style of .csv files. `rfc4180`: the text is inside of a quoted field, so quotes are doubled."""
 
     nil = "nil"
 
@@ -32,15 +32,15 @@ class Tables:
         return [f"${name}(", *[", "] * (len(names) - 1), ")"] if names else [f"${name}"]
 
 
-class Readable(Tables):
-    """As tables have them, but strings that would not be read back are quoted."""
+class ReadableStyle(TableStyle):
+    """The style of fact files, with strings quoted if they would be read back otherwise."""
 
     def scalar(self, value, kind: Kind) -> str:
         return readable(value) if kind == Kind.SYMBOL else super().scalar(value, kind)
 
 
-class Json:
-    """As JSON has them, lists or objects."""
+class JsonStyle:
+    """The style of JSON: lists or objects."""
 
     nil = "null"
 
@@ -60,7 +60,8 @@ class Json:
         return [opened + keys[0], *[f", {key}" for key in keys[1:]], closed]
 
     def branch(self, name: str, names: list) -> list[str]:
-        """["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}: Soufflé has no form of its own."""
+        """A branch as ["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}. Soufflé defines no form for
+        branches."""
         if self.objects:
             first, *others = self.pieces(names)
             opened = f"{{{json.dumps(name)}: {first}"
@@ -69,7 +70,7 @@ class Json:
 
 
 class _Open(NamedTuple):
-    """A record or a branch that is begun: the (name, type name) of its fields, what ends it, and its fields so far."""
+    """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its fields so far."""
 
     fields: tuple
     end: str
@@ -80,13 +81,14 @@ class _Open(NamedTuple):
         return Branch(self.branch, *self.found) if self.branch else self.found
 
 
-def parsed(text: str, type_, types: dict):
-    """The nested value of a record's text: lists, of a branch `Branch`, and None for nil. Mismatch when it is none of the type.
+def parse_record(text: str, type_, types: dict):
+    """The nested value of a record's text: lists for records, `Branch` for branches, None for nil. Raises Mismatch for a text
+    that is no value of the type.
 
     Symbols in it end at the next comma or closing bracket, or are in double quotes, with backslashes before what is special.
     """
     done: list = []
-    open_ = [_Open((), "", done)]  # those begun and not ended
+    open_ = [_Open((), "", done)]  # unfinished records and branches
     kind, at = type_, _skip(text, 0)
     while True:
         value, at = _begin(text, at, kind, open_[-1].end)
@@ -104,12 +106,12 @@ def parsed(text: str, type_, types: dict):
         at = _skip(text, _expect(text, _skip(text, at), ",") if inside.found else at)
         kind = types[inside.fields[len(inside.found)][1]]
     if text[at:].strip(SPACE):
-        raise Mismatch(f"{shown(text)}: expected the end of the record at {text[at : at + 10]!r}")
+        raise Mismatch(f"{abbreviated(text)}: expected the end of the record at {text[at : at + 10]!r}")
     return done[0]
 
 
 def _begin(text: str, at: int, type_, end: str) -> tuple:
-    """A scalar or nil with where it ends, or an `_Open` and where its first field is."""
+    """A scalar or nil with its end, or an `_Open` and the position of its first field."""
     if type_.kind == Kind.SYMBOL:
         return _symbol(text, at, end)
     if type_.kind != Kind.RECORD:
@@ -122,11 +124,11 @@ def _begin(text: str, at: int, type_, end: str) -> tuple:
 
 
 def _begin_branch(text: str, at: int, type_) -> tuple:
-    """`$Nil` may have brackets as it has in a program."""
+    """Begin a branch. `$Nil` may have brackets, as in a program."""
     at = _skip(text, _expect(text, at, "$"))
     name = NAME.match(text, at)[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
-        raise Mismatch(f"{shown(text)}: {type_.name} has the branches {listed(type_)}, not ${name}")
+        raise Mismatch(f"{abbreviated(text)}: {type_.name} has the branches {branch_list(type_)}, not ${name}")
     at += len(name)
     if branch.fields:
         return _Open(branch.fields, ")", [], name), _expect(text, _skip(text, at), "(")
@@ -135,7 +137,7 @@ def _begin_branch(text: str, at: int, type_) -> tuple:
     return Branch(name), _expect(text, closed, ")") if closed >= 0 else at
 
 
-def listed(type_) -> str:
+def branch_list(type_) -> str:
     """The branches of a type, as they are written."""
     return ", ".join(f"${each.name}" for each in type_.branches)
 
@@ -153,7 +155,7 @@ def _symbol(text: str, at: int, close: str) -> tuple:
     while True:
         quote, escape = text.find('"', begin), text.find("\\", begin)
         if quote < 0:
-            raise Mismatch(f"{shown(text)}: the quote at {text[at : at + 10]!r} is not closed")
+            raise Mismatch(f"{abbreviated(text)}: the quote at {text[at : at + 10]!r} is not closed")
         if escape < 0 or quote < escape:
             return "".join(parts) + text[begin:quote], quote + 1
         parts += [text[begin:escape], text[escape + 1 : escape + 2]]
@@ -163,14 +165,14 @@ def _symbol(text: str, at: int, close: str) -> tuple:
 def _end_of_field(text: str, at: int, close: str) -> int:
     ends = [end for end in (text.find(",", at), text.find(close, at)) if end >= 0]
     if not ends:
-        raise Mismatch(f"{shown(text)}: expected ',' or {close!r} before the end")
+        raise Mismatch(f"{abbreviated(text)}: expected ',' or {close!r} before the end")
     return min(ends)
 
 
 def _expect(text: str, at: int, char: str) -> int:
     if text[at : at + 1] != char:
         found = repr(text[at]) if at < len(text) else "the end"
-        raise Mismatch(f"{shown(text)}: expected {char!r}, found {found}")
+        raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {found}")
     return at + 1
 
 

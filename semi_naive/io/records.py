@@ -1,4 +1,4 @@
-"""Records from nested Python values or text, and back; nothing here recurses, so a list of a million cells is fine.
+"""Packing nested Python values or text into records, and unpacking them. Nothing recurses, so lists of a million cells work.
 
 A record is made when its fields are: nodes are collected first, then given their ids height by height, all of one
 height and type with one call of `values.pack`.
@@ -9,8 +9,8 @@ from collections import defaultdict
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.bits import Mismatch, of_value, shown, to_value
-from semi_naive.io.record_text import listed
+from semi_naive.io.bits import Mismatch, abbreviated, of_value, to_value
+from semi_naive.io.record_text import branch_list
 from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.ir import Kind
 
@@ -19,7 +19,7 @@ NOT_YET = object()  # of a value whose fields have not been looked at
 
 
 class Records:
-    """Nodes of one reading: `add` gives each a number, `ids` their record ids once all are there."""
+    """The nodes of one reading: `add` numbers them, `ids` gives their record ids once all are added."""
 
     def __init__(self, types: dict, values):
         self.types, self.values = types, values
@@ -27,8 +27,8 @@ class Records:
         self.heights = []
 
     def add(self, value, type_) -> int | None:
-        """The number of the node of a nested value: None is nil, else a tuple, a list, or a dict by the fields' names. A branch
-        is a `Branch`, or (name, field, …), or {name: fields}. Mismatch when it does not fit the type."""
+        """The number of the node of a nested value: None for nil, else a tuple, a list, or a dict by field names. A branch is a
+        `Branch`, or (name, field, …), or {name: fields}. Raises Mismatch for a value that does not fit the type."""
         done = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
@@ -40,15 +40,15 @@ class Records:
             else:
                 tag, fields = _branch(item, kind) if kind.branches else (None, _fields(item, kind.fields, f"a {kind.name}"))
                 waiting.append((fields, kind, tag))
-                nested = zip(fields, declared(kind, tag), strict=True)
+                nested = zip(fields, fields_of_tag(kind, tag), strict=True)
                 children = [(f, self.types[name]) for f, (_, name) in nested if self.types[name].kind == Kind.RECORD]
                 waiting += [(field, type_of, NOT_YET) for field, type_of in children]
         return done.pop()
 
     def _node(self, fields, type_, tag, done: list) -> int:
-        """Take the record fields, first to last, from the end of `done`: they were finished last to first."""
+        """Pop the fields of a record, which were finished last to first, from the end of `done`."""
         row, height = [], 0
-        for value, (_, name) in zip(fields, declared(type_, tag), strict=True):
+        for value, (_, name) in zip(fields, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
             if kind == Kind.RECORD:
                 child = done.pop()
@@ -61,7 +61,7 @@ class Records:
         return len(self.nodes) - 1
 
     def ids(self, numbers: list) -> np.ndarray:
-        """The record ids of nodes by their numbers; None is nil."""
+        """The record ids of nodes, given by number; None is nil."""
         found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
         groups = defaultdict(list)
         for number, (name, tag, _) in enumerate(self.nodes):
@@ -71,7 +71,7 @@ class Records:
         return found[[len(self.nodes) if number is None else number for number in numbers]]
 
     def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
-        fields = declared(type_, tag)
+        fields = fields_of_tag(type_, tag)
         columns = np.empty((len(fields), len(rows)), np.int64)
         for at, (_, name) in enumerate(fields):
             column, kind = [row[at] for row in rows], self.types[name].kind
@@ -82,20 +82,20 @@ class Records:
         return self.values.pack(columns) if tag is None else branches.pack(tag, columns, self.values)
 
 
-def declared(type_, tag: int | None) -> tuple:
-    """The (name, type name) of a record's fields, or of those of the branch with a tag."""
+def fields_of_tag(type_, tag: int | None) -> tuple:
+    """The (name, type name) of the fields of a record type, or of the branch with a tag."""
     return type_.fields if tag is None else type_.branches[tag].fields
 
 
 def _fields(value, fields: tuple, what: str) -> list:
-    """The fields of a record value in order; Mismatch when there are others or fewer."""
+    """The fields of a record value in order. Raises Mismatch for missing or unknown fields."""
     names = [name for name, _ in fields]
     if isinstance(value, dict):
         if set(value) != set(names):
             raise Mismatch(f"{what} has the fields {', '.join(names) or '(none)'}, this has {', '.join(map(str, value))}")
         return [value[name] for name in names]
     if not isinstance(value, (tuple, list)) or isinstance(value, Branch):
-        raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not a record of type {what.removeprefix('a ')}")
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a record of type {what.removeprefix('a ')}")
     if len(value) != len(names):
         raise Mismatch(f"{what} has {len(names)} fields ({', '.join(names)}), this has {len(value)}")
     return list(value)
@@ -108,17 +108,17 @@ def _branch(value, type_) -> tuple[int, list]:
     elif isinstance(value, (tuple, list)) and value:
         name, *fields = value
     else:
-        raise Mismatch(f"{shown(value)} ({type(value).__name__}) is not a branch of {type_.name}: {listed(type_)}")
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a branch of {type_.name}: {branch_list(type_)}")
     plain = name.removeprefix("$") if isinstance(name, str) else name
     for tag, branch in enumerate(type_.branches):
         if branch.name == plain:
             return tag, _fields(fields, branch.fields, f"a ${branch.name}")
-    raise Mismatch(f"{shown(name)} is not a branch of {type_.name}: {listed(type_)}")
+    raise Mismatch(f"{abbreviated(name)} is not a branch of {type_.name}: {branch_list(type_)}")
 
 
 class Unpacked:
-    """The fields of records and of the records in them, fetched level by level: `fields[type name, id]` is (tag, a tuple of
-    Python values, of records their ids); the tag is None of what is no branch."""
+    """The fields of records and of the records in them, fetched level by level. `fields[type name, id]` is (tag, a tuple of
+    Python values, with ids for records); the tag is None unless the type has branches."""
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
         self.types, self.fields, self.made = types, {}, {}
@@ -143,7 +143,7 @@ class Unpacked:
 
     def _keep(self, type_, tag: int | None, ids: np.ndarray, raw: np.ndarray, values, following: dict) -> None:
         columns = []
-        for column, (_, name) in zip(raw, declared(type_, tag), strict=True):
+        for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
             if kind == Kind.SYMBOL:
                 columns.append(values.strings(column))
@@ -155,8 +155,8 @@ class Unpacked:
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
 
     def text(self, top: int, type_, style) -> str:
-        """One record as text, by a style: nil, scalar(value, kind), and of a record's pieces of text before its fields and
-        after them pieces(names), or branch(name, names)."""
+        """One record as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
+        pieces(names), or branch(name, names)."""
         parts, waiting = [], [(top, type_)]
         while waiting:
             item = waiting.pop()
@@ -170,7 +170,7 @@ class Unpacked:
                 parts.append(style.nil)
             else:
                 tag, row = self.fields[kind.name, value]
-                fields = declared(kind, tag)
+                fields = fields_of_tag(kind, tag)
                 names = [name for name, _ in fields]
                 pieces = style.pieces(names) if tag is None else style.branch(kind.branches[tag].name, names)
                 for at in range(len(fields) - 1, -1, -1):
@@ -179,14 +179,14 @@ class Unpacked:
         return "".join(parts)
 
     def value(self, top: int, type_):
-        """One record as nested tuples, nil as None, a branch as a `Branch`. What it shares with others is made once."""
+        """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
         waiting = [(top, type_, False)]
         while waiting:
             item, kind, entered = waiting.pop()
             if item == NIL or (kind.name, item) in self.made:
                 continue
             tag, row = self.fields[kind.name, item]
-            inner = [(value, self.types[name]) for value, (_, name) in zip(row, declared(kind, tag), strict=True)]
+            inner = [(value, self.types[name]) for value, (_, name) in zip(row, fields_of_tag(kind, tag), strict=True)]
             if entered:
                 fields = [self._made(value, of) for value, of in inner]
                 self.made[kind.name, item] = tuple(fields) if tag is None else Branch(kind.branches[tag].name, *fields)

@@ -1,4 +1,4 @@
-"""Where a `Relation` comes from: what the kinds of its columns are, and its tuples as facts that runs share."""
+"""Construction of a `Relation`: the kinds of its columns, and its tuples as facts that runs share."""
 
 from numbers import Real
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of
+from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.python_data import as_columns
-from semi_naive.io.python_data import table_of as arrow_table_of
+from semi_naive.io.python_data import to_arrow_table as arrow_table_of
 from semi_naive.io.sources import schema_of
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.table import Table
@@ -20,7 +20,8 @@ EXPECTED = "expected integers, floats or strings"
 
 
 def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
-    """Python tuples; a column is symbols where its first value is a string, and floats where some value is one."""
+    """The schema and facts of Python tuples. A column has symbols if its first value is a string, and floats if some value is
+    one."""
     tuples, given = list(tuples), kinds or {}
     for number, row in enumerate(tuples):
         if len(row) != len(names):
@@ -37,7 +38,7 @@ def _kind_of(values: list) -> Kind:
 
 
 def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
-    """A numpy array (n, arity), of integers or floats or, column by column, of Python values."""
+    """The schema and facts of a numpy array (n, arity) of integers or floats, or of Python values, column by column."""
     array, given = np.asarray(array), kinds or {}
     if array.ndim == 1 and len(names) == 1:
         array = array[:, None]
@@ -52,7 +53,7 @@ def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
 
 
 def of_arrow(table, names=None) -> tuple[Schema, Table]:
-    """A pyarrow Table, or whatever gives Arrow data; `names`: others for its columns."""
+    """The schema and facts of a pyarrow Table or other Arrow data; `names`: other names for its columns."""
     import pyarrow as pa
 
     table = arrow_table_of(table)
@@ -65,12 +66,12 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
 
 
 def _kinds(names, types: list, told, where: str = "") -> list[Kind]:
-    """The kinds of columns with Arrow types, one without values has numbers. told: how errors call the types."""
+    """The kinds of columns by their Arrow types; a column without values has numbers. told: the types as errors show them."""
     import pyarrow as pa
 
     kinds = []
     for name, found, called in zip(names, types, told, strict=True):
-        kind = Kind.NUMBER if pa.types.is_null(found) else kind_of(found)
+        kind = Kind.NUMBER if pa.types.is_null(found) else kind_of_arrow(found)
         if kind is None:
             raise BadInput(f"{where}column {name!r} has type {called}: {EXPECTED}", hint="cast it, or drop it")
         kinds.append(kind)
@@ -78,7 +79,7 @@ def _kinds(names, types: list, told, where: str = "") -> list[Kind]:
 
 
 def of_frame(frame, names=None) -> tuple[Schema, Any]:
-    """A Spark DataFrame, which stays one; `names`: others for its columns."""
+    """The schema of a Spark DataFrame, and the frame itself as facts; `names`: other names for its columns."""
     if len(set(frame.columns)) < len(frame.columns):
         raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")
     kinds = _kinds(frame.columns, schema_of(frame).types, dict(frame.dtypes).values(), "DataFrame: ")
@@ -88,19 +89,20 @@ def of_frame(frame, names=None) -> tuple[Schema, Any]:
 
 
 def _held(schema: Schema, data) -> tuple[Schema, Table]:
-    return schema, held(schema.relation("relation"), data)
+    return schema, fact_table(schema.relation("relation"), data)
 
 
-def held(relation: Relation, data) -> Table:
-    """Facts as a table of this process, which any run may read: symbols have ids of the common table, which it keeps."""
+def fact_table(relation: Relation, data) -> Table:
+    """Facts as a table of this process that any run may read. Symbols have ids of the common symbol table, which it keeps
+    alive."""
     symbols = common()
-    table = table_of(as_columns(data, relation, {}, Values(symbols)))
+    table = columns_table(as_columns(data, relation, {}, Values(symbols)))
     keep(symbols, table)
     return table
 
 
-def table_of(columns: np.ndarray) -> Table:
-    """The same of columns (arity, n), in any order and with repetitions."""
+def columns_table(columns: np.ndarray) -> Table:
+    """The table of columns (arity, n), in any order, with repetitions."""
     table = Table(len(columns))
     table.insert(list(columns), columns.shape[1])
     table.settle()

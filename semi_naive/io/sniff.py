@@ -1,4 +1,4 @@
-"""How the fields of a graph's text are written, found out from its first two rows: delimiter, kind of vertices, quotes."""
+"""Detection of how a graph's text is written, from its first two rows: delimiter, kind of vertices, quotes."""
 
 import re
 from dataclasses import replace
@@ -10,7 +10,7 @@ from semi_naive.io.files import numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import DELIMITERS, Format, extension_of
 from semi_naive.io.lines import split
 from semi_naive.io.matrix_market import read_banner
-from semi_naive.io.names import edge_relation, headed
+from semi_naive.io.names import edge_relation, with_header
 from semi_naive.ra.rules.ir import Kind
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
@@ -19,7 +19,7 @@ USUAL = ("\t", ",", ";", " ")
 
 
 def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=None) -> tuple[Format, list]:
-    """The `Format` of an edge list, and the types of its two columns. Reads no further than the second row after the header.
+    """The `Format` of an edge list, and the types of its two columns. Reads the first two rows after the header only.
 
     `delimiter` is taken as it is if there is one, else the file's name is a first guess. BadInput when the first row settles
     nothing: a header that was not announced, or numbers that are no integers.
@@ -36,7 +36,7 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     form = replace(_loose(usual), offset=offset, line=line, width=2)
     for _, number, text in head:
         names = [name for _, name in fields_of(text, form)]
-        form = headed(form, names, edge_relation(VERTEX, names), path, number)
+        form = with_header(form, names, edge_relation(VERTEX, names), path, number)
     kind = choose_kind(rows, form, path, strings)
     vertex = BUILT_IN["symbol"] if kind == "strings" else ANY_VERTEX if any_ids else VERTEX
     return form, [vertex, vertex]
@@ -56,13 +56,13 @@ def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list
     delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
     form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
     for _, number, text in head:
-        form = headed(form, [name for _, name in fields_of(text, form)], relation, path, number)
+        form = with_header(form, [name for _, name in fields_of(text, form)], relation, path, number)
     return form, types
 
 
 def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
-    """What separates the fields of the first row: what gives integers where they are wanted, else the usual, else what gives as
-    many fields as there are attributes, or more.
+    """The delimiter of the first row: one that gives integers if they are wanted, else the usual one, else one that gives at
+    least as many fields as there are attributes.
 
     People's .csv files contain tabs, and their .txt files commas.
     """
@@ -78,7 +78,7 @@ def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
 
 
 def choose_kind(rows, form: Format, path: str, strings) -> str:
-    """The kind of vertices, from the first two rows, (offset, line, text) each, and the user's word if there is one."""
+    """The kind of vertices, by the first two rows, (offset, line, text) each, and the user's choice if there is one."""
     if strings is not None or not rows:
         return "strings" if strings else "ints"
     first, *second = (fields_of(text, form) for _, _, text in rows)
@@ -100,7 +100,7 @@ def choose_kind(rows, form: Format, path: str, strings) -> str:
 
 
 def fields_of(row: str, form: Format) -> list:
-    """The fields of a row, as far as it can be split: what is wrong is said when it is read."""
+    """The fields of a row, as far as it can be split; errors are reported when it is read."""
     try:
         return split(row, form)
     except ValueError:
@@ -108,8 +108,8 @@ def fields_of(row: str, form: Format) -> list:
 
 
 def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int, int]:
-    """The header, if there is one, and the first two rows, (offset, line, text) each; and the byte and the line where the first
-    row begins, or the file ends."""
+    """The header, if there is one; the first two rows, (offset, line, text) each; and the byte and line at which the first row
+    begins, or the file ends."""
     with open_binary(path) as stream:
         data = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
         found = [(*where, text.decode(errors="replace")) for *where, text in islice(data, header + 2)]
@@ -118,7 +118,8 @@ def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int,
 
 
 def _loose(delimiter: str) -> Format:
-    """Of a graph's text: Soufflé's tab-separated files have no quotes; in comma-separated ones a field may be quoted."""
+    """The format of a graph's text: tab-separated files have no quotes, as in Soufflé; fields of comma-separated files may be
+    quoted."""
     return Format(delimiter=delimiter, rfc4180=delimiter in ",;", spaced=delimiter == " ", loose=True, comments=b"#")
 
 

@@ -1,4 +1,4 @@
-"""The rows of a large result in order, a piece at a time: what is written never is in memory as a whole a second time.
+"""The rows of a large result in sorted order, a piece at a time, without a second copy of the whole in memory.
 
 1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
 2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.order import FLIP, distinct, ranked
+from semi_naive.io.order import FLIP, distinct_in_column, sort_distinct
 from semi_naive.ra.blocks import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.rules import block as blocks
@@ -25,12 +25,12 @@ from semi_naive.ra.rules.unpacking import ROWS, Part, parts_of
 from semi_naive.ra.storage.sorted_runs import Chunked, Run, Words, cuts, merged
 from semi_naive.threads import in_threads
 
-ROOM = 4  # ids for each row up to which a place for every id is kept, to rank them by
+RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
 
 
 @dataclass
 class Columns:
-    """Columns (arity, n) as a source of rows: a part of them is some rows."""
+    """Columns (arity, n) as a source of rows; a slice of them is a part."""
 
     columns: np.ndarray
 
@@ -59,7 +59,7 @@ class _Slice:
 
 @dataclass
 class Blocks:
-    """Blocks that share no tuple, as a source of rows; `order`: of their columns, which ones of the relation they are."""
+    """Blocks that share no tuple, as a source of rows. `order`: the relation's column of each block column."""
 
     blocks: list[Block]
     order: tuple[int, ...]
@@ -76,7 +76,7 @@ class Blocks:
         return parts_of(self.blocks, self.order)
 
     def as_they_are(self, kinds: Iterable[Kind]) -> bool:
-        """Whether the words are in the order of the rows: of numbers, in one packing of the columns in the relation's order."""
+        """True if the packed words are in row order: all columns are numbers, packed alike, in the relation's order."""
         packings = {block.packing for block in self.blocks}
         if len(packings) != 1 or self.order != tuple(range(len(self.order))):
             return False
@@ -86,8 +86,8 @@ class Blocks:
 
 @dataclass
 class Keys:
-    """What the keys of a column stand for. `bits`: of each key the value, `texts`: how it is shown, if keys are ranks; `flip`:
-    keys are unsigned numbers with the top bit flipped."""
+    """The meaning of a column's keys. `bits`: the value of each key. `texts`: its text, if keys are ranks. `flip`: keys are
+    unsigned numbers with the top bit flipped."""
 
     kind: Kind
     bits: np.ndarray | None = None
@@ -96,15 +96,19 @@ class Keys:
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
-        """The values, ascending as numbers, and the rank of each."""
+        """The values in ascending order, and the rank of each."""
         order = np.argsort(self.bits)
         return self.bits[order], order
 
     @cached_property
     def _ranks(self) -> np.ndarray | None:
-        """Of each value its rank, if values are small."""
+        """The rank of each value, as an array indexed by value, if values are small."""
         values, ranks = self._places
-        if not values.size or values[0] < 0 or values[-1] >= ROOM * ROWS + ROOM * values.size:
+        if (
+            not values.size
+            or values[0] < 0
+            or values[-1] >= RANK_TABLE_IDS_PER_ROW * ROWS + RANK_TABLE_IDS_PER_ROW * values.size
+        ):
             return None
         found = np.zeros(int(values[-1]) + 1, np.int64)
         found[values] = ranks
@@ -121,7 +125,7 @@ class Keys:
 
 
 class SortedRows:
-    """The rows of a source, in pieces of about `size` rows, in order. `style` says how records are shown.
+    """The rows of a source in order, in pieces of about `size` rows. `style` says how records are shown.
 
     threads: None for one for each core; 1 in a task of Spark, beside which others run.
     """
@@ -133,10 +137,10 @@ class SortedRows:
         if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
-            self.runs: list[Run] = [run_of(block) for block in source.blocks]
+            self.runs: list[Run] = [block_run(block) for block in source.blocks]
         else:
             self.keys = [
-                keys_of((part.columns()[place] for part in parts), type_, types, values, style)
+                column_keys((part.columns()[place] for part in parts), type_, types, values, style)
                 for place, (_, type_) in enumerate(relation.attributes)
             ]
             self.packing, self.runs = self._sorted(parts)
@@ -157,11 +161,11 @@ class SortedRows:
         return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
 
     def pieces(self, make) -> Iterable:
-        """What `make` turns each `piece` into, in order; some pieces ahead."""
+        """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
         return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
 
     def piece(self, number: int) -> np.ndarray:
-        """Columns (arity, n) of one piece: numbers by their 64 bits, of other kinds the keys."""
+        """The columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
         words = merged(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
         found = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
         for column, keys in zip(found, self.keys, strict=True):
@@ -170,21 +174,21 @@ class SortedRows:
         return found
 
 
-def run_of(block: Block) -> Run:
-    """The tuples of a block, of which none is copied."""
+def block_run(block: Block) -> Run:
+    """The tuples of a block as a sorted run; nothing is copied."""
     if isinstance(block, blocks.Chunked) and not block.spelt:
         return Chunked(*block.chunks)
     return Words(block.words)
 
 
-def keys_of(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
-    """The keys of a column, given a part at a time."""
+def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
+    """The keys of a column, which is given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)
     if type_.kind == Kind.UNSIGNED:
         return Keys(type_.kind, flip=any(bool((column < 0).any()) for column in columns))
     found = np.empty(0, np.int64)
     for column in columns:
-        found = distinct(np.concatenate([found, distinct(column)[0]]))[0]
-    order, texts = ranked(found, type_, types, values, style)
+        found = distinct_in_column(np.concatenate([found, distinct_in_column(column)[0]]))[0]
+    order, texts = sort_distinct(found, type_, types, values, style)
     return Keys(type_.kind, found[order], texts)

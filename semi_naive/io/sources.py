@@ -1,4 +1,4 @@
-"""Facts where they are, before anybody reads their rows: in this process, in files, in Spark.
+"""Facts that are not read yet: in this process, in files, or in Spark.
 
 A source knows its relation, so what is read is typed. The driver reads it whole, as columns; or Spark's tasks read its
 *spans*, each on its own (`semi_naive.io.parallel`), where it `can_spread`.
@@ -13,23 +13,23 @@ import numpy as np
 
 from semi_naive.io.arrow import columns_of_table
 from semi_naive.io.delimited import read_by_rules, read_delimited
-from semi_naive.io.files import buffers, contents, file_size, io_errors, is_packed, open_binary, pieces
+from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats import Format
-from semi_naive.io.lines import begun
-from semi_naive.io.matrix_market import check_entries, expanded
+from semi_naive.io.lines import located_rows
+from semi_naive.io.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.names import note_order
 from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
-from semi_naive.io.plain import PIECE as PLAIN
-from semi_naive.io.plain import plain
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
+from semi_naive.io.plain_text import read_plain
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.threads import in_threads
 
-LARGE = 64 << 20  # bytes; below, starting a job costs more than reading the file here
-SPLIT = 32 << 20  # bytes of text a task reads: about 0.3 s
-PIECE = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
+MIN_BYTES_FOR_JOB = 64 << 20  # bytes; below, starting a job costs more than reading the file here
+SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
+BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
 GZIP_RATIO = 4  # edge lists shrink to a quarter
-SAMPLE = 1 << 16  # bytes of text by which rows are counted
+SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
 @dataclass(frozen=True)
@@ -39,34 +39,34 @@ class Source:
     relation: Relation
     types: dict
 
-    large = False  # whether reading it is worth a job
+    large = False  # true if it is large enough for a Spark job
     matrix = None
 
     @property
     def can_spread(self) -> bool:
-        """Whether tasks can read it. Records get their ids in the driver, and of a nullary relation there is one tuple."""
+        """True if tasks can read it. Records get their ids in the driver, and a nullary relation has at most one tuple."""
         return bool(self.relation.arity) and all(type_.kind != Kind.RECORD for _, type_ in self.relation.attributes)
 
     def columns(self, values) -> np.ndarray:
-        """All of it in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
+        """All facts, read in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
         raise NotImplementedError
 
     def each(self) -> Sequence["Source"]:
-        """The sources that it is made of."""
+        """The sources that this one consists of."""
         return (self,)
 
     def prepared(self) -> Callable[[object], np.ndarray]:
-        """What gives the columns, given the values; all that needs no values may have been done. For any thread to call."""
+        """A function from values to columns. Work that needs no values may be done at once. Any thread may call it."""
         return self.columns
 
     def rows(self) -> int | None:
-        """About how many rows there are, without reading them; None if only reading tells."""
+        """The approximate number of rows, without reading them; None if only reading tells."""
         return None
 
 
 @dataclass(frozen=True)
 class Given(Source):
-    """What only the driver can read: Python's own data, JSON, databases, standard input."""
+    """Facts that only the driver can read: Python data, JSON, databases, standard input."""
 
     read: Callable[[object], np.ndarray]
 
@@ -78,34 +78,34 @@ class Given(Source):
 
 @dataclass(frozen=True)
 class File(Source):
-    """A file that Spark's tasks can read, a span of it each."""
+    """A file that Spark's tasks can read, one span each."""
 
     path: str
 
     @property
     def large(self) -> bool:
-        return self.size() >= LARGE
+        return self.size() >= MIN_BYTES_FOR_JOB
 
     def size(self) -> int:
-        """Bytes; of what is packed about those that it unpacks to."""
+        """The size in bytes; for a compressed file an estimate of the decompressed size."""
         raise NotImplementedError
 
     def spans(self) -> list:
-        """What tasks can read by themselves, for `read`."""
+        """The spans that tasks read independently by `read`."""
         raise NotImplementedError
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
-        """The (columns, rows read) of a span, piece by piece."""
+        """Yield the (columns, rows read) of a span, piece by piece."""
         raise NotImplementedError
 
     def lines_before(self, span) -> int:
-        """How many lines are before those that `read` counts, for an error."""
+        """The number of lines before those that `read` counts, for an error."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class TextFile(File):
-    """A file with a tuple a line. `expand`: both directions of each entry of a symmetric matrix."""
+    """A file with one tuple a line. `expand`: both directions of each entry of a symmetric matrix."""
 
     form: Format
     expand: bool = True
@@ -127,17 +127,18 @@ class TextFile(File):
         begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
-            some = stream.read(SAMPLE)
+            some = stream.read(SAMPLE_BYTES)
         return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
 
     @cached_property
     def layout(self) -> Format:
-        """The form, with where the rows begin and the order of their fields. The driver looks; tasks get it with the source."""
+        """The format, with the place where the rows begin and the order of their fields. The driver finds it; tasks get it with
+        the source."""
         with io_errors(self.path), open_binary(self.path) as stream:
-            return begun(stream, self.form, self.relation, self.path)
+            return located_rows(stream, self.form, self.relation, self.path)
 
     def begin(self) -> tuple[int, int]:
-        """The byte and the line that the rows begin at."""
+        """The byte and the line at which the rows begin."""
         return self.layout.offset, self.layout.line
 
     def columns(self, values) -> np.ndarray:
@@ -148,7 +149,7 @@ class TextFile(File):
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PLAIN if isinstance(stream, gzip.GzipFile) else min(PLAIN, (file_size(self.path) or PLAIN) + 1)
-            found = plain(buffers(stream, size), self.layout, self.relation)
+            found = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return found.columns if found else self._by_rules
 
     def _by_rules(self, values) -> np.ndarray:
@@ -160,36 +161,37 @@ class TextFile(File):
         return self.both(columns)
 
     def both(self, columns: np.ndarray) -> np.ndarray:
-        return expanded(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
+        return symmetric_edges(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
     def spans(self) -> list[tuple[int, int | None]]:
-        """Ranges of bytes; of a packed file, all."""
+        """Ranges of bytes; for a compressed file one span."""
         begin, _ = self.begin()
         with io_errors(self.path):
-            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPLIT)
+            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
-        """The (columns, rows read) of the lines that begin in a span, piece by piece. Lines count from the span's own start."""
+        """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
+        start."""
         (start, stop), (begin, _) = span, self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
-            if start > begin:  # the line that runs into the range belongs to the one before
+            if start > begin:  # a line that begins before the range belongs to the range before
                 stream.seek(start - 1)
                 stream.readline()
             else:
                 stream.seek(start)
             line = 1
-            for text in pieces(stream, PIECE, stop):
+            for text in line_pieces(stream, BLOCK_BYTES, stop):
                 columns = read_delimited(text, self.layout, self.relation, self.types, values, self.path, line, threads=False)
                 yield self.both(columns), columns.shape[1]
                 line += text.count(b"\n")
 
     def lines_before(self, span) -> int:
-        """How many lines of the file are before those that `read` counts."""
+        """The number of lines of the file before those that `read` counts."""
         begin, line = self.begin()
         if span[0] <= begin:
             return line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
-            return sum(piece.count(b"\n") for piece in pieces(stream, PIECE, span[0]))
+            return sum(piece.count(b"\n") for piece in line_pieces(stream, BLOCK_BYTES, span[0]))
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ class ParquetFile(File):
         return self.prepared(now=True)(values)
 
     def prepared(self, now: bool = False):
-        """A large file is not read before it is needed: several would be in memory at a time."""
+        """Read a small file at once. A large one is read when it is needed, so that only one is in memory at a time."""
         if self.large and not now:
             return self.columns
         note_order(self.relation, column_names(self.path), self.path)
@@ -216,11 +218,11 @@ class ParquetFile(File):
         import pyarrow as pa
 
         columns = columns_of_table(table, self.relation, self.types, values, self.path)
-        pa.default_memory_pool().release_unused()  # Arrow keeps what the table took
+        pa.default_memory_pool().release_unused()  # Arrow's pool would keep the memory of the table
         return columns
 
     def spans(self) -> list[tuple[str, int, int]]:
-        """Row groups."""
+        """The row groups."""
         note_order(self.relation, column_names(self.path), self.path)
         return row_groups(self.path)
 
@@ -235,7 +237,7 @@ class ParquetFile(File):
 
 @dataclass(frozen=True)
 class Files(File):
-    """Several files with facts of one relation, in this order. `path`: the pattern that they fit."""
+    """Several files with facts of one relation, in this order. `path`: the pattern that they match."""
 
     parts: tuple[Source, ...]
 
@@ -244,7 +246,7 @@ class Files(File):
 
     @property
     def can_spread(self) -> bool:
-        """Whether tasks can read all of them. They do not compare a matrix with its banner if it is one of several."""
+        """True if tasks can read all files. Tasks do not compare a matrix with its size line if it is one of several files."""
         return all(isinstance(part, File) and part.can_spread and not part.matrix for part in self.parts)
 
     def size(self) -> int:
@@ -255,12 +257,12 @@ class Files(File):
         return None if None in found else sum(found)  # type: ignore[arg-type]
 
     def columns(self, values) -> np.ndarray:
-        """Files are read on all cores, and their symbols numbered one after the other."""
+        """Read the files on all cores, and number their symbols one file after the other."""
         found = [columns(values) for columns in in_threads(lambda part: part.prepared(), self.parts)]
         return np.concatenate(found, axis=1)
 
     def spans(self) -> list[tuple[int, object]]:
-        """Those of all files, each with its file's number."""
+        """The spans of all files, each with its file's number."""
         return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
 
     def read(self, span, values):
@@ -278,17 +280,17 @@ class Files(File):
 
 @dataclass(frozen=True)
 class SparkFrame(Source):
-    """A Spark DataFrame, whose rows are in Spark already."""
+    """A Spark DataFrame, whose rows stay in Spark."""
 
     frame: object
 
     @property
     def large(self) -> bool:
-        """One of Spark Connect is collected: it has no RDD, so no task of ours can read it."""
+        """True if tasks read it. A frame of Spark Connect is collected instead: it has no RDD that a task could read."""
         return not is_connect(self.frame)
 
     def columns(self, values) -> np.ndarray:
-        """Collects it to the driver."""
+        """Collect the frame to the driver."""
         note_order(self.relation, self.frame.columns, self.relation.name)
         return columns_of_table(self.frame.toArrow(), self.relation, self.types, values, self.relation.name)
 

@@ -7,27 +7,28 @@ from math import isnan
 
 import numpy as np
 
-from semi_naive.io.bits import MASK, Mismatch, expected, of_text, to_value
+from semi_naive.io.bits import MASK, Mismatch, of_text, to_value, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import columns_of_rows
 from semi_naive.io.files import check_folder
-from semi_naive.io.names import note_order, places
-from semi_naive.io.order import ordered
-from semi_naive.io.record_text import Readable
+from semi_naive.io.names import column_places, note_order
+from semi_naive.io.order import order_rows
+from semi_naive.io.record_text import ReadableStyle
 from semi_naive.ra.rules.ir import Kind
 
 SYMBOLS = "__SymbolTable"
-WIDE = 200  # bytes of a row, at 9 for a value and one more, from which a table has row ids: SQLite's advice
+MAX_ROW_BYTES_WITHOUT_IDS = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
 TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
 def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
-    """The columns of the table or view with the relation's name. BadInput for NULL, except as a record, where it is nil."""
+    """The columns of the table or view with the relation's name. Raises BadInput for NULL, except in a record attribute, where
+    it is nil."""
     with _opened(path) as database:
         _check_there(database, path, form.name, relation.name)
         cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
         rows, names = cursor.fetchall(), [column for column, *_ in cursor.description]
-    order = places(relation, names, path)
+    order = column_places(relation, names, path)
     if order is None:
         note_order(relation, names, path)
         order = list(range(relation.arity))
@@ -38,7 +39,7 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {expected(type_)}")
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}")
 
     return columns_of_rows(rows, relation, types, values, fault, _value)
 
@@ -56,8 +57,8 @@ def only_table(path: str) -> tuple[str, list[str], tuple]:
         return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
 
 
-def first_rows(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
-    """Of a table or view the names of its columns, the types that they are declared with, in capitals, and the first rows."""
+def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
+    """The names of a table's or view's columns, their declared types in capitals, and the first rows."""
     with _opened(path) as database:
         _check_there(database, path, name, name)
         columns = database.execute(f"PRAGMA table_info({_name(name)})").fetchall()
@@ -71,7 +72,7 @@ def _tables(database) -> list[str]:
 
 
 def _public(names: list[str]) -> list[str]:
-    """Those that are no part of a layout."""
+    """The tables and views that are not part of Soufflé's layout."""
     return [name for name in names if not name.startswith(("_", "sqlite_"))]
 
 
@@ -82,8 +83,8 @@ def _check_there(database, path: str, name: str, relation: str) -> None:
 
 
 def _value(value, kind: Kind):
-    """Convert a value of a table: symbols and records have text, numbers may. SQLite has no unsigned: one from 2^63 on is there
-    as the negative number of its bits."""
+    """Convert a value of a table: symbols and records are text, numbers may be. SQLite has no unsigned: values from 2^63 on are
+    stored as the negative number with the same bits."""
     if value is None and kind != Kind.RECORD:
         raise Mismatch("the value is NULL", "drop the rows with missing values, or read a view with coalesce(…)")
     if kind in TEXTUAL:
@@ -94,7 +95,7 @@ def _value(value, kind: Kind):
 
 
 def _text(value) -> str:
-    """A value as SQLite itself would give its text; Mismatch for bytes that are none."""
+    """A value as SQLite converts it to text. Raises Mismatch for bytes that are not UTF-8."""
     try:
         return value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError as error:
@@ -104,7 +105,7 @@ def _text(value) -> str:
 
 def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, form) -> None:
     """Replace the relation's table in the database at `path`, in one transaction; other tables stay."""
-    rows = ordered(columns, relation, types, values, Readable()) if relation.arity else []
+    rows = order_rows(columns, relation, types, values, ReadableStyle()) if relation.arity else []
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
     with _opened(path) as database:
@@ -118,7 +119,7 @@ def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, 
 
 
 def _stored(database, column) -> list:
-    """A column as its table has it: symbols, and records as text, by their number in the symbol table."""
+    """A column as its table stores it: symbols, and records as text, by their number in the symbol table."""
     if column.kind == Kind.FLOAT:
         floats = ["nan" if isnan(value) else value for value in column.listed()]  # SQLite would store NULL
         return [floats[key] for key in column.keys.tolist()]
@@ -134,7 +135,7 @@ def _stored(database, column) -> list:
 def _create(database, relation, name: str) -> None:
     table, arity = _name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
     fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))
-    narrow = arity * 9 + 1 < WIDE
+    narrow = arity * 9 + 1 < MAX_ROW_BYTES_WITHOUT_IDS
     key = f", PRIMARY KEY ({', '.join(_name(str(number)) for number in range(arity))})" if narrow else ""
     database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}{key}){' WITHOUT ROWID' * narrow}")
     database.execute(f"DELETE FROM {table}")
@@ -158,7 +159,7 @@ def _name(name: str) -> str:
 
 
 def _text_or_bytes(raw: bytes):
-    """What a text in a database is read as: its place is known later, when it turns out that it is no text."""
+    """Decode a text of a database; return its bytes if it is not UTF-8, so that the error can name the place."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -167,7 +168,7 @@ def _text_or_bytes(raw: bytes):
 
 @contextlib.contextmanager
 def _opened(path: str):
-    """A connection in which nothing happens until it is committed. Its errors are `BadInput`."""
+    """A connection whose changes are committed explicitly. Its errors are `BadInput`."""
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))) as database:
             database.text_factory = _text_or_bytes

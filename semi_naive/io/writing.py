@@ -1,4 +1,4 @@
-"""`.output` and `.printsize`: the rows of a relation, in order, where the program says.
+"""Writing the rows of a relation, in order, for `.output` and `.printsize`.
 
 Of more than a few rows pieces are merged and turned into text by kernels on all cores: 62 M pairs of numbers take some 3 s of
 processor time as text, and 2 s as parquet.
@@ -13,20 +13,20 @@ import numpy as np
 
 from semi_naive.io.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
-from semi_naive.io.files import written
-from semi_naive.io.order import FEW, Ordered, ordered
+from semi_naive.io.files import atomic_stream
+from semi_naive.io.order import MIN_ROWS_FOR_ARROW, Ordered, order_rows
 from semi_naive.io.read_back import check_texts
-from semi_naive.io.record_text import Json, Readable, Tables
+from semi_naive.io.record_text import JsonStyle, ReadableStyle, TableStyle
 from semi_naive.io.sorted_rows import Columns, Keys, SortedRows
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, joined
 
-ROWS = 1 << 18  # that are turned into text at a time
-GROUP = 1 << 20  # rows of a row group of parquet
+FORMATTED_ROWS = 1 << 18  # that are turned into text at a time
+ROW_GROUP_ROWS = 1 << 20  # rows of a row group of parquet
 
 
 def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
-    """Write the tuples of `relation` as the directive says; the path of the file, or None for standard output.
+    """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
 
     `rows`: a source of `io.sorted_rows`, or columns (arity, n), in any order, without repetitions. `folder` is where relative
     file names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all.
@@ -57,7 +57,7 @@ def write_file(path: str, rows, relation, types: dict, values, form) -> None:
 
         write_sqlite(path, rows.all(), relation, types, values, form)
     else:
-        with written(path, form.compress and form.io == "file") as file:
+        with atomic_stream(path, form.compress and form.io == "file") as file:
             write_heading(file, form)
             write_rows(file, rows, relation, types, values, form)
 
@@ -68,7 +68,7 @@ def write_heading(file, form) -> None:
 
 
 def write_rows(file, rows, relation, types: dict, values, form, threads: int | None = None) -> None:
-    """Write the tuples of `relation`, in order, to a binary stream. Pieces are made by all cores, or by so many threads."""
+    """Write the tuples of `relation`, in order, to a binary stream. Pieces are made on all cores, or by `threads` threads."""
     if form.io == "parquet":
         _write_parquet(file, rows, relation, types, values, threads)
         return
@@ -84,7 +84,7 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
         with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
             writer.write_table(table)
         return
-    found = SortedRows(rows, relation, types, values, Readable(), GROUP, threads)
+    found = SortedRows(rows, relation, types, values, ReadableStyle(), ROW_GROUP_ROWS, threads)
     arrays = KeyedArrays(relation, types, values, found.keys)
     with parquet_writer(file, arrays.schema) as writer:
         for batch in found.pieces(arrays.batch):
@@ -92,13 +92,13 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
 
 
 def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """The lines of a table, in pieces. BadInput before the first piece if a file's would not be read back; on standard output
-    any text is as Soufflé prints it."""
+    """The lines of a table, in pieces. Raises BadInput before the first piece if a file would be read back otherwise; on
+    standard output text is printed as by Soufflé."""
     if not relation.arity:
         yield b"()\n" * bool(rows.size)
         return
     show, printed = functools.partial(_field, form=form), form.io == "stdout"
-    style = Tables(form.rfc4180) if form.rfc4180 or printed else Readable()
+    style = TableStyle(form.rfc4180) if form.rfc4180 or printed else ReadableStyle()
     check = None if form.rfc4180 or printed else functools.partial(check_texts, relation=relation, form=form)
     seams = ["", *[form.delimiter] * (relation.arity - 1), "\n"]
     yield from lines(rows, relation, types, values, style, show, seams, threads, not form.rfc4180, check)
@@ -107,15 +107,15 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
 def lines(
     rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
 ) -> Iterator:
-    """The text of all rows, in order, in pieces. `seams`: what is before, between and after the fields of each; `check`: called
-    first, as `read_back.check_texts` is."""
-    if rows.size > FEW:
-        found = SortedRows(rows, relation, types, values, style, ROWS, threads)
+    """The text of all rows, in order, in pieces. `seams`: the text before, between and after the fields of each row; `check`:
+    called first, as `read_back.check_texts`."""
+    if rows.size > MIN_ROWS_FOR_ARROW:
+        found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
         if check:
             check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
         yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)
         return
-    sorted_columns = ordered(rows.all(), relation, types, values, style)
+    sorted_columns = order_rows(rows.all(), relation, types, values, style)
     if check:
         piece = [column.numbers() if column.distinct is None else column.keys for column in sorted_columns]
         check([column.distinct for column in sorted_columns], [piece])
@@ -128,20 +128,20 @@ def _field(kind: Kind, value, form) -> str:
     if kind == Kind.FLOAT:
         return float_text(value)
     if form.rfc4180:
-        doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `Tables` has doubled those of a record
+        doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `TableStyle` has doubled those of a record
         return f'"{doubled}"'
     return value
 
 
 def _json(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """One JSON array, a tuple a line, in pieces."""
+    """A JSON array with one tuple a line, in pieces."""
     if not relation.arity:
         yield b"[null\n]\n" if rows.size else b"[]\n"
         return
     opened, closed = "{}" if form.objects else "[]"
     keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
     seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
-    made = lines(rows, relation, types, values, Json(form.objects), _json_value, seams, threads)
+    made = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
     yield b"["
     yield next(made)[2:]  # but for the comma and the end of the line before
     yield from made
@@ -155,7 +155,7 @@ def _json_value(kind: Kind, value) -> str:
 
 
 def _texts(column: Ordered, show) -> Iterator[str]:
-    """The text of a short column."""
+    """The texts of a short column."""
     if column.distinct is None:
         return map(str, column.numbers().tolist())
     distinct = [show(column.kind, value) for value in column.distinct]
@@ -163,7 +163,7 @@ def _texts(column: Ordered, show) -> Iterator[str]:
 
 
 def _shown(keys: Keys, show, plain: bool):
-    """The text of each key, as `RowFormat` takes it: what repeats is made once. `plain`: symbols are shown as they are."""
+    """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
     import pyarrow as pa
 
     if keys.bits is None:

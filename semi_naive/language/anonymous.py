@@ -1,4 +1,4 @@
-"""Records of no declared type: names for parts of a rule, which disappear.
+"""Elimination of records without a declared type: they only name parts of a rule, and disappear.
 
     a(x, w) :- b(x, y), p = [x, y], p = [v, w].
 
@@ -11,27 +11,27 @@ from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.inference import ANY, Typing
-from semi_naive.language.single import Single, ways
-from semi_naive.language.trees import names, rebuilt
+from semi_naive.language.single import Single, disjuncts
+from semi_naive.language.trees import rebuilt, variable_names
 
 
 def without_anonymous(single: Single, env, relations) -> list[Single]:
-    """The clause, or the several it becomes, without equalities of untyped variables and records."""
+    """The clause, or the several clauses it becomes, without equalities of untyped variables and records."""
     if not any(_binds_record(literal) for literal in single.body):
         return [single]
     typing = Typing(single, env, relations)
     for literal in single.body:
-        if (pair := _binds_record(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in names(pair[1]):
+        if (pair := _binds_record(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in variable_names(pair[1]):
             rest = tuple(other for other in single.body if other is not literal)
             return [done for s in _replaced(single, rest, *pair) for done in without_anonymous(s, env, relations)]
     return [single]
 
 
 def _binds_record(literal):
-    """(variable, record) of an equality between two such."""
+    """(variable, record) of an equality between an untyped variable and a record."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
         for one, other in (literal.args, literal.args[::-1]):
-            if isinstance(one, syntax.Variable) and isinstance(other, syntax.Record):
+            if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
                 return one, other
     return None
 
@@ -43,8 +43,8 @@ def _replaced(single, body, variable, record) -> list[Single]:
         return None
 
     head = rebuilt(single.head, change)
-    found = ways(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
-    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the ways share no nodes
+    found = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
+    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the disjuncts share no nodes
 
 
 def _copy(node):

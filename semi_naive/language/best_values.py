@@ -11,7 +11,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.heads import Ops, is_aggregate, is_lattice
 from semi_naive.language.inference import Typing
 from semi_naive.language.single import Single
-from semi_naive.language.trees import names, shown, walk, walk_all
+from semi_naive.language.trees import variable_names, walk, walk_all, written_name
 
 _BETTER = {"min": -1, "max": 1}  # the direction in which a value improves
 _TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) where the comparison is true
@@ -72,7 +72,7 @@ class _Uses:
         yield from self._head()
 
     def _problem(self, node, why) -> Problem:
-        used = sorted(shown(name) for name in names(node) if name in self.signs)
+        used = sorted(written_name(name) for name in variable_names(node) if name in self.signs)
         better = f"a better {', '.join(used) or 'value'} may still be found, and would take the result back"
         return Problem(f"Not monotone: {why}", node.span, better)
 
@@ -90,13 +90,13 @@ class _Uses:
                             changed = True
 
     def _defines(self, one, other) -> bool:
-        if not isinstance(one, syntax.Variable) or one.name in self.signs or not names(other) & self.signs.keys():
+        if not isinstance(one, syntax.Variable) or one.name in self.signs or not variable_names(other) & self.signs.keys():
             return False
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
-        return not any(one.name in names(atom) for atom in atoms)
+        return not any(one.name in variable_names(atom) for atom in atoms)
 
     def _literal(self, literal):
-        used = names(literal) & self.signs.keys()
+        used = variable_names(literal) & self.signs.keys()
         if not used:
             return
         if isinstance(literal, syntax.Atom):
@@ -111,7 +111,7 @@ class _Uses:
     def _atom(self, atom):
         for at, arg in enumerate(atom.args):
             own = self.values.get(arg.name) is atom and at == len(atom.args) - 1 if isinstance(arg, syntax.Variable) else False
-            if not own and names(arg) & self.signs.keys():
+            if not own and variable_names(arg) & self.signs.keys():
                 yield self._problem(arg, "a value that is still being aggregated is joined with another")
 
     def _monotone(self, literal) -> bool:
@@ -129,7 +129,7 @@ class _Uses:
         head, op = self.single.head, self.ops.get(self.single.head.relation)
         keys, value = (head.args[:-1], head.args[-1]) if op else (head.args, None)
         for arg in keys:
-            if names(arg) & self.signs.keys():
+            if variable_names(arg) & self.signs.keys():
                 yield self._problem(arg, f"{head.relation} would keep values that have been replaced since")
         if value is not None and self._sign(value) not in (_FREE, _BETTER[op]):
             yield self._problem(value, f"a better value in the body does not make a better {op} in the head")
@@ -140,7 +140,7 @@ class _Uses:
         """Return the direction in which an expression moves as the values in it improve."""
         if isinstance(node, syntax.Variable):
             return self.signs.get(node.name, _FREE)
-        if not names(node) & self.signs.keys():
+        if not variable_names(node) & self.signs.keys():
             return _FREE
         if not isinstance(node, syntax.Functor):
             return _MIXED

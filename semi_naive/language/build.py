@@ -1,4 +1,4 @@
-"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, called innermost first.
+"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, innermost rules first.
 
 What the grammar accepts and the engine does not do, or what is wrong in a way no grammar can say, is noted as a problem
 at its place; the tree then has something harmless instead, so that the rest is looked at all the same.
@@ -9,18 +9,18 @@ from dataclasses import replace
 from lark import Token
 
 from semi_naive.language import syntax
-from semi_naive.language.build_terms import Terms, form, integer
+from semi_naive.language.build_terms import TermBuilder, choice_form, integer_literal
 from semi_naive.language.errors import Span
 from semi_naive.language.reduce import node, saying, worded
 from semi_naive.language.syntax import Node
 
 REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
-SEMANTICS = ("stratified", "wellfounded")  # of negation in recursion: an error, or three-valued
-IO_QUALIFIERS = ("input", "output", "printsize")  # directives written as qualifiers, as one did before there were directives
+SEMANTICS = ("stratified", "wellfounded")  # semantics of negation in recursion: an error, or three-valued
+IO_QUALIFIERS = ("input", "output", "printsize")  # old qualifiers that are directives now
 
 
-class Build(Terms):
-    """Statements; bodies and expressions are `Terms`."""
+class StatementBuilder(TermBuilder):
+    """The methods of statements; bodies and expressions are those of `TermBuilder`."""
 
     def start(self, children):
         return _flat(children)
@@ -85,7 +85,7 @@ class Build(Terms):
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
         lattices = tuple(at for at, field in enumerate(fields) if len(field) > 2)
-        choice = next((child for child in rest if isinstance(child, syntax.Choice)), syntax.NO_CHOICE)
+        choice = next((child for child in rest if isinstance(child, syntax.ChoiceDomain)), syntax.NO_CHOICE)
         for word in words:
             if word in IO_QUALIFIERS:
                 message, hint = f"Deprecated {word} qualifier was used", f"write .{word} {names[0]}"
@@ -117,7 +117,7 @@ class Build(Terms):
 
     @node
     def choice(self, span, *keys):
-        return syntax.Choice(tuple(key for key, _ in keys), tuple(place for _, place in keys), span=span)
+        return syntax.ChoiceDomain(tuple(key for key, _ in keys), tuple(place for _, place in keys), span=span)
 
     @worded
     def dependency(self, span, *children):
@@ -207,11 +207,11 @@ class Build(Terms):
         return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
 
     def _check_lonely(self, heads):
-        """min(e) and the like with one argument aggregate a whole relation, which only an argument of a head can do."""
+        """Report aggregates of one argument, such as min(e), outside of a head's arguments."""
         allowed = {id(arg) for head in heads for arg in head.args}
         for functor in self._now.lonely:
             if id(functor) not in allowed:
-                hint = f"an aggregate has a body, {form(functor.name)}"
+                hint = f"an aggregate has a body, {choice_form(functor.name)}"
                 hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
                 self.problem(
                     f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
@@ -229,11 +229,11 @@ class Build(Terms):
 
     @node
     def order(self, span, version, *atoms):
-        return integer(version), tuple(map(integer, atoms)), span
+        return integer_literal(version), tuple(map(integer_literal, atoms)), span
 
 
 def _flat(statements) -> list:
-    """Statements in one list: a rule of the grammar may have made none, one or several."""
+    """Statements in one list; a rule of the grammar makes none, one or several."""
     out = []
     for statement in statements:
         if isinstance(statement, list):

@@ -1,4 +1,4 @@
-"""Bodies and expressions: from the parser's reductions to the syntax tree."""
+"""From the parser's reductions to the syntax tree: bodies and expressions."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from semi_naive.language.syntax import Functor, Number
 from semi_naive.ra.rules.numerals import LONGEST
 
 
-class Terms(Reduce):
+class TermBuilder(Reduce):
     """One method for each rule of the grammar below a clause."""
 
     @node
@@ -27,7 +27,7 @@ class Terms(Reduce):
 
     @node
     def paren(self, span, value):
-        """The value, whose span has the brackets now; but what `_check_lonely` looks for by its identity stays."""
+        """The value with the span of its brackets. Nodes that `_check_lonely` finds by identity are returned unchanged."""
         return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
 
     @node
@@ -78,11 +78,11 @@ class Terms(Reduce):
 
     @node
     def number(self, span, text):
-        return Number(integer(text), span=span)
+        return Number(integer_literal(text), span=span)
 
     @node
     def unsigned(self, span, text):
-        return Number(integer(text[:-1]), "u", span=span)
+        return Number(integer_literal(text[:-1]), "u", span=span)
 
     @node
     def float(self, span, text):
@@ -90,7 +90,7 @@ class Terms(Reduce):
 
     @node
     def address(self, span, text):
-        """An IPv4 address is the signed 32-bit number with its bytes."""
+        """The signed 32-bit number with the bytes of an IPv4 address."""
         parts = [int(part) for part in text.split(".")]
         if max(parts) > 255:
             self.problem("IP out of range", span, "each of the four numbers of an address is at most 255")
@@ -117,11 +117,11 @@ class Terms(Reduce):
 
     @node
     def asked(self, span, name):
-        return syntax.Variable(str(name), span=span)  # that nobody can write: only registered rules bind it
+        return syntax.Variable(str(name), span=span)  # not writable in a program: only registered rules bind it
 
     @node
     def record(self, span, args=()):
-        return syntax.Record(tuple(args), span=span)
+        return syntax.RecordInit(tuple(args), span=span)
 
     @node
     def cast(self, span, value, type_):
@@ -134,7 +134,7 @@ class Terms(Reduce):
     @node
     def aggregate_functor(self, span, name, *args):
         if name not in ("min", "max", "count") and len(args) != 1:
-            hint = f"an aggregate has a body: {form(name)}"
+            hint = f"an aggregate has a body: {choice_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
         made = Functor(str(name), args, span=span)
         if len(args) == 1 or name == "count":
@@ -145,7 +145,7 @@ class Terms(Reduce):
     def aggregate(self, span, op, *rest):
         *target, body = rest
         if (op == "count") == bool(target):
-            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {form(op)}")
+            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {choice_form(op)}")
         return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
 
     @node
@@ -170,12 +170,12 @@ class Terms(Reduce):
         return Functor(NUMBER, (), span=span)
 
 
-def form(op: str) -> str:
+def choice_form(op: str) -> str:
     return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
 
 
-def integer(text: str) -> int:
-    """A literal; of thousands of digits, which Python does not take, one that is as much out of range."""
+def integer_literal(text: str) -> int:
+    """The value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")
     return int(digits or "0", base) if len(digits) <= LONGEST else 1 << LONGEST

@@ -1,4 +1,4 @@
-"""From a parsed program to one that can be evaluated, or to everything that is wrong with it."""
+"""From a parsed program to checked rules, or to a list of all errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from semi_naive.language.lower import lowered
 from semi_naive.language.recursive_sums import group_problems
 from semi_naive.language.reductions import reduction_problems
 from semi_naive.language.scopes import Scoped, resolve
-from semi_naive.language.single import Single, singles
+from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.subsumption import subsumed_lattices, subsumption_problems, without_rules
 from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
@@ -69,10 +69,10 @@ def compile_text(
     return check(parse(text, file, include_dirs, defines, sandbox, legacy), functors=functors)
 
 
-def check(source: syntax.Source, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
-    """The rules of a program, with its warnings; or one ProgramError with all that is wrong. parameters: whether $name may
-    stand in it, as the name of a variable. functors: the function of each functor that it declares; None: they are not asked
-    for, and the program cannot be evaluated if it has any."""
+def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
+    """The rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may occur as a
+    variable. functors: the function of each declared functor; None: not required, but then a program with functors cannot be
+    evaluated."""
     from semi_naive.language.components import expand
 
     source = expand(source)
@@ -83,7 +83,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
     source = with_births(with_companions(source) if wellfounded else source, problems)
     env = TypeEnvironment(source)
     relations = without_excluded(source, declared_relations(source, env, problems))
-    found = [each for single in singles(source, problems) for each in without_anonymous(single, env, relations)]
+    found = [each for single in single_clauses(source, problems) for each in without_anonymous(single, env, relations)]
     bounds = lattice_bounds(source, env, problems)
     problems += attribute_problems(source, relations)
     found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]
@@ -127,7 +127,7 @@ def check(source: syntax.Source, parameters: bool = False, functors: Mapping | N
 
 @dataclass
 class _Graph:
-    """Which relation reads which, as far as they are declared."""
+    """The dependency graph of the declared relations."""
 
     edges: list[Edge]
     groups: list[tuple[str, ...]]
@@ -137,7 +137,7 @@ class _Graph:
         self._group_of = {name: set(group) for group in self.groups for name in group}
 
     def group(self, name: str) -> set[str]:
-        """The relations in recursion with one, itself included; none if it is not recursive."""
+        """The strongly connected component of a relation; empty if it is not recursive."""
         return self._group_of[name] if name in self._recursive else set()
 
 
@@ -147,7 +147,7 @@ def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
 
 
 def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
-    """What cannot be complete before it is negated or aggregated; where tuples may be undefined, it may be negated before."""
+    """Report relations in a cycle through negation or aggregation. Where tuples may be undefined, negation is allowed."""
     edges, made = graph.edges, companion_edges(relations) if wellfounded else []
     if wellfounded:
         edges = [edge if edge in made or edge.via != "negation" else replace(edge, via="") for edge in edges]
@@ -155,7 +155,7 @@ def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
 
 
 def _edges(single: Single):
-    """What a clause reads, but for the two tuples that a subsumptive one compares."""
+    """The dependencies of a clause, without the two atoms that a subsumptive clause compares."""
     compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
         via = {"": set(), "negation": set(), "aggregation": set()}
@@ -200,5 +200,5 @@ def _warnings(source, relations, found, made) -> list[Problem]:
 
 
 def _distinct(problems: list[Problem]) -> list[Problem]:
-    """Each once: a clause with several heads or a disjunction is checked several times."""
+    """Distinct problems: a clause with several heads or a disjunction is checked several times."""
     return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]

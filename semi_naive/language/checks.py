@@ -1,4 +1,4 @@
-"""What can be wrong with relations, directives and clauses apart from types and groundedness."""
+"""Checks of relations, directives and clauses, apart from types and groundedness."""
 
 from collections import Counter
 
@@ -6,16 +6,16 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, names, variables, walk, walk_all
+from semi_naive.language.trees import children, variable_names, variables, walk, walk_all
 from semi_naive.language.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"
-DEEPEST = 250  # levels of an expression: each takes several frames of Python's stack in every pass
+MAX_EXPRESSION_DEPTH = 250  # levels of an expression; each takes several frames of Python's stack in every pass
 
 
-def declared_relations(source: syntax.Source, env: TypeEnvironment, problems: list[Problem]):
-    """The relations by name, and what is wrong with their declarations."""
+def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
+    """The relations by name, and the problems of their declarations."""
     relations: dict[str, syntax.RelationDecl] = {}
     for declaration in source.statements:
         if not isinstance(declaration, syntax.RelationDecl):
@@ -55,14 +55,14 @@ def _declaration_problems(declaration, env):
             yield Problem(f"Attribute {missing[0]} not found in relation definition", span, hint)
 
 
-def directive_problems(source: syntax.Source, relations):
+def directive_problems(source: syntax.SourceProgram, relations):
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.relation not in relations:
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
-def empty_warnings(source: syntax.Source, relations, found: list[Single]):
-    """Relations that nothing can put a tuple into."""
+def empty_warnings(source: syntax.SourceProgram, relations, found: list[Single]):
+    """Warn of relations without rules, facts and inputs."""
     filled = {single.head.relation for single in found}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, declaration in relations.items():
@@ -80,8 +80,8 @@ def _similar(name, relations) -> str:
 # -- clauses
 
 
-def parameter_problems(source: syntax.Source):
-    """Parameters, which only rules that are registered with a session have."""
+def parameter_problems(source: syntax.SourceProgram):
+    """Report parameters, which only rules registered with a session may have."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             for part in clause.parts:
@@ -91,20 +91,20 @@ def parameter_problems(source: syntax.Source):
                         yield Problem(f"A program has no parameter {node.name}", node.span, hint)
 
 
-def depth_problems(source: syntax.Source):
-    """Expressions too deeply nested for passes that recurse."""
+def depth_problems(source: syntax.SourceProgram):
+    """Report expressions nested too deeply for recursive passes."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
             level, depth = list(clause.parts), 0
-            while level and depth < DEEPEST:
+            while level and depth < MAX_EXPRESSION_DEPTH:
                 level, depth = [child for node in level for child in children(node)], depth + 1
             if level:
                 hint = "give a part of it a name: x = …, or make it a relation of its own"
-                yield Problem(f"Expression nested more than {DEEPEST} levels deep", clause.span, hint)
+                yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
 
 
 def clause_problems(single: Single, relations, recursive: bool):
-    """Of one clause: relations and arities, underscores, facts, counters."""
+    """Report problems of one clause: relations and arities, underscores, facts, counters."""
     for node in walk_all(single.literals):
         if isinstance(node, syntax.Atom):
             yield from _atom_problems(node, relations)
@@ -133,7 +133,7 @@ def _atom_problems(atom, relations):
 
 
 def _constraint_underscores(constraint):
-    """`_` stands for anything in an atom; in a comparison it is only allowed inside of a record or a branch."""
+    """Report `_` in a comparison outside of a record or a branch. In an atom `_` matches any value."""
     if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
         return
     stack = list(constraint.args)
@@ -142,7 +142,7 @@ def _constraint_underscores(constraint):
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in binary relation", node.span)
         elif not isinstance(node, syntax.Aggregate):
-            holds = isinstance(node, (syntax.Record, syntax.BranchInit))
+            holds = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
             stack += [inner for inner in children(node) if not (holds and isinstance(inner, syntax.Underscore))]
 
 
@@ -161,12 +161,14 @@ def _constant(arg) -> bool:
 
 
 def occurrence_warnings(clause: syntax.Clause):
-    """Variables that occur only once, which is often a slip; and those marked as such that occur more often."""
+    """Warn of variables that occur once, which is often a slip, and of variables marked as single that occur more often."""
     found = [variable for part in clause.parts for variable in variables(part)]
     times = Counter(variable.name for variable in found)
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
     aggregates = [node for part in clause.parts for node in walk(part) if isinstance(node, syntax.Aggregate)]
-    aggregated = set().union(*map(names, aggregates))  # there, `_` may count less than a variable: see `lower._of_a_set`
+    aggregated = set().union(
+        *map(variable_names, aggregates)
+    )  # there, `_` may count less than a variable: see `lower._of_a_set`
     for name, variable in last.items():
         if times[name] == 1 and not name.startswith("_"):
             message, hint = f"Variable {name} only occurs once", f"write _{name}" + " or _" * (name not in aggregated)
@@ -177,7 +179,8 @@ def occurrence_warnings(clause: syntax.Clause):
 
 
 def plan_problems(single: Single, group: set[str]):
-    """`.plan` of a recursive clause: an order of all its atoms for some of its versions, one for each recursive atom."""
+    """Report `.plan` errors in a recursive clause. A plan is an order of all atoms for a version; there is a version for each
+    recursive atom."""
     plan = single.clause.plan or {}
     atoms = [literal for literal in single.body if isinstance(literal, syntax.Atom)]
     versions = sum(atom.relation in group for atom in atoms)

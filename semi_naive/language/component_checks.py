@@ -1,4 +1,4 @@
-"""What is wrong with a program's components before any is instantiated, as Soufflé checks it."""
+"""Checks of a program's components before any is instantiated, as in Soufflé."""
 
 from semi_naive.language.component_scopes import Binding, Scopes, parts
 from semi_naive.language.errors import Problem, Span
@@ -6,7 +6,7 @@ from semi_naive.language.syntax import TYPES, Component, Init, Override, Relatio
 
 
 def component_problems(statements: list, scopes: Scopes) -> list[Problem]:
-    """Undefined components, wrong numbers of parameters, circles, bad overrides and names that are taken."""
+    """Report undefined components, wrong numbers of parameters, inheritance cycles, invalid overrides and name clashes."""
     check = _Check(scopes)
     for component in scopes.outermost:
         check.component(component, None, {})
@@ -35,7 +35,7 @@ class _Check:
         self.problems.append(Problem(message, span, hint, notes=[("Previous definition", before)] if before else []))
 
     def component(self, component: Component, scope: Component | None, binding: Binding):
-        """`binding` has the parameters of the components around: of those nobody knows yet what they will be."""
+        """Check a component. `binding` has the parameters of the enclosing components, whose values are not known yet."""
         inner = binding | {parameter: "" for parameter in component.parameters}
         for name, arguments in component.bases:
             self.reference(name, arguments, component.span, scope, inner)
@@ -72,7 +72,7 @@ class _Check:
                 self.problem(message, component.span, hint, before=relation.span)
 
     def names(self, statements: list):
-        """A component or an instance may not have the name of anything else."""
+        """Report components and instances whose name is taken."""
         taken: dict[str, Span] = {}
         for statement in statements:
             if isinstance(statement, (*TYPES, RelationDecl)):

@@ -1,32 +1,32 @@
-"""Which component a name means at some place, and what its parameters stand for there."""
+"""Resolution of component names, and of component parameters, by scope."""
 
 from collections.abc import Iterable
 
 from semi_naive.language.syntax import Component
 
-Binding = dict[str, str]  # of each parameter, the name that was given for it
+Binding = dict[str, str]  # the argument of each parameter
 
 
-def bound(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
-    """What a component's parameters stand for when it is named with these arguments under a binding.
+def bind_parameters(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
+    """The binding of a component's parameters to arguments, which are resolved in the enclosing binding.
 
-    >>> bound({"N": "city"}, ("A", "B"), ("N", "number"))
+    >>> bind_parameters({"N": "city"}, ("A", "B"), ("N", "number"))
     {'A': 'city', 'B': 'number'}
     """
     return {parameter: binding.get(argument, argument) for parameter, argument in zip(parameters, arguments, strict=False)}
 
 
 def parts(component: Component, kind: type | tuple[type, ...]) -> list:
-    """Its statements of a kind, as written."""
+    """The statements of a kind in a component, as written."""
     return [statement for statement in component.statements if isinstance(statement, kind)]
 
 
 class Scopes:
-    """Names are looked up from the inside out: in a component, in what it inherits from, then in what is around it."""
+    """Looks names up from the inside out: in a component, in its bases, then in the enclosing component."""
 
     def __init__(self, statements: Iterable):
         self.outermost = [statement for statement in statements if isinstance(statement, Component)]
-        self._around: dict[int, Component | None] = {}  # by identity: two components may read the same
+        self._around: dict[int, Component | None] = {}  # by identity, as two components may have equal text
         for component in self.outermost:
             self._enter(component, None)
 
@@ -39,7 +39,7 @@ class Scopes:
         return self._around[id(component)]
 
     def find(self, name: str, scope: Component | None, binding: Binding) -> Component | None:
-        """The component that a name means inside of `scope` (None: outside of all)."""
+        """The component that a name refers to inside of `scope` (None: outside of all)."""
         return self._find(binding.get(name, name), scope, binding, set())
 
     def _find(self, name: str, scope: Component | None, binding: Binding, seen: set[int]) -> Component | None:
@@ -61,7 +61,7 @@ class Scopes:
         return None if id(component) in seen else self._find(name, component, binding, set(seen))
 
     def ancestors(self, component: Component, scope: Component | None, binding: Binding) -> list[Component]:
-        """All that a component inherits from. It is among them itself if inheritance goes in a circle."""
+        """All bases of a component; includes itself if inheritance is cyclic."""
         found: list[Component] = []
         queue = [component]
         while queue:

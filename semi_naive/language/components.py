@@ -11,7 +11,7 @@ around does the same with all that came out.
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from semi_naive.language.component_checks import arity_problem, component_problems
-from semi_naive.language.component_scopes import Binding, Scopes, bound, parts
+from semi_naive.language.component_scopes import Binding, Scopes, bind_parameters, parts
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.syntax import (
     TYPES,
@@ -27,18 +27,18 @@ from semi_naive.language.syntax import (
     Override,
     RecordDecl,
     RelationDecl,
-    Source,
+    SourceProgram,
     SubtypeDecl,
     SumDecl,
     UnionDecl,
 )
 
 Names = dict[str, str]
-MOST = 10_000  # instances of components
+MAX_INSTANCES = 10_000  # instances of components
 
 
-def expand(source: Source) -> Source:
-    """The same program without components: each `.init` is replaced by what its instance has."""
+def expand(source: SourceProgram) -> SourceProgram:
+    """The program without components: each `.init` is replaced by the content of its instance."""
     if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
         return source
     scopes = Scopes(source.statements)
@@ -56,18 +56,19 @@ def expand(source: Source) -> Source:
     if problems:
         once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
         raise ProgramError(list(once.values()), source.texts)
-    return Source(statements, source.texts, source.warnings, source.legacy)
+    return SourceProgram(statements, source.texts, source.warnings, source.legacy)
 
 
 def _once(statements: list) -> list:
-    """Without a lattice that several instances define for one type."""
+    """The statements without repeated definitions of a type's lattice by several instances."""
     kept = {(node.name, node.span) if isinstance(node, Lattice) else id(node): node for node in statements}
     return list(kept.values())
 
 
 @dataclass
 class Content:
-    """What an instance has. An orphan is a clause for a relation that the instance has not, but perhaps one around it."""
+    """The content of an instance. An orphan is a clause for a relation that the instance does not declare, but an enclosing one
+    may."""
 
     types: list = field(default_factory=list)
     relations: list[RelationDecl] = field(default_factory=list)
@@ -89,7 +90,7 @@ class _Instances:
         self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, and with what
 
     def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
-        """The content of an instance, under its qualified names. `scope` is the component the `.init` stands in."""
+        """The content of an instance, under its qualified names. `scope` is the component that contains the `.init`."""
         content = Content()
         component = self.scopes.find(init.component, scope, binding)
         if component is None:
@@ -99,15 +100,15 @@ class _Instances:
         if len(component.parameters) != len(init.arguments):  # of a component that is a parameter it shows only here
             self.problems.append(arity_problem(component, init.component, init.arguments, init.span))
             return content
-        inner = bound(binding, component.parameters, init.arguments)
+        inner = bind_parameters(binding, component.parameters, init.arguments)
         if (id(component), inner) in self.unfinished:
             message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
             self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
             return content
         self.made += 1
-        if self.made > MOST:
-            if self.made == MOST + 1:
-                message = f"Component instantiation limit reached: {MOST:,} instances are the most"
+        if self.made > MAX_INSTANCES:
+            if self.made == MAX_INSTANCES + 1:
+                message = f"Component instantiation limit reached: {MAX_INSTANCES:,} instances are the most"
                 self.problems.append(Problem(message, init.span, "instances of instances multiply: leave some out"))
             return content
         self.unfinished.append((id(component), inner))
@@ -116,8 +117,8 @@ class _Instances:
         return _qualified(content, init.name)
 
     def collect(self, component: Component, binding: Binding, overridden: frozenset[str], content: Content):
-        """Add what a component has, its own instances and what it inherits first. Clauses for `overridden` relations are
-        left out: a component that inherits from this one has its own."""
+        """Add the content of a component, first its own instances and bases. Clauses for `overridden` relations are left out,
+        as a derived component replaces them."""
         for init in parts(component, Init):
             self.add(self.instance(init, component, binding), content)
         inherited = overridden | {override.relation for override in parts(component, Override)}
@@ -127,11 +128,11 @@ class _Instances:
                 hint = f"{component.name} is to inherit from it"
                 self.problems.append(Problem(f"Component {name} not found", component.span, hint))
                 continue
-            self.collect(base, bound(binding, base.parameters, arguments), inherited, content)
+            self.collect(base, bind_parameters(binding, base.parameters, arguments), inherited, content)
         self.add(_own(component, binding, overridden), content)
 
     def add(self, more: Content, content: Content):
-        """Join two contents; clauses that were orphans may find their relation now."""
+        """Join two contents; orphaned clauses may find their relation in the other."""
         content.types += self.new(more.types, content.types, "type")
         content.relations += self.new(more.relations, content.relations, "relation")
         for directive in more.directives:
@@ -164,7 +165,8 @@ class _Instances:
 
 
 def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> Content:
-    """What a component itself declares and says. A clause with several heads is several: they may part ways."""
+    """The declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may move to
+    different instances."""
     own = Content(
         types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, TYPES)],
         relations=[_renamed(relation, {}, binding) for relation in parts(component, RelationDecl)],
@@ -179,7 +181,7 @@ def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> 
 
 
 def _qualified(content: Content, instance: str) -> Content:
-    """The content with the instance's name before all that it declares."""
+    """The content with the instance's name in front of all names that it declares."""
     types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
     branches = [branch.name for type_ in content.types if isinstance(type_, SumDecl) for branch in type_.branches]
     types |= {f"${name}": f"{instance}.{name}" for name in branches}  # no type has a name with $

@@ -1,13 +1,13 @@
-"""What is wrong with a program, all of it at once, each at its place in the source."""
+"""Errors and warnings of a program, collected with their places in the source."""
 
 from dataclasses import dataclass, field
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """Where something stands in a source file; lines and columns count from 1, the end is exclusive."""
+    """A range in a source file. Lines and columns count from 1, the end is exclusive."""
 
     file: str
     line: int
@@ -21,7 +21,7 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning. flag: what the command line calls such a warning."""
+    """One error or warning. flag: the command line's name of such a warning."""
 
     message: str
     span: Span
@@ -32,7 +32,7 @@ class Problem:
 
 
 class ProgramError(ValueError):
-    """A program cannot be run. `problems` are sorted by place; the text is what the command line prints."""
+    """A program with errors. `problems` are sorted by place; the text is that of the command line."""
 
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
         self.problems = sorted(problems, key=lambda p: p.span)
@@ -42,11 +42,11 @@ class ProgramError(ValueError):
     def render(self) -> str:
         errors = sum(p.severity == "Error" for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
-        return f"{shown}\n{counted(errors, 'error')} generated, evaluation aborted"
+        return f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted"
 
 
 def rendered(problem: Problem, sources: dict[str, str]) -> str:
-    """A problem as Soufflé shows one, with a column and a hint besides.
+    """A problem in Soufflé's format, with a column and a hint in addition.
 
     >>> span = Span("p.dl", 1, 9, 1, 13)
     >>> print(rendered(Problem("Undefined relation B", span, "declare it: .decl B(x: number)"), {"p.dl": "A(x) :- B(x)."}))

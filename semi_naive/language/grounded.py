@@ -1,4 +1,4 @@
-"""Groundedness: whether every variable gets its values from somewhere.
+"""Groundedness: whether each variable of a clause is bound.
 
 A positive atom grounds its arguments, an equality passes groundedness either way, a record or a branch from all of its
 arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once the
@@ -8,9 +8,9 @@ variables that it takes from outside are.
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.inference import key
-from semi_naive.language.trees import children, names, shown, variables, walk
+from semi_naive.language.trees import children, variable_names, variables, walk, written_name
 
-PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # that say nothing by themselves: most nodes
+PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes imply nothing by themselves
 
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
@@ -31,14 +31,14 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
 
 
 def _collect(node, negated, ground, rules, enters, needs):
-    """What one node says: facts go to `ground`, implications (set of keys, key) to `rules`."""
+    """Collect what one node implies: facts go to `ground`, implications (set of keys, key) to `rules`."""
     me, below = key(node), children(node)
     if isinstance(node, syntax.Atom) and not negated:
         ground.update(map(key, below))
     elif isinstance(node, syntax.Constraint) and node.op == "=":
         left, right = map(key, node.args)
         rules += [({left}, right), ({right}, left)]
-    elif isinstance(node, (syntax.Record, syntax.BranchInit)):
+    elif isinstance(node, (syntax.RecordInit, syntax.BranchInit)):
         rules += [({me}, key(arg)) for arg in below]
         rules.append((set(map(key, below)), me))
     elif isinstance(node, (syntax.Functor, syntax.As)):
@@ -55,20 +55,20 @@ def _collect(node, negated, ground, rules, enters, needs):
 
 
 def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
-    """Ungrounded variables and records, at their first occurrence.
+    """Report ungrounded variables and records, at their first occurrence.
 
     `injected`: by the id of an aggregate the names it takes from outside; `excused`: names that were reported already.
     """
     if single.fact:
         return []
     # the rules of an inline relation stand where it is used, and that is where its arguments get their values
-    given = names(single.head) if single.head.relation in inline else set()
+    given = variable_names(single.head) if single.head.relation in inline else set()
     return [*_scope_problems(single.literals, given | excused, injected), *_mutual_problems(single.body, injected)]
 
 
 def _mutual_problems(literals, injected) -> list[Problem]:
-    """Two aggregates of which each has an atom that could bind what the other takes from outside. Their meaning is plain,
-    but Soufflé refuses them, so that programs that do without stay exchangeable."""
+    """Report two aggregates that inject variables into each other. Their meaning is clear, but Soufflé refuses them, and
+    programs stay exchangeable."""
     found = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
     if len(found) < 2:
         return []
@@ -86,7 +86,7 @@ def _mutual_problems(literals, injected) -> list[Problem]:
 
 
 def _scope_problems(literals, given, injected) -> list[Problem]:
-    """Of a clause's body or an aggregate's: what is not grounded in it."""
+    """Report the ungrounded expressions of a clause's body or an aggregate's."""
     ground = hopeful = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
     nodes = list(_own_nodes(literals))
     if any(isinstance(node, syntax.Aggregate) for node in nodes):
@@ -103,9 +103,9 @@ def _scope_problems(literals, given, injected) -> list[Problem]:
             problems += _scope_problems(body, ground & injected[id(node)], injected)
         elif isinstance(node, syntax.Variable) and node.name not in hopeful and node.name not in reported:
             reported.add(node.name)
-            hint = f"{shown(node.name)} must occur in a positive atom, or be equal to something that is bound"
-            problems.append(Problem(f"Ungrounded variable {shown(node.name)}", node.span, hint))
-        elif isinstance(node, syntax.Record) and id(node) not in hopeful:
+            hint = f"{written_name(node.name)} must occur in a positive atom, or be equal to something that is bound"
+            problems.append(Problem(f"Ungrounded variable {written_name(node.name)}", node.span, hint))
+        elif isinstance(node, syntax.RecordInit) and id(node) not in hopeful:
             problems.append(Problem("Ungrounded record", node.span))
         elif isinstance(node, syntax.BranchInit) and id(node) not in hopeful:
             problems.append(Problem("Ungrounded ADT branch", node.span, "it has `_`, or a variable that nothing binds"))
@@ -113,12 +113,12 @@ def _scope_problems(literals, given, injected) -> list[Problem]:
 
 
 def _use(term) -> syntax.Constraint:
-    """A literal that reads a term without binding anything in it."""
+    """A literal that reads a term without binding variables in it."""
     return syntax.Constraint("!=", (term, syntax.Nil()), span=term.span)
 
 
 def _own_nodes(literals):
-    """All nodes of a scope; of an aggregate the node itself and what it begins with, but nothing inside."""
+    """All nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
     stack = list(reversed(literals))
     while stack:
         node = stack.pop()
@@ -130,12 +130,12 @@ def _own_nodes(literals):
 
 
 def ungrounded_names(literals, ground) -> set[str]:
-    """Of the variables outside of aggregates, those not in `ground`."""
+    """The variables outside of aggregates that are not in `ground`."""
     return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
 
 
 def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variable]:
-    """Occurrences of variables in an aggregate's body, perhaps without those in aggregates inside of it."""
+    """Occurrences of variables in an aggregate's body, optionally without those in nested aggregates."""
     nodes = (n for literal in aggregate.body for n in walk(literal)) if nested else _own_nodes(aggregate.body)
     return [node for node in nodes if isinstance(node, syntax.Variable)]
 

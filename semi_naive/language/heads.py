@@ -1,4 +1,4 @@
-"""Aggregates in heads: which columns of a relation are aggregated and how, and the rules that they become.
+"""Aggregates in heads: how the columns of a relation are aggregated, and the rules that the heads become.
 
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
@@ -22,21 +22,21 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.single import Single, how_many
+from semi_naive.language.single import Single, count_disjuncts
 from semi_naive.planning import rewrite
 from semi_naive.ra.rules import ir
 
 AGGREGATES = ("min", "max", "sum", "count", "mean")
-Ops = dict[int, str]  # of a relation: how its heads aggregate, by column
+Ops = dict[int, str]  # the aggregates of a relation's heads, by column
 
 
 def is_aggregate(node) -> bool:
-    """Whether an expression aggregates in a head. min and max of several arguments are functors."""
+    """True if an expression aggregates in a head. min and max of several arguments are functors."""
     return isinstance(node, syntax.Functor) and (node.name == "count" or node.name in AGGREGATES and len(node.args) == 1)
 
 
 def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> dict[str, Ops]:
-    """Of each relation with such heads, how they aggregate; what cannot be is a problem."""
+    """The aggregation of each relation with aggregates in heads, by column, and the problems."""
     ops: dict[str, Ops] = {}
     first: dict[str, Single] = {}
     doubled: dict[int, Problem] = {}
@@ -45,7 +45,7 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
         own = {at: arg.name for at, arg in enumerate(single.head.args) if is_aggregate(arg)}
         if own and ops.setdefault(name, own) == own:
             first.setdefault(name, single)
-        if {"sum", "mean"} & set(own.values()) and single.clause.body and how_many(single.clause.body) > 1:
+        if {"sum", "mean"} & set(own.values()) and single.clause.body and count_disjuncts(single.clause.body) > 1:
             hint = "make the disjunction a relation of its own: a binding that both ways have would count twice"
             problem = Problem("Disjunctions in a rule whose head adds up are not supported", single.clause.span, hint)
             doubled[id(single.clause)] = problem
@@ -70,12 +70,12 @@ def listed(ops: Ops) -> str:
 
 
 def is_lattice(ops: Ops, arity: int) -> bool:
-    """Whether the last column, and it alone, is a minimum or a maximum."""
+    """True if the last column, and no other, is a minimum or a maximum."""
     return list(ops) == [arity - 1] and ops[arity - 1] in ("min", "max")
 
 
-def input_problems(source: syntax.Source, summed: dict[str, Ops]):
-    """Facts that are read would be tuples of their own, not parts of what is aggregated."""
+def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]):
+    """Report aggregated relations that are read, as their facts would not take part in the aggregation."""
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in summed:
             hint = f"read another relation, and copy it by a rule: {node.relation}(…) :- given(…)."
@@ -83,7 +83,8 @@ def input_problems(source: syntax.Source, summed: dict[str, Ops]):
 
 
 def kind_problems(typings: list, heads: dict[str, Ops]):
-    """min and max of what is no number, and rules that count different things; for the others `inference` sees to it."""
+    """Report min and max of values that are not numbers, and rules that count values of different types. `inference` checks the
+    other aggregates."""
     counted: dict[tuple[str, int], tuple] = {}
     for typing in typings:
         head = typing.single.head
@@ -100,17 +101,17 @@ def kind_problems(typings: list, heads: dict[str, Ops]):
 
 @dataclass(frozen=True)
 class Head:
-    """A rule whose head aggregates, lowered: `key` has the terms of the columns that are not aggregated, in their order, `of`
-    the arguments of each aggregate by column. A head without aggregates has values in `of`."""
+    """A lowered rule whose head aggregates: `key` has the terms of the other columns in order, `of` the arguments of each
+    aggregate by column. For a head without aggregates `of` has values."""
 
-    rule: ir.Rule  # its head is whatever
+    rule: ir.Rule  # its head is unused
     key: tuple
     of: dict[int, tuple]
     aggregates: bool
 
 
-class Summed:
-    """One relation that is aggregated in heads: from its heads to rules.
+class AggregatedRelation:
+    """One relation that is aggregated in heads: turns its heads into rules.
 
     `extra` are relations that the rules need besides.
     """
@@ -158,7 +159,7 @@ class Summed:
         yield replace(head.rule, head=self._head(key, made), body=(*body, *added), plan=None)
 
     def _named_key(self, head: Head) -> tuple[list[ir.Term], list]:
-        """The key as variables and constants, and the body, which gives values to them."""
+        """The key as variables and constants, and the body with equations that give these their values."""
         body, key = list(head.rule.body), []
         for term in head.key:
             if not isinstance(term, ir.Var | ir.Const):
@@ -169,7 +170,7 @@ class Summed:
         return key, body
 
     def _aggregated(self, op: str, target, key, body: list, kind) -> ir.Aggregate:
-        """The aggregate of a body for each key. Its own variables get other names, and each `_` still counts."""
+        """The aggregate of a body for each key. Its own variables are renamed, and each `_` still counts as a variable."""
         outer = {term.name for term in key if isinstance(term, ir.Var)}
         inner = rewrite.variables_of([*body, *([target] if target is not None else [])])
         names = {name: self._fresh(name.split("@")[0], var.kind) for name, var in inner.items() if name not in outer}
@@ -179,7 +180,7 @@ class Summed:
     # -- counts of distinct values
 
     def _values(self, at: int, head: Head, key, body) -> ir.Rule:
-        """The rule that collects what a column counts: h@values1(key…, argument…)."""
+        """The rule that collects the values that a column counts: h@values1(key…, argument…)."""
         name, args = self._name(f"values{at}"), head.of[at]
         self._declare(name, [*self.key_types, *(ir.Type(term.kind, term.kind) for term in args)])
         return replace(head.rule, head=ir.Atom(name, (*key, *args)), body=tuple(body), plan=None)
@@ -205,7 +206,7 @@ class Summed:
             yield from self._part(0, self._given(given))
 
     def _given(self, name: str) -> Head:
-        """The tuples of the rules without aggregates as if a rule aggregated them."""
+        """The tuples of the rules without aggregates, in the form of a rule that aggregates."""
         variables = [self._fresh("v", kind) for kind in self.extra[name].kinds]
         width = len(self.key_types)
         of = {at: (variables[width + place],) for place, at in enumerate(self.ops)}
@@ -235,7 +236,7 @@ class Summed:
         yield replace(head.rule, head=made_head, body=(*body, *added), plan=None)
 
     def _together(self) -> ir.Rule:
-        """The rule that puts the parts of each key together."""
+        """The rule that combines the parts of each key."""
         parts = self.extra[self._name("parts")]
         key = [self._fresh("key", type_.kind) for type_ in self.key_types]
         first = 1 + len(key)
@@ -258,7 +259,7 @@ class Summed:
         return folded.result
 
     def _folded(self, op: str, key, place: int) -> ir.Aggregate:
-        """One column of all parts of a key."""
+        """One column of all parts of a key, aggregated."""
         parts = self.extra[self._name("parts")]
         args = [self._fresh("v", kind) for kind in parts.kinds]
         args[1 : 1 + len(key)] = key
@@ -266,7 +267,7 @@ class Summed:
 
 
 def _counts_bindings(args: tuple, key, body) -> bool:
-    """Whether each binding of the body has other arguments, so that bindings can be counted in their place."""
+    """True if distinct bindings of the body have distinct arguments, so that bindings can be counted instead."""
     names = {term.name for term in (*args, *key) if isinstance(term, ir.Var)}
     terms = rewrite.walk(rewrite.positive_atoms(body))
     if any(isinstance(term, ir.Wild) for term in terms):
@@ -275,6 +276,7 @@ def _counts_bindings(args: tuple, key, body) -> bool:
 
 
 def _free(body) -> set[str]:
-    """The variables that tell bindings of a body apart: those of its atoms and ranges. What equals an expression follows."""
+    """The variables that determine a binding of a body: those of its atoms and ranges. Variables equal to an expression
+    follow."""
     found = set(rewrite.variables_of(rewrite.positive_atoms(body)))
     return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from semi_naive.language import syntax
-from semi_naive.language.signatures import INFIX, OVERLOADS, Overload, preference
+from semi_naive.language.signatures import INFIX, OVERLOADS, Overload, overload_preference
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk
 from semi_naive.language.types import CONSTANT, TypeEnvironment
@@ -22,7 +22,11 @@ from semi_naive.ra.rules.ir import Kind
 
 ANY = None  # the set of all types
 NUMERIC = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
-_OF_HEADS = {"count": NUMERIC[:2], "sum": NUMERIC, "mean": NUMERIC[2:]}  # of aggregates in heads; min and max are functors
+_OF_HEADS = {
+    "count": NUMERIC[:2],
+    "sum": NUMERIC,
+    "mean": NUMERIC[2:],
+}  # functors that aggregate in heads; min and max are also plain functors
 
 
 def key(node):
@@ -30,7 +34,7 @@ def key(node):
 
 
 def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl]) -> "Typing":
-    """Type a clause together with the other heads that it was written with; by itself if they disagree."""
+    """Type a clause together with the other heads that it was written with; alone if they disagree."""
     heads = single.clause.beside or single.clause.heads
     if len(heads) > 1:
         together = Typing(single, environment, relations, [syntax.Not(_plain(head), span=head.span) for head in heads])
@@ -40,14 +44,14 @@ def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syn
 
 
 def _plain(head: syntax.Atom) -> syntax.Atom:
-    """The head without arguments that aggregate: their own variables are none of the clause's."""
+    """The head without aggregated arguments, whose variables are not the clause's."""
     plain = (syntax.Underscore(span=arg.span) if any(isinstance(n, syntax.Aggregate) for n in walk(arg)) else arg
              for arg in head.args)  # fmt: skip
     return replace(head, args=tuple(plain))
 
 
 class Typing:
-    """What is known of the types in one clause. beside: more literals that say something of its variables."""
+    """The types of one clause as far as they are inferred. beside: further literals that constrain its variables."""
 
     def __init__(
         self, single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl], beside: Sequence = ()
@@ -57,9 +61,11 @@ class Typing:
         self._all = self.nodes + [node for literal in beside for node in walk(literal)]
         self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Not)}
         self.sets: dict = {}  # by key: a frozenset of names of types
-        self.overloads: dict[int, Overload] = {}  # of a functor, by id: the one chosen
-        self.numbers: dict[int, Kind] = {}  # of a numeric constant, by id
-        saying = [node for node in self._all if node.__class__ is not syntax.Variable]  # these say nothing by themselves
+        self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
+        self.numbers: dict[int, Kind] = {}  # the chosen kind of each numeric constant, by id
+        saying = [
+            node for node in self._all if node.__class__ is not syntax.Variable
+        ]  # these nodes constrain nothing by themselves
         constraints = [constraint for node in saying for constraint in self._constraints(node)]
         while constraints:
             self._settle(constraints)
@@ -71,14 +77,14 @@ class Typing:
 
     @property
     def clashes(self) -> bool:
-        """True if something has no type at all."""
+        """True if an expression has no possible type."""
         return frozenset() in self.sets.values()
 
     def types(self, node):
         return self.sets.get(key(node), ANY)
 
     def kind(self, node) -> Kind | None:
-        """The kind of an expression, None if nothing says it."""
+        """The kind of an expression; None if it is undetermined."""
         if isinstance(node, syntax.Functor) and id(node) in self.overloads:
             return self.overloads[id(node)].result
         if isinstance(node, syntax.Number):
@@ -92,7 +98,7 @@ class Typing:
         return bool(types) and all(self.env.kind(name) == kind for name in types)
 
     def attributes(self, atom: syntax.Atom):
-        """(argument, attribute name, type name) of an atom whose relation, arity and types are in order."""
+        """(argument, attribute name, type name) of an atom whose relation, arity and types are valid."""
         relation = self.relations.get(atom.relation)
         if relation is None or len(relation.attributes) != len(atom.args):
             return []
@@ -115,7 +121,7 @@ class Typing:
             return self._alike(*node.args)
         if isinstance(node, syntax.Functor):
             return self._functor(node)
-        if isinstance(node, syntax.Record):
+        if isinstance(node, syntax.RecordInit):
             return [partial(self._field, key(arg), key(node), at) for at, arg in enumerate(node.args)]
         if isinstance(node, syntax.BranchInit):
             return self._branch(node)
@@ -143,7 +149,7 @@ class Typing:
         return [self._is(arg, self._loosely(type_name)) for arg, type_name in found]
 
     def _branch(self, node):
-        """Its name says its type; the types of its arguments are those of its fields."""
+        """A branch has the type that declares its name; its arguments have the types of its fields."""
         if (found := self.env.branch(node.name)) is None:
             return []
         name, branch = found
@@ -151,7 +157,7 @@ class Typing:
         return [self._is(node, name), *(self._is(arg, of) for arg, (_, of) in pairs if of in self.env)]
 
     def _loosely(self, name) -> str:
-        """What a head or a negated atom asks of an argument: the kind, or the record type. Of a branch it asks nothing."""
+        """Constrain an argument of a head or a negated atom to the kind or the record type. A branch is not constrained."""
         kind = self.env.kind(name)
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
@@ -169,7 +175,7 @@ class Typing:
         return [partial(self._overload, node), *infix]
 
     def _user_functor(self, node):
-        """Its result and its arguments have the declared types."""
+        """A user-defined functor's result and arguments have the declared types."""
         declared = self.env.functors.get(node.name[1:])
         if declared is None or len(declared.parameters) != len(node.args):
             return []
@@ -177,7 +183,8 @@ class Typing:
         return [self._is(each, type_) for each, type_ in pairs if type_ in self.env]
 
     def _user_aggregate(self, node):
-        """Its result and what it begins with are of the functor's type, its target of that of the second parameter."""
+        """A user-defined aggregate's result and initial value have the functor's type, its target that of the second
+        parameter."""
         declared = self.env.functors.get(node.op[2:])
         if declared is None or len(declared.parameters) != 2:
             return []
@@ -222,7 +229,7 @@ class Typing:
         return self._set(at, frozenset(name for name in types if self.env.kind(name) in kinds))
 
     def _same_base(self, a, b) -> bool:
-        """Arithmetic mixes the subtypes of one predefined type."""
+        """Operands of arithmetic may have different subtypes of one predefined type."""
         left, right = self.sets.get(a, ANY), self.sets.get(b, ANY)
         if left is ANY or right is ANY:
             at, known = (a, right) if left is ANY else (b, left)
@@ -235,7 +242,7 @@ class Typing:
         return {self.env.kind(name) for name in types} - {Kind.RECORD}
 
     def _overload(self, node) -> bool:
-        """Once only one overload is possible, its kinds are those of the functor; the result may be certain before."""
+        """When one overload is left, its kinds are those of the functor; the result may be determined earlier."""
         fitting = self._fitting(node)
         if not fitting:
             return self._set(key(node), frozenset())
@@ -273,8 +280,8 @@ class Typing:
     # -- choices
 
     def _choose(self) -> list:
-        """Settle some of the open nodes, and return the constraints that follow: functors first, as they may leave a constant
-        only one kind."""
+        """Settle some undetermined nodes, and return the resulting constraints. Functors come first, as they may determine a
+        constant."""
         open_ = [node for node in self._all if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
         open_ = [node for node in open_ if id(node) not in self.overloads]
         informed = [node for node in open_ if not any(self.types(arg) is ANY for arg in node.args)]
@@ -285,7 +292,7 @@ class Typing:
         return [constraint for node in numbers for constraint in self._choose_number(node)]
 
     def _choose_overload(self, node):
-        for overload in sorted(self._fitting(node), key=preference)[:1]:
+        for overload in sorted(self._fitting(node), key=overload_preference)[:1]:
             self.overloads[id(node)] = overload
             if node.name not in INFIX:
                 yield self._is(node, CONSTANT[overload.result])
@@ -302,7 +309,7 @@ class Typing:
 
 
 def literal_kinds(node: syntax.Number) -> tuple[Kind, ...]:
-    """What a numeric literal may stand for: 1 for any number, 1u, 1f and 1.5 for one kind."""
+    """The possible kinds of a numeric literal: any number for 1; one kind for 1u, 1f and 1.5."""
     if node.suffix:
         return (Kind.UNSIGNED,) if node.suffix == "u" else (Kind.FLOAT,)
     return (Kind.FLOAT,) if isinstance(node.value, float) else NUMERIC

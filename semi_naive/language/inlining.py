@@ -1,4 +1,4 @@
-"""Which relations are inlined, which cannot be, and what is wrong with a clause once they are."""
+"""Inlined relations: which they are, restrictions on them, and checks of clauses after inlining."""
 
 from dataclasses import replace
 from itertools import count
@@ -9,11 +9,11 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.scopes import resolve
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, names, rebuilt, walk, walk_all
+from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, components, recursive_relations
 
-MOST_ATOMS = (
-    10_000  # that inlining may make of a clause: in a chain of relations that each read the one before twice they double
+MAX_INLINED_ATOMS = (
+    10_000  # atoms of a clause after inlining; in a chain of relations that each read the previous one twice they double
 )
 
 
@@ -21,9 +21,9 @@ def inline_relations(relations) -> set[str]:
     return {name for name, declaration in relations.items() if "inline" in declaration.qualifiers}
 
 
-def without_excluded(source: syntax.Source, relations: dict) -> dict:
-    """The declarations, where `no_inline` and `.pragma "inline-exclude" "a,b"` have taken back `inline`; so have subsumptive
-    clauses."""
+def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
+    """The declarations without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses revoke
+    it."""
     pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
     excluded = {name.strip() for value in pragmas for name in value.split(",")}
     excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}
@@ -35,7 +35,7 @@ def without_excluded(source: syntax.Source, relations: dict) -> dict:
     }
 
 
-def inline_problems(source: syntax.Source, relations, found: list[Single], edges: list[Edge]):
+def inline_problems(source: syntax.SourceProgram, relations, found: list[Single], edges: list[Edge]):
     inline = inline_relations(relations)
     if not inline:
         return
@@ -84,8 +84,8 @@ def _is_counter(node) -> bool:
 
 
 def _invents(single) -> bool:
-    """Whether the body has variables that the head has not: negated, they would be ungrounded."""
-    return not set().union(*map(names, single.body)) <= names(single.head) if single.body else False
+    """True if the body has variables that the head has not: negated, they would be ungrounded."""
+    return not set().union(*map(variable_names, single.body)) <= variable_names(single.head) if single.body else False
 
 
 def _negation_problems(node, inventive):
@@ -111,7 +111,7 @@ def _aggregate_problems(node, inline):
 
 
 class Expansions:
-    """Clauses with the bodies of inline relations in place of their atoms, to see what is ungrounded in them."""
+    """Clauses with inline relations expanded, for the check of groundedness."""
 
     def __init__(self, found: list[Single], inline: set[str]):
         self.inline, self.definitions = inline, {}
@@ -121,31 +121,31 @@ class Expansions:
         self._numbers = count(1)
 
     def problems(self, single: Single):
-        """Of a clause of a relation that is not inlined. Every definition of what it reads gets its turn."""
+        """The problems of a clause of a relation that is not inlined. Each definition of an inlined relation is tried."""
         read = {node.relation for node in walk_all(single.body) if isinstance(node, syntax.Atom)} & self.definitions.keys()
         if single.head.relation in self.inline or not read:
             return
         for turn in range(max(map(len, self.definitions.values()))):
             self._made = 0
             body = self._expanded(single.body, turn)
-            if self._made > MOST_ATOMS:
-                message = f"Inlining makes more than {MOST_ATOMS:,} atoms of this clause"
+            if self._made > MAX_INLINED_ATOMS:
+                message = f"Inlining makes more than {MAX_INLINED_ATOMS:,} atoms of this clause"
                 yield Problem(message, single.clause.span, "drop inline of a relation that reads others several times")
                 return
             each = resolve(Single(single.head, body, single.clause))
             yield from grounded_problems(each.single, set(), each.injected, each.refused)
 
     def _expanded(self, body, turn: int) -> tuple:
-        """A body with those of inline relations in it, each atom once; not all of it once there are too many."""
+        """A body with inline relations expanded, each atom once; stops when there are too many atoms."""
         return tuple(literal for part in dict.fromkeys(body) for literal in self._literals(part, turn))
 
     def _literals(self, literal, turn: int) -> tuple:
-        """x = a, y = b, body for s(a, b) if the definition is s(x, y) :- body, its variables renamed apart."""
+        """x = a, y = b, body for s(a, b) and the definition s(x, y) :- body, with fresh variables."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
         limits.check()
         self._made += 1
-        if self._made > MOST_ATOMS:
+        if self._made > MAX_INLINED_ATOMS:
             return ()
         definitions = self.definitions[literal.relation]
         chosen, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)

@@ -1,4 +1,4 @@
-"""The numbers of iterations, and what each has made: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
+"""Iteration numbers, and the tuples of each iteration: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
 
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
@@ -20,8 +20,8 @@ NUMBER = "recursive_iteration_cnt"
 ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
 
 
-def with_births(source: syntax.Source, problems: list[Problem]) -> syntax.Source:
-    """The program in which relations that record others have attributes; or what is wrong with these declarations."""
+def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax.SourceProgram:
+    """The program with the attributes of relations that record another one's births; or the problems of these declarations."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     if not any(node.born_of for node in declared.values()):
         return source
@@ -44,8 +44,8 @@ def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[P
     return replace(node, attributes=(*of.attributes, ATTRIBUTE))
 
 
-def birth_problems(source: syntax.Source, relations, found: list[Single]) -> Iterator[Problem]:
-    """Relations that record others, and have tuples of their own."""
+def birth_problems(source: syntax.SourceProgram, relations, found: list[Single]) -> Iterator[Problem]:
+    """Report relations that record births and have tuples of their own."""
     filled = {single.head.relation for single in found}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, node in relations.items():
@@ -55,12 +55,12 @@ def birth_problems(source: syntax.Source, relations, found: list[Single]) -> Ite
 
 
 def birth_edges(relations) -> list[Edge]:
-    """What records a relation is complete when that is."""
+    """Dependencies by which a relation of births is complete when the recorded one is."""
     return [Edge(name, node.born_of, RECORD, node.span) for name, node in relations.items() if node.born_of in relations]
 
 
 def number_problems(found: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
-    """Rules that ask for the number of an iteration and are evaluated in none."""
+    """Report rules that ask for the number of an iteration and are not evaluated in iterations."""
     for single in found:
         asked = [node for node in walk_all(single.literals) if isinstance(node, syntax.Functor) and node.name == NUMBER]
         name = single.head.relation
@@ -72,13 +72,13 @@ def number_problems(found: list[Single], relations, summed, group: Callable) -> 
 
 
 def number_of(name: str, group: Callable) -> str:
-    """The relation that has the number of the iteration for the rules of a relation; empty if it is always 0."""
+    """The relation that holds the iteration number for the rules of a relation; empty if it is always 0."""
     return f"{min(group(name))}@iteration" if group(name) else ""
 
 
 def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict[str, str], group: Callable) -> dict:
-    """The relations that iterations make, and those that make them, as it matters how. born: of each relation that records
-    another one, that one."""
+    """The relations of iteration numbers and of births, and, marked as `watched`, the relations that they follow. born: the
+    recorded relation of each relation of births."""
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
     found = {name: replace(relations[name], follows=(of,)) for name, of in born.items()}
     for rule in rules:

@@ -1,5 +1,5 @@
-"""The layout of a program's text: spaces, indentation and blank lines. Tokens, comments, lines of a preprocessor and the lines
-that somebody broke a statement into stay.
+"""The canonical layout of a program's text: spaces, indentation and blank lines. Tokens, comments, preprocessor lines and line
+breaks inside of statements are kept.
 
     path(x,z):-path(x,y),          becomes      path(x, z) :- path(x, y),
       edge(y ,z).                                   edge(y, z).
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 CLOSED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-WIDTH = 100  # letters of a line, from which a rule that is in one line is broken
+MAX_RULE_CHARACTERS = 100  # characters above which a rule on one line is broken
 INDENT = "    "
 TOKEN = re.compile(
     r"""(?P<blanks>[ \t\r\f\v]+)|(?P<newline>\n)
@@ -26,14 +26,14 @@ TOKEN = re.compile(
 )
 WORDS = frozenset("land lor lxor band bor bxor bshl bshr bshru bnot lnot".split())  # operators that are words
 AGGREGATES = frozenset("count sum min max mean".split())
-UNFINISHED = frozenset(", | = : <: ->".split())  # what more of a directive follows
-FOLLOWING = frozenset({".plan", ".join"})  # what belongs to the rule before it
+UNFINISHED = frozenset(", | = : <: ->".split())  # words that continue a directive
+FOLLOWING = frozenset({".plan", ".join"})  # keywords that belong to the rule before
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 @dataclass(frozen=True)
 class Token:
-    """kind: of `TOKEN`, or "marker" of a preprocessor's line, or "note" of an annotation; glued: nothing stood before it."""
+    """kind: of `TOKEN`, or "marker" for a preprocessor line, or "note" for an annotation; glued: no space preceded it."""
 
     kind: str
     text: str
@@ -41,7 +41,7 @@ class Token:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has no end."""
+        """True if its end is missing."""
         if self.kind == "string":
             return CLOSED.fullmatch(self.text) is None
         return self.kind == "comment" and self.text.startswith("/*") and not (len(self.text) > 3 and self.text.endswith("*/"))
@@ -51,7 +51,7 @@ NOTHING = Token("", "")
 
 
 def tokens(text: str) -> list[list[Token]]:
-    """The tokens of each line; one that goes over several lines is in the line where it begins.
+    """The tokens of each line; a token of several lines belongs to the line where it begins.
 
     >>> [[token.text for token in line] for line in tokens("p(1). // one\\n#define X 1\\n.decl a.b(x:T)")]
     [['p', '(', '1', ')', '.', '// one'], ['#define X 1'], ['.decl', 'a.b', '(', 'x', ':', 'T', ')']]
@@ -80,7 +80,7 @@ def tokens(text: str) -> list[list[Token]]:
 
 
 def _noted(text: str, at: int) -> int:
-    """Where an annotation ends whose bracket has just been opened."""
+    """The end of an annotation whose bracket has just been opened."""
     depth = 1
     while at < len(text) and depth:
         match = TOKEN.match(text, at)
@@ -90,8 +90,8 @@ def _noted(text: str, at: int) -> int:
 
 
 def formatted(text: str) -> str:
-    """A program's text in the one layout. Formatted again it stays as it is. One with a string or a comment that does not end
-    stays as it is, too, and so does one whose tokens would be others: nothing that means something changes.
+    """A program's text in the canonical layout; formatting is idempotent. A text with an unclosed string or comment, or whose
+    tokens would change, is returned unchanged.
 
     >>> print(formatted("path(x,z):-path(x,y) ,edge(y,z).//far\\n\\n\\n.decl  path( x:symbol,y :symbol )"))
     path(x, z) :- path(x, y), edge(y, z).  //far
@@ -120,14 +120,14 @@ def _texts(lines: list[list[Token]]) -> list[str]:
 
 @dataclass
 class _State:
-    """Where a line begins: in which brackets, and in which statement."""
+    """The state at the beginning of a line: open brackets, and the current statement."""
 
-    brackets: list[str] = field(default_factory=list)  # those that are open; a "block" has statements in it
-    begun: bool = False  # whether a statement has, and not ended
-    directive: str = ""  # what it begins with, if it is no clause
+    brackets: list[str] = field(default_factory=list)  # the open brackets; a "block" contains statements
+    begun: bool = False  # true inside of a statement
+    directive: str = ""  # the first token of a statement that is no clause
     base: int = 0  # brackets that were open when it began
     before: Token = NOTHING
-    signed: bool = False  # whether the token before is the sign of a number
+    signed: bool = False  # true if the previous token is the sign of a number
 
     @property
     def clause(self) -> bool:
@@ -135,11 +135,11 @@ class _State:
 
     @property
     def inside(self) -> bool:
-        """Whether a bracket of the statement is open."""
+        """True if a bracket of the statement is open."""
         return len(self.brackets) > self.base
 
     def laid_out(self, line: list[Token], breaks: bool) -> list[str]:
-        """A line of tokens as text: as several where it is too long and may be broken."""
+        """A line of tokens as text, broken into several if it is too long and may be broken."""
         if not line:
             return [""]
         if line[0].kind == "marker":
@@ -157,14 +157,14 @@ class _State:
                 ends.append(place + 1)
             self.before = token
         text = indent + "".join(map("".join, parts))
-        if breaks and whole and not self.begun and ends and "\n" not in text and len(text) > WIDTH:
+        if breaks and whole and not self.begun and ends and "\n" not in text and len(text) > MAX_RULE_CHARACTERS:
             cuts = pairwise([0, *ends, len(parts)])
             lines = ["".join(map("".join, parts[begin:end])).lstrip() for begin, end in cuts]
             return [indent + lines[0], *(indent + INDENT + line for line in lines[1:])]
         return [text]
 
     def _begins(self, token: Token, after: Token) -> bool:
-        """Whether a token begins a statement after a directive, which has no end of its own."""
+        """True if a token begins a statement after a directive, which has no terminator."""
         if not self.directive or self.inside:
             return False
         if token.kind == "directive":
@@ -183,7 +183,7 @@ class _State:
         return depth + (self.clause or not self.inside)
 
     def _take(self, token: Token, after: Token) -> None:
-        """Go past a token."""
+        """Advance over a token."""
         text = token.text
         if token.kind in ("comment", "marker", "note"):
             return
@@ -212,14 +212,14 @@ class _State:
     # -- between two tokens
 
     def _space(self, token: Token) -> str:
-        """What stands between the token before and this one."""
+        """The space between the previous token and this one."""
         if token.kind == "comment" and token.text.startswith("//"):
             return "  "
         noted = {token.kind, self.before.kind} & {"comment", "note", "marker"}
         return " " if noted or not self.begun or self._apart(self.before, token) else ""
 
     def _apart(self, before: Token, token: Token) -> bool:
-        """Whether a blank stands between two tokens of a statement; where that is a matter of taste, it is as it was."""
+        """True if a space separates two tokens of a statement; where both are usual, the original is kept."""
         left, right, was = before.text, token.text, not token.glued
         if "directive" in (before.kind, token.kind):
             return True
@@ -243,7 +243,7 @@ class _State:
 
     @property
     def _in_directive(self) -> bool:
-        """Whether this is within the brackets of a directive: attributes and settings."""
+        """True inside of the brackets of a directive: attributes and settings."""
         return bool(self.directive) and self.inside
 
     @staticmethod

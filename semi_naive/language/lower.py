@@ -12,22 +12,22 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
-from semi_naive.language.heads import Head, Ops, Summed, is_aggregate
+from semi_naive.language.heads import AggregatedRelation, Head, Ops, is_aggregate
 from semi_naive.language.inference import Typing
 from semi_naive.language.iterations import NUMBER, followed, number_of
 from semi_naive.language.recursive_sums import RecursiveSums
 from semi_naive.language.single import Single
-from semi_naive.language.trees import names, variables, walk
+from semi_naive.language.trees import variable_names, variables, walk
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 from semi_naive.language.user_lattices import lubs
 from semi_naive.planning.spoken import spoken
 from semi_naive.ra.rules import ir
 
-_IDENTITY = ("min", "max", "cat")  # of one argument
+_IDENTITY = ("min", "max", "cat")  # functors of one argument
 
 
 def lowered(
-    source: syntax.Source,
+    source: syntax.SourceProgram,
     env: TypeEnvironment,
     relations,
     typings: list[Typing],
@@ -35,9 +35,9 @@ def lowered(
     group,
     functors,
 ) -> ir.Program:
-    """The program: only called for one without errors. aggregated: of some relations "min" or "max" (see `lattices`), and how
-    heads of others aggregate (see `heads`); group: of a relation those in recursion with it; functors: see `checking.check`.
-    ProgramError for keys of a sum in recursion that depend on values."""
+    """Lower a program without errors. aggregated: "min" or "max" of lattices (see `lattices`), and how other heads aggregate
+    (see `heads`); group: the strongly connected component of a relation; functors: see `checking.check`. Raises ProgramError
+    for keys of a sum in recursion that depend on values."""
     lattices, summed = aggregated
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
@@ -63,7 +63,7 @@ def lowered(
     for order in orders:
         found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
-        made = Summed(found[name], ops, heads[name])
+        made = AggregatedRelation(found[name], ops, heads[name])
         found[name] = replace(found[name], summed=True)
         rules += made.rules()
         found |= made.extra
@@ -83,7 +83,7 @@ def lowered(
 
 
 def _inlined(source, relations) -> dict[str, list[syntax.Node]]:
-    """Of each relation qualified `inline` the declaration and the clauses, without their other heads."""
+    """The declaration and the clauses, without their other heads, of each relation qualified `inline`."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
     for node in source.statements if found else ():
         if isinstance(node, syntax.Clause):
@@ -106,7 +106,7 @@ def _directives(source) -> list[ir.Directive]:
 
 
 def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
-    """By its name the column function of each functor that has one."""
+    """The column function of each functor that has one, by name."""
     if not env.functors or functors is None:
         return {}
     from semi_naive.functors import UserFunctor
@@ -114,7 +114,7 @@ def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
     def made(node):
         params = tuple(types[type_] for _, type_ in node.parameters)
         result, function = types[node.result], functors[node.name]
-        function = function.typed(params, result) if hasattr(function, "typed") else function  # one of C
+        function = function.typed(params, result) if hasattr(function, "typed") else function  # a function of C
         return UserFunctor(node.name, function, params, result, types)
 
     return {f"@{name}": made(node) for name, node in env.functors.items() if name in functors}
@@ -123,8 +123,8 @@ def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
 def rule(
     typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
 ) -> ir.Rule:
-    """One clause as a rule. `lines`: of the source files, by name; `calls`: the functions of users; `number`: the relation that
-    has the number of the iteration."""
+    """Lower one clause to a rule. `lines`: of the source files, by name; `calls`: user-defined functors; `number`: the relation
+    that holds the iteration number."""
     single, lowering = typing.single, Lowering(typing, projections, calls, number)
     single = _compared(single) if single.dominates else single
     head = single.head
@@ -143,7 +143,7 @@ def rule(
 
 
 def _compared(single: Single) -> Single:
-    """A subsumptive clause: what goes is collected in a relation of its own, and what is compared is read from two others."""
+    """Lower a subsumptive clause: its head collects the dominated tuples, and its first two atoms read the compared ones."""
     worse, better, *rest = single.body
     head = replace(single.head, relation=f"{single.head.relation}@dominated")
     worse, better = (replace(atom, relation=f"{atom.relation}@{side}") for atom, side in ((worse, "worse"), (better, "better")))
@@ -151,7 +151,7 @@ def _compared(single: Single) -> Single:
 
 
 def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> Head:
-    """One clause of a relation that is aggregated in heads."""
+    """Lower one clause of a relation that is aggregated in heads."""
     single, lowering = typing.single, Lowering(typing, projections, calls)
     body = [low for literal in single.body for low in lowering.literal(literal)]
     of: dict[int, tuple] = {}
@@ -167,7 +167,7 @@ def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "P
 
 
 def _written(span, lines) -> str:
-    """The text of a clause, on one line."""
+    """The text of a clause on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
     if not found:
         return ""
@@ -177,7 +177,7 @@ def _written(span, lines) -> str:
 
 
 class Lowering:
-    """One clause. Every method gives what it lowered and the literals that must stand beside it."""
+    """The lowering of one clause. Every method returns the lowered node, and the literals that must be added to the body."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
         """number: the relation that has the number of the iteration; empty where that is 0."""
@@ -194,7 +194,7 @@ class Lowering:
     # -- literals
 
     def literal(self, node) -> list:
-        """The literals that one becomes."""
+        """The literals that a literal becomes."""
         if isinstance(node, syntax.Atom):
             atom, before = self.atom(node, positive=True)
             return [*before, atom]
@@ -226,7 +226,7 @@ class Lowering:
     # -- terms: `before` takes the literals that make their values
 
     def term(self, node, before: list, named=True) -> ir.Term:
-        """`named`: `_` in a record becomes a variable, as it may where it is bound."""
+        """Lower a term. `named`: `_` in a record becomes a variable, which is allowed where it is bound."""
         if isinstance(node, syntax.Variable):
             return ir.Var(node.name, self.kind(node))
         if isinstance(node, syntax.Underscore):
@@ -237,7 +237,7 @@ class Lowering:
             return ir.Const(node.value, ir.Kind.SYMBOL)
         if isinstance(node, syntax.Nil):
             return ir.Const(None, ir.Kind.RECORD)
-        if isinstance(node, syntax.Record):
+        if isinstance(node, syntax.RecordInit):
             (name,) = self.typing.types(node)
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
@@ -266,7 +266,7 @@ class Lowering:
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
     def _number_of(self, value: ir.Term, node, before) -> ir.Term:
-        """What `as` and `ord` make of a value: where no branch has fields, the number of the branch."""
+        """Lower `as` and `ord` of a value; if no branch has fields, the number of the branch."""
         if not self._is_enumeration(types := self.typing.types(node) or ()):
             return value
         number = self.fresh("branch", ir.Kind.NUMBER)
@@ -298,7 +298,7 @@ class Lowering:
         return result
 
     def _iteration(self) -> ir.Term:
-        """One variable for all that a clause asks for the number of its iteration, bound outside of aggregates."""
+        """The variable of the clause's iteration number, bound outside of aggregates."""
         if not self.number:
             return ir.Const(0, ir.Kind.UNSIGNED)
         self.asked = self.asked or self.fresh("iteration", ir.Kind.UNSIGNED)
@@ -316,18 +316,18 @@ class Lowering:
 
 
 def _taken(single):
-    """The numbers that renamed variables of a clause carry already."""
+    """The numbers that renamed variables of a clause already have."""
     for literal in single.literals:
-        for name in names(literal):
+        for name in variable_names(literal):
             if "@" in name:
                 yield int(name.split("@")[1])
 
 
 def _of_a_set(aggregate: syntax.Aggregate) -> bool:
-    """Whether tuples that differ in `_` only are one to the aggregate.
+    """True if the aggregate counts tuples that differ in `_` only as one.
 
-    So it is in Soufflé where the body becomes a relation of its named variables: with several atoms, an aggregate inside, or
-    a variable twice in its atom. Otherwise, whatever the constraints, every tuple counts by itself.
+    Soufflé does so if the body becomes a relation of its named variables: with several atoms, a nested aggregate, or a repeated
+    variable in its atom. Otherwise every tuple counts by itself, with or without constraints.
     """
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
@@ -338,7 +338,7 @@ def _of_a_set(aggregate: syntax.Aggregate) -> bool:
 
 
 class Projections:
-    """Relations of some attributes of others: b@0 has the first attribute of b, and each of its values once."""
+    """Projections of relations to some attributes: b@0 has the distinct values of the first attribute of b."""
 
     def __init__(self, declared: dict[str, ir.Relation]):
         self.declared = declared
@@ -346,7 +346,7 @@ class Projections:
         self.rules: list[ir.Rule] = []
 
     def of(self, atom: ir.Atom) -> ir.Atom:
-        """The same without the `_` among its arguments."""
+        """The atom over the projection without the `_` among its arguments."""
         kept = [at for at, arg in enumerate(atom.args) if not isinstance(arg, ir.Wild)]
         if len(kept) == len(atom.args):
             return atom

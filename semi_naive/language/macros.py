@@ -1,4 +1,4 @@
-"""The C preprocessor's directives, through pcpp, with the place of every token kept."""
+"""Preprocessing of C directives by pcpp, with the place of each token kept."""
 
 import os
 
@@ -7,13 +7,13 @@ import pcpp
 from semi_naive.language.errors import Problem, Span
 from semi_naive.language.origins import TOO_MANY_FILES, Text, read_text
 
-PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as Soufflé defines it, so that programs can tell how wide numbers are
-EXPANDED = 100_000  # tokens of one macro
-DEPTH = 60  # nested includes, of which each takes several frames of Python's stack; only a cycle has that many
+PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as in Soufflé, so that programs can find out the width of numbers
+MAX_MACRO_TOKENS = 100_000  # tokens that one macro may expand to
+MAX_INCLUDE_DEPTH = 60  # nested includes; each takes several frames of Python's stack, and only a cycle has that many
 
 
-def expanded(text: str, file: str, include_dirs, defines, result) -> Text:
-    """The text with macros expanded and directives carried out; files and problems go to `result`."""
+def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
+    """The text with macros expanded and directives carried out; files and problems are added to `result`."""
     macros = Macros(file, include_dirs, defines, result)
     macros.parse(text, file)
     try:
@@ -27,11 +27,11 @@ def expanded(text: str, file: str, include_dirs, defines, result) -> Text:
 
 
 class TooMuch(ValueError):
-    """A text that grows without end, or might as well."""
+    """A macro expansion beyond the limit."""
 
 
 class Macros(pcpp.Preprocessor):
-    """pcpp, which reports problems as ours and says where its tokens come from.
+    """A preprocessor of pcpp that reports problems as ours, and records the origin of its tokens.
 
     pcpp's tokens know their file and line. The column is found again in that line: tokens keep their order, and what a
     macro gave stands where the macro's name does.
@@ -42,8 +42,8 @@ class Macros(pcpp.Preprocessor):
         self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
         self.out, self.result = Text(file), result
         self.absolute = os.path.isabs(file)
-        self.names = {os.path.abspath(file): file}  # what messages call a file
-        self.markers: dict[str, list[tuple[int, int, str]]] = {}  # of each file, its #line directives
+        self.names = {os.path.abspath(file): file}  # name of each file in messages
+        self.markers: dict[str, list[tuple[int, int, str]]] = {}  # the #line directives of each file
         self.lines: dict[str, list[str]] = {}  # of each file
         self.at = ("", 0, 0)  # the file, line and column that the last token was found at
         for directory in include_dirs:
@@ -74,7 +74,7 @@ class Macros(pcpp.Preprocessor):
         return lines[line - 1] if line <= len(lines) else ""
 
     def _reported(self, source: str, line: int) -> tuple[str, int]:
-        """The file and line as a #line directive before it would have them."""
+        """The file and line as reported under a preceding #line directive."""
         file = self.names.get(source, source)
         for after, first, name in reversed(self.markers.get(source, ())):
             if after < line:
@@ -82,10 +82,10 @@ class Macros(pcpp.Preprocessor):
         return file, line
 
     def expand_macros(self, tokens, expanding_from=()):
-        """As pcpp does it, which calls this for what it has expanded: macros of macros may double it each time."""
+        """Expand macros as pcpp does; it calls this for nested expansions, each of which may double the text."""
         found = super().expand_macros(tokens, list(expanding_from))
-        if expanding_from and len(found) > EXPANDED:
-            raise TooMuch(f"macro {expanding_from[0]} expands to more than {EXPANDED:,} tokens")
+        if expanding_from and len(found) > MAX_MACRO_TOKENS:
+            raise TooMuch(f"macro {expanding_from[0]} expands to more than {MAX_MACRO_TOKENS:,} tokens")
         return found
 
     # -- what pcpp asks
@@ -104,7 +104,7 @@ class Macros(pcpp.Preprocessor):
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         if self.result.many_files():
             raise TooMuch(TOO_MANY_FILES)
-        if self.include_depth > DEPTH:
+        if self.include_depth > MAX_INCLUDE_DEPTH:
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, f"{includepath} includes itself")
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         text = read_text(includepath)
@@ -132,7 +132,7 @@ class Macros(pcpp.Preprocessor):
 
 
 class _Read:
-    """A file that has been read, as pcpp wants to read it."""
+    """A file object for pcpp over a text that is already read."""
 
     def __init__(self, text: str):
         self.read, self.close = lambda: text, lambda: None

@@ -1,4 +1,4 @@
-"""Where a text that was put together from several files, or by macros, was written."""
+"""The origin of each part of a text assembled from files and macros."""
 
 import os
 from bisect import bisect_right
@@ -8,15 +8,15 @@ from types import MappingProxyType
 
 from semi_naive.language.errors import Span
 
-MOST_FILES = 10_000
-TOO_MANY_FILES = f"more than {MOST_FILES:,} files are included"
+MAX_FILES = 10_000
+TOO_MANY_FILES = f"more than {MAX_FILES:,} files are included"
 
 
-UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))  # by path: what an editor has
+UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))  # the editor's text, by path
 
 
 def read_text(path) -> str:
-    """A source file; bytes that are no UTF-8 survive, so that they can be written again."""
+    """Read a source file; bytes that are not UTF-8 are kept, so that they can be written again."""
     unsaved = UNSAVED.get()
     if unsaved and (text := unsaved.get(os.path.abspath(path))) is not None:
         return text
@@ -25,7 +25,7 @@ def read_text(path) -> str:
 
 
 class Text:
-    """A program's text in one string, made of pieces; `span` says where a token in it was written.
+    """A program's text, assembled from pieces; `span` gives the origin of a token.
 
     >>> text = Text("a.dl")
     >>> text.append("A(1).", "a.dl", 1, 1)
@@ -37,12 +37,12 @@ class Text:
     def __init__(self, file: str):
         self._parts: list[str] = []
         self._length = 0
-        self._starts = [0]  # where in the whole text a piece begins …
-        self._places = [(file, 1, 1)]  # … and the file, line and column of that
+        self._starts = [0]  # offsets at which the pieces begin …
+        self._places = [(file, 1, 1)]  # … and their file, line and column
         self._next = (file, 1, 1)  # the place after the last piece
 
     def append(self, part: str, file: str, line: int, column: int):
-        """Add what stands in the file at that place, up to where its lines are again as they are in the file."""
+        """Append text from a file's place, up to where its lines match the file again."""
         if self._next != (file, line, column):
             self._starts.append(self._length)
             self._places.append((file, line, column))
@@ -50,7 +50,7 @@ class Text:
         self.extend(part)
 
     def extend(self, part: str):
-        """Add what follows the last piece (or blanks, whose place is of no interest)."""
+        """Append text that continues the last piece, or blanks, whose origin is irrelevant."""
         self._parts.append(part)
         self._length += len(part)
         file, line, column = self._next
@@ -58,7 +58,7 @@ class Text:
         self._next = (file, line + newlines, len(part) - part.rfind("\n") if newlines else column + len(part))
 
     def copy(self, other: "Text", start: int, end: int):
-        """Add a part of another text, with its places."""
+        """Append a part of another text, with its origins."""
         whole, cuts = other.whole(), other._starts
         inner = cuts[bisect_right(cuts, start) : bisect_right(cuts, end - 1)]
         for left, right in zip([start, *inner], [*inner, end], strict=True):
@@ -81,7 +81,7 @@ class Text:
         return file, line, column + position - start
 
     def between(self, start: int, end: int) -> Span:
-        """The span of a part; an empty one at the end of the text has its place still."""
+        """The span of a part; an empty one at the end of the text has a place, too."""
         file, line, column = self.place(start)
         if end <= start:
             return Span(file, line, column, line, column)
@@ -91,7 +91,7 @@ class Text:
         return Span(file, line, column, end_line, end_column + 1)
 
     def span(self, token) -> Span:
-        """The span of one of the lexer's tokens, which know their line already."""
+        """The span of a lexer's token, whose line is known."""
         if len(self._starts) == 1 and self._places[0][1:] == (1, 1):
             return Span(self._places[0][0], token.line, token.column, token.end_line, token.end_column)
         return self.between(token.start_pos, token.end_pos)

@@ -15,22 +15,24 @@ from lark import Lark, Token
 from lark.parsers.lalr_analysis import Shift
 
 from semi_naive.host import private
-from semi_naive.language.build import Build
+from semi_naive.language.build import StatementBuilder
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.preprocess import preprocess
-from semi_naive.language.syntax import Pragma, Source
+from semi_naive.language.syntax import Pragma, SourceProgram
 from semi_naive.language.syntax_errors import STATEMENTS, syntax_problem
 
 log = logging.getLogger("semi_naive")
 
 OPTIONS = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "maybe_placeholders": False}
 NOTHING = MappingProxyType({})
-MANY = 20  # syntax errors are enough
-NESTED = 3000  # the parser's stack, of brackets in brackets, from which it is no longer copied for each token
+MAX_SYNTAX_ERRORS = 20  # syntax errors, after which parsing stops
+MAX_COPIED_STACK = 3000  # depth of the parser's stack from which it is no longer copied for each token
 
 
-def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False) -> Source:
+def parse_file(
+    path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False
+) -> SourceProgram:
     """The syntax tree of a file. See `parse`."""
     return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox, legacy)
 
@@ -38,10 +40,10 @@ def parse_file(path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sa
 def parse(
     text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
     legacy: bool = False,
-) -> Source:  # fmt: skip
-    """The syntax tree of a program. `file` is what messages call it, and where its own includes are looked for before
-    `include_dirs`; `defines` are macros for the preprocessor; what it includes stays in the `sandbox`; `legacy`:
-    an old program, see `Source`. All that is wrong is one `ProgramError`.
+) -> SourceProgram:  # fmt: skip
+    """The syntax tree of a program. `file`: its name in messages, whose folder is searched for its own includes before
+    `include_dirs`; `defines`: macros; `sandbox`: the folder that includes stay in; `legacy`: an old program, see
+    `SourceProgram`. All errors are reported in one `ProgramError`.
 
     >>> [clause] = parse("path(x, z) :- path(x, y), edge(y, z).").statements
     >>> clause.heads[0].relation, len(clause.body.items)
@@ -56,7 +58,7 @@ def parse(
 def parse_all(
     text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
     legacy: bool = False,
-) -> tuple[Source, list[Problem]]:  # fmt: skip
+) -> tuple[SourceProgram, list[Problem]]:  # fmt: skip
     """The statements that can be parsed, and the errors of the others. See `parse`.
 
     >>> source, [error] = parse_all(".decl a(x: number)  a(1.  a(2).")
@@ -68,11 +70,11 @@ def parse_all(
     warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
     errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
     pragmas = (node.key for node in statements if isinstance(node, Pragma))
-    return Source(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
+    return SourceProgram(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
 
 
 class _Every:
-    """Has the lexer make tokens also of what no rule of the grammar takes (lark asks for such an object)."""
+    """A set that contains every terminal, so that lark's lexer also makes tokens that no rule accepts."""
 
     always_accept = ("UNCLOSED_STRING", "UNCLOSED_COMMENT", "UNEXPECTED")
 
@@ -81,15 +83,15 @@ class _Every:
 
 
 class _Unexpected(Exception):
-    """A token that nothing can go on with. stacks: the parser's, as they were before it; empty if they were too deep."""
+    """A token that the parser cannot accept. stacks: the parser's stacks before it; empty if they were too deep to copy."""
 
     def __init__(self, stacks: tuple):
         self.stacks = stacks
 
 
 def _feeding(state):
-    """What takes one token after the other, as lark's `ParserState.feed_token` does: half of a parse is this loop. A rule is
-    looked up by its identity, and the stacks are kept where a token reduces any."""
+    """A function that feeds tokens to the parser, like lark's `ParserState.feed_token`; this loop takes half of the time of a
+    parse. Rules are looked up by identity, and the stacks are copied only if a token reduces."""
     states, callbacks, end = state.parse_conf.states, state.parse_conf.callbacks, state.parse_conf.end_state
     known: dict[int, tuple] = {}
 
@@ -106,7 +108,7 @@ def _feeding(state):
                 values.append(token)
                 return None
             if not before:
-                before = (stack.copy(), values.copy()) if len(stack) <= NESTED else ((), ())
+                before = (stack.copy(), values.copy()) if len(stack) <= MAX_COPIED_STACK else ((), ())
             if (reduction := known.get(id(rule))) is None:
                 reduction = known[id(rule)] = len(rule.expansion), callbacks[rule], rule.origin.name
             size, make, name = reduction
@@ -122,9 +124,9 @@ def _feeding(state):
 
 
 @cache
-def _parser() -> tuple[Lark, Build]:
-    """The parser and what it builds with: 250 ms to make the first time, 20 ms to load in later processes."""
-    grammar, build = files("semi_naive.language").joinpath("grammar.lark").read_text("utf-8"), Build()
+def _parser() -> tuple[Lark, StatementBuilder]:
+    """The parser and its builder: 250 ms to make the first time, 20 ms to load in later processes."""
+    grammar, build = files("semi_naive.language").joinpath("grammar.lark").read_text("utf-8"), StatementBuilder()
     path = private.cache("parsers") / f"parser-{private.digest(grammar, OPTIONS, lark.__version__, sys.version)}"
     ours = {"transformer": build, "postlex": _Every()}
     if (data := private.load(path)) is not None:
@@ -132,7 +134,7 @@ def _parser() -> tuple[Lark, Build]:
             return Lark._load_from_dict(
                 **pickle.loads(data), **ours
             ), build  # as a parser that Lark has written as a module does
-        except Exception as error:  # whatever an unpickler raises, of a file that another build has written
+        except Exception as error:  # an unpickler raises many types for a file of another build
             log.info("the parser is made again, as %s does not load: %r", path, error)
     made, file = Lark(grammar, **OPTIONS, **ours), io.BytesIO()
     made.save(file, exclude_options=list(ours))
@@ -145,13 +147,13 @@ def _parser() -> tuple[Lark, Build]:
 
 @cache
 def words() -> frozenset[str]:
-    """Those of the grammar: no relation has such a name, or it is read in another way here and there."""
+    """The keywords of the grammar, which cannot be names of relations."""
     terminals = _parser()[0].terminals
     return frozenset(each.pattern.value for each in terminals if each.pattern.type == "str") | {"ordered"}
 
 
 def _parsed(text: Text) -> tuple[list, list[Problem]]:
-    """The statements, and what is wrong with them. After an error the parse goes on with the next statement."""
+    """The statements and the syntax errors. After an error parsing continues with the next statement."""
     parser, build = _parser()
     problems = build.begin(text)
     if not text.whole().strip():
@@ -177,12 +179,12 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
             problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
             build.forget()
             errors = sum(problem.severity == "Error" for problem in problems)
-            at = _recovered(run, tokens, at) if errors < MANY else len(tokens)
+            at = _recovered(run, tokens, at) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems
 
 
 def _without_annotations(tokens) -> list[Token]:
-    """Leave out @[…] and @![…], which may stand nearly anywhere, hold any tokens and mean nothing to us."""
+    """Tokens without @[…] and @![…], which may stand nearly anywhere, contain any tokens, and have no effect."""
     out: list[Token] = []
     depth = 0
     for token in tokens:
@@ -209,13 +211,14 @@ def _end(text: str) -> Token:
 
 
 def _shown(lark: Lark, terminal: str) -> str:
-    """A terminal as it is written."""
+    """A terminal's name in messages."""
     pattern = lark.get_terminal(terminal).pattern
     return pattern.value.removesuffix(r"(?=\s)").replace("\\", "")
 
 
 def _recovered(run, tokens: list[Token], at: int) -> int:
-    """Give up the unfinished statement: back to where another can begin, then on to a token that may begin one."""
+    """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin
+    one."""
     braces = 0
     while "DECL" not in (accepted := run.accepts()):
         run.parser_state.state_stack.pop()
@@ -236,5 +239,5 @@ def _recovered(run, tokens: list[Token], at: int) -> int:
 
 
 def _qualifies(tokens: list[Token], dot: int) -> bool:
-    """Whether a dot stands inside of a qualified name and ends nothing."""
+    """True if a dot is part of a qualified name, rather than the end of a statement."""
     return tokens[dot + 1].type == "IDENT" and tokens[dot + 1].start_pos == tokens[dot].end_pos

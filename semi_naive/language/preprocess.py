@@ -1,4 +1,4 @@
-"""What happens to a program's text before it is parsed: `#define` and its kin, `#include`, `.include` and `.once`.
+"""Preprocessing of a program's text: `#define` and other C directives, `#include`, `.include` and `.once`.
 
 The directives of C are left to pcpp. It gets to see only texts that have such a directive (or macros from the command
 line), because it is slow and takes its tokens for C's. What comes out is a `Text`, which knows where each part was written.
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from semi_naive.language.errors import Problem, ProgramError, Span
-from semi_naive.language.origins import MOST_FILES, TOO_MANY_FILES, Text, read_text
+from semi_naive.language.origins import MAX_FILES, TOO_MANY_FILES, Text, read_text
 from semi_naive.sandbox import Sandbox
 
 _DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
 _INCLUDE = re.compile(
-    r'"[^"\\]*(?:\\.[^"\\]*)*"|//[^\n]*|/\*.*?\*/'  # what only looks like a directive stands in strings and comments
+    r'"[^"\\]*(?:\\.[^"\\]*)*"|//[^\n]*|/\*.*?\*/'  # strings and comments, which may contain text like directives
     r'|(?P<include>\.include(?![\w?])(?:[ \t]*"(?P<path>[^"\\\n]*(?:\\.[^"\\\n]*)*)")?)|(?P<once>\.once(?![\w?]))',
     re.DOTALL,
 )
@@ -23,7 +23,7 @@ _INCLUDE = re.compile(
 
 @dataclass
 class Preprocessed:
-    """text: the whole program; texts: every file as it is, for messages; problems: found on the way."""
+    """text: the whole program; texts: each file's text, for messages; problems: those found so far."""
 
     text: Text
     texts: dict[str, str] = field(default_factory=dict)
@@ -32,32 +32,32 @@ class Preprocessed:
     files = 0
 
     def outside(self, path: str) -> bool:
-        """Whether a file must not be included."""
+        """True if a file must not be included."""
         return self.sandbox is not None and not self.sandbox.holds(path)
 
     def many_files(self) -> bool:
-        """Whether one more file is more than may be included, each as often as it is."""
+        """True if including one more file exceeds the limit, repetitions counted."""
         self.files += 1
-        return self.files > MOST_FILES
+        return self.files > MAX_FILES
 
 
 def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox=None) -> Preprocessed:
-    """Put a program together. `defines` are macros with their values, as by `#define`."""
+    """Assemble a program. `defines`: macros with their values, as by `#define`."""
     result = Preprocessed(Text(file), sandbox=sandbox)
     _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
     return result
 
 
 class _Files:
-    """The files of one program on their way into its text."""
+    """Assembles the files of one program into its text."""
 
     def __init__(self, result: Preprocessed, include_dirs: list[str], defines: Mapping):
         self.result, self.include_dirs, self.defines = result, include_dirs, defines
         self.open: list[str] = []  # the files that are being included, the innermost last
-        self.once: set[str] = set()  # those that said .once
+        self.once: set[str] = set()  # files with .once
 
     def add(self, text: str, file: str):
-        """Append a file, with what it includes."""
+        """Append a file with its includes."""
         self.result.texts[file] = text
         written = self.expanded(text, file)
         whole = written.whole()
@@ -69,9 +69,9 @@ class _Files:
 
     def expanded(self, text: str, file: str) -> Text:
         if self.defines or _DIRECTIVE.search(text):
-            from semi_naive.language.macros import expanded  # pcpp takes 50 ms to import
+            from semi_naive.language.macros import expanded_text  # pcpp takes 50 ms to import
 
-            return expanded(text, file, self.include_dirs, self.defines, self.result)
+            return expanded_text(text, file, self.include_dirs, self.defines, self.result)
         written = Text(file)
         written.append(text, file, 1, 1)
         return written

@@ -1,4 +1,4 @@
-"""Sums in recursion: heads that aggregate what they make themselves, where no key depends on itself.
+"""Sums in recursion: relations aggregated over their own tuples, where no key depends on itself.
 
     cost(part, sum(n * c)) :- uses(part, other, n), cost(other, c).       the bill of materials
     cost(part, price) :- bought(part, price).
@@ -27,7 +27,8 @@ from semi_naive.ra.rules import ir
 
 
 def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
-    """Relations in recursion with one that is aggregated, and are not. group: of a relation those in recursion with it."""
+    """Report relations that recur with an aggregated one and are not aggregated. group: the strongly connected component of a
+    relation."""
     told = set()
     for single in found:
         name = single.head.relation
@@ -41,7 +42,7 @@ def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterat
 
 @dataclass
 class RecursiveSums:
-    """The relations of a group that is in recursion and aggregated: what their `heads` become, and what they need."""
+    """The aggregated relations of a recursive component: the rules that their `heads` become, and helper relations."""
 
     group: tuple[str, ...]
     ops: dict[str, Ops]
@@ -68,7 +69,7 @@ class RecursiveSums:
         return ir.Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
 
     def _head(self, name: str, number: int, head: Head) -> Head:
-        """A head as it is evaluated for the keys whose turn it is."""
+        """The rule of a head for the keys whose turn it is."""
         key, named = self._named(name, number, head)
         self._keys(name, number, head.rule, key, named)
         known = [self._known(literal) for literal in head.rule.body]
@@ -76,7 +77,7 @@ class RecursiveSums:
         return replace(head, key=tuple(key), rule=replace(head.rule, body=(now, *known, *named), plan=None))
 
     def _named(self, name: str, number: int, head: Head) -> tuple[list[ir.Term], list[ir.Compare]]:
-        """The key as variables and constants, and what the variables are that stand for expressions."""
+        """The key as variables and constants, and the expressions that the variables stand for."""
         key, named = [], []
         for at, term in enumerate(head.key):
             if not isinstance(term, ir.Var | ir.Const):
@@ -93,7 +94,7 @@ class RecursiveSums:
     # -- keys, and which needs which
 
     def _keys(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], named: list[ir.Compare]) -> None:
-        """The rules for the keys that a rule makes, and for those that they need."""
+        """The rules for the keys that a rule derives, and for the keys that these need."""
         body, needed, values = self._without_values(rule.body, number)
         body, known = _bound([*body, *named], values)
         if unknown := [term for term in key if isinstance(term, ir.Var) and term.name not in known]:
@@ -113,7 +114,7 @@ class RecursiveSums:
             self.needs.append(ir.Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
 
     def _without_values(self, body: tuple, number: int) -> tuple[list, list[ir.Atom], set[str]]:
-        """A body with keys in place of the relations of the group; these atoms; and the variables that had the values."""
+        """A body with keys in place of the component's relations; these atoms; and the variables of the removed values."""
         found, needed, values = [], [], set()
         for at, literal in enumerate(body):
             if isinstance(literal, ir.Atom) and literal.relation in self.group:
@@ -128,7 +129,7 @@ class RecursiveSums:
 
 
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
-    """A body without the literals that have variables without a value now; and the variables that have one."""
+    """A body without the literals whose variables have lost their value; and the variables that are still bound."""
     known = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _taken(arg)}
     growing = True
     while growing:
@@ -146,14 +147,14 @@ def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
 
 
 def _taken(term: ir.Term) -> set[str]:
-    """The variables that an argument of an atom gives values to."""
+    """The variables that an argument of an atom binds."""
     if isinstance(term, ir.Pack):
         return set().union(*map(_taken, term.args))
     return {term.name} if isinstance(term, ir.Var) else set()
 
 
 def _made(literal, known: set[str], values: set[str]) -> set[str]:
-    """The variables that get a value from a literal, if some are known."""
+    """The variables that a literal binds, if some are known."""
     if isinstance(literal, ir.Range):
         ends = [term for term in (literal.start, literal.stop, literal.step) if term is not None]
         return {literal.result.name} if rewrite.variables_of(ends).keys() <= known else set()
@@ -166,7 +167,7 @@ def _made(literal, known: set[str], values: set[str]) -> set[str]:
 
 
 def _outside(literal, values: set[str]) -> set[str]:
-    """The variables of a literal that need values from elsewhere. An aggregate gives values to its own, and to those that it
-    shares with atoms; those that had values of the recursion are to be known."""
+    """The variables of a literal that must be bound elsewhere. An aggregate binds its own, and those it shares with atoms;
+    variables of recursive values must be known."""
     found = set(rewrite.variables_of(literal))
     return found & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else found

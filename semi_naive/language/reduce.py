@@ -1,4 +1,4 @@
-"""What every rule of the grammar needs to become a part of the syntax tree: its span, its words, where problems go."""
+"""Common parts of the syntax tree builders: spans, words, and the list of problems."""
 
 import threading
 from functools import wraps
@@ -13,7 +13,7 @@ _SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER"
 
 
 def _edge(children, backwards: bool):
-    """The first (or last) token or node of children, which may hold lists of them."""
+    """The first (or last) token or node of children, which may be nested lists."""
     for child in reversed(children) if backwards else children:
         if isinstance(child, (Token, Node)):
             return child
@@ -23,12 +23,12 @@ def _edge(children, backwards: bool):
 
 
 def saying(children):
-    """Without the punctuation and the words that only mark their rule."""
+    """The children without punctuation and keywords."""
     return [child for child in children if not isinstance(child, Token) or child.type in _SAYING]
 
 
 def node(method):
-    """A rule that becomes a node: the method gets the span of it all, then the children that say something."""
+    """A rule that becomes a node: the method gets the span, then the children without punctuation and keywords."""
 
     @wraps(method)
     def reduced(self, children):
@@ -48,18 +48,18 @@ def worded(method):
 
 
 class Reduce:
-    """Stateless but for `begin`, whose place and problems are those of one parse in one thread."""
+    """Stateless except for `begin`, whose origin and problems are those of one parse in one thread."""
 
     def __init__(self):
         self._now = threading.local()
 
     def begin(self, origin) -> list[Problem]:
-        """Get ready for a parse; `origin.span(token)` says where a token was written. Returns the list problems go to."""
+        """Start a parse; `origin.span(token)` gives the origin of a token. Returns the list that problems are added to."""
         self._now.origin, self._now.problems, self._now.lonely = origin, [], []
         return self._now.problems
 
     def forget(self):
-        """What has been reduced of the present statement was in vain: the parser gives it up."""
+        """Discard the reductions of the current statement, which the parser drops."""
         self._now.lonely.clear()
 
     def between(self, children) -> Span:
@@ -77,7 +77,7 @@ class Reduce:
         self._now.problems.append(Problem(message, span, hint))
 
     def old(self, message: str, span: Span, hint: str, flag: str = ""):
-        """Note what is written in a way that was usual once."""
+        """Note the use of obsolete syntax."""
         self._now.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
     # -- lists and names
@@ -100,7 +100,7 @@ class Reduce:
     qualifier = intrinsic = aggregate_op = word
 
     def _unescaped(self, text) -> str:
-        """The string that a quoted one stands for."""
+        """The string of a quoted literal."""
         inside, out, at = text[1:-1], [], 0
         while (slash := inside.find("\\", at)) >= 0:
             code = inside[slash + 1]

@@ -1,4 +1,4 @@
-"""Which variables of an aggregate are its own.
+"""Scopes of variables in aggregates.
 
 A variable that is grounded around an aggregate is *injected* into it, unless the target mentions it. One that is grounded
 only inside but used outside is a *witness*: of min and max it gets the value (or values) at which the result was found. All
@@ -12,13 +12,13 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import body_names, grounded, target_names, ungrounded_names
 from semi_naive.language.single import Single
-from semi_naive.language.trees import names, rebuilt, walk_all
+from semi_naive.language.trees import rebuilt, variable_names, walk_all
 
 
 @dataclass
 class Scoped:
-    """A clause whose names are unique. `injected`: of each aggregate, by id, the names it takes from outside. `refused`:
-    names of witnesses that are problems."""
+    """A clause whose variable names are unique. `injected`: the outer names of each aggregate, by id. `refused`: names of
+    invalid witnesses."""
 
     single: Single
     injected: dict[int, set[str]]
@@ -27,7 +27,7 @@ class Scoped:
 
 
 def resolve(single: Single) -> Scoped:
-    """Rename the local variables of aggregates apart and spell out the witnesses."""
+    """Rename the local variables of aggregates apart, and make witnesses explicit."""
     aggregates = [node for node in walk_all(single.literals) if isinstance(node, syntax.Aggregate)]
     if not aggregates:
         return Scoped(single, {}, [], set())
@@ -54,13 +54,13 @@ def _contains(outer, inner) -> bool:
 
 
 def _injected(single, aggregate, around) -> set[str]:
-    """The names inside that are grounded outside without help of the aggregate itself."""
+    """The names inside that are grounded outside without the aggregate itself."""
     outside = grounded(
         single.literals,
         enters=lambda other: id(other) in around,
         needs=lambda other: None if other is aggregate else (),
     )
-    return (names(aggregate) & outside) - target_names(aggregate)
+    return (variable_names(aggregate) & outside) - target_names(aggregate)
 
 
 def _witnesses(single, aggregate) -> set[str]:
@@ -70,8 +70,8 @@ def _witnesses(single, aggregate) -> set[str]:
 
 
 def _passing(aggregate, injected, witnesses) -> set[str]:
-    """The witnesses of aggregates inside that take nothing from this one: they are none of its own."""
-    local = names(aggregate) - injected[id(aggregate)]
+    """The witnesses of nested aggregates that take nothing from this one, and so do not belong to it."""
+    local = variable_names(aggregate) - injected[id(aggregate)]
     inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
 
@@ -89,8 +89,8 @@ def _witness_problems(aggregate, witnesses):
 
 
 class _Renaming:
-    """One clause's pass. `exported`: the literals that ground witnesses, once more outside of their aggregate. They stand in
-    the innermost body whose local variables they have. `passing`: by aggregate, the names of those that go by it."""
+    """The pass over one clause. `exported`: literals that ground witnesses, copied to the innermost body that has their local
+    variables. `passing`: by aggregate, names of witnesses that belong to a nested one."""
 
     def __init__(self, single, injected, witnesses, passing):
         self.old_injected, self.witnesses, self.passing = injected, witnesses, passing
@@ -109,13 +109,13 @@ class _Renaming:
 
     def _aggregate(self, node):
         witnesses = self.witnesses[id(node)]
-        made = self._copy(node, names(node) - self.old_injected[id(node)])
+        made = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         if witnesses and node.op in ("min", "max"):
             self._export(node, made, witnesses)
         return made
 
     def _copy(self, node, local) -> syntax.Aggregate:
-        """The aggregate with its local variables under new names."""
+        """The aggregate with its local variables renamed."""
         outer = self._env
         init = rebuilt(node.init, self._change) if node.init is not None else None
         number, outside = next(self._numbers), self.exported
@@ -124,7 +124,7 @@ class _Renaming:
         target = rebuilt(node.target, self._change) if node.target is not None else None
         body = self.literals(node.body)
         for group in self.exported:
-            if set().union(*map(names, group)).isdisjoint(own.values()):
+            if set().union(*map(variable_names, group)).isdisjoint(own.values()):
                 outside.append(group)
             else:
                 body += group
@@ -134,7 +134,7 @@ class _Renaming:
         return made
 
     def _export(self, node, made, witnesses):
-        """w in x = min y : { A(y, w) } is any with A(y', w) where y' = min y : { A(y, w) }."""
-        copy = self._copy(node, names(node) - self.old_injected[id(node)] - witnesses)
-        again = self._copy(node, names(node) - self.old_injected[id(node)])
+        """A witness w in x = min y : { A(y, w) } is any w with A(y', w) and y' = min y : { A(y, w) }."""
+        copy = self._copy(node, variable_names(node) - self.old_injected[id(node)] - witnesses)
+        again = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         self.exported.append((*copy.body, syntax.Constraint("=", (copy.target, again), span=node.span)))

@@ -1,18 +1,18 @@
-"""The signatures of the functors: which kinds they take and which they give."""
+"""The signatures of the intrinsic functors: the kinds of their parameters and results."""
 
 from dataclasses import dataclass
 
 from semi_naive.ra.rules.ir import Kind
 
 N, U, F, S, R = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL, Kind.RECORD
-PREFERENCE = {S: 0, N: 1, U: 2, F: 3, R: 4}  # among overloads that fit equally, as Soufflé prefers them
+PREFERENCE = {S: 0, N: 1, U: 2, F: 3, R: 4}  # Soufflé's preference among overloads that fit equally
 
 
 @dataclass(frozen=True)
 class Overload:
     params: tuple[Kind, ...]
     result: Kind
-    variadic: bool = False  # any number of arguments, at least one, all of the first parameter's kind
+    variadic: bool = False  # one or more arguments, all of the first parameter's kind
 
     def takes(self, count: int) -> bool:
         return count >= 1 if self.variadic else count == len(self.params)
@@ -49,5 +49,5 @@ OVERLOADS: dict[str, list[Overload]] = {
 }
 
 
-def preference(overload: Overload):
+def overload_preference(overload: Overload):
     return PREFERENCE[overload.result], overload.variadic, [PREFERENCE[kind] for kind in overload.params]

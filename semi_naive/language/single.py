@@ -13,15 +13,15 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.trees import rebuilt, walk_all
 
-MOST = 10_000  # clauses that one clause may stand for
-DECIDING = ("<", ">", "!=")  # what tells two tuples apart
+MAX_DISJUNCTS = 10_000  # disjuncts of one clause
+DECIDING = ("<", ">", "!=")  # literals by which two tuples differ
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
 
 @dataclass
 class Single:
-    """head :- body. `body`: atoms, constraints, and negations of atoms, match and contains. `clause`: as written. `dominates`:
-    the head is to be removed; the body begins with the two tuples that are compared (see `subsumption`)."""
+    """A clause head :- body. `body`: atoms, constraints, and negations of atoms, match and contains. `clause`: as written.
+    `dominates`: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
 
     head: syntax.Atom
     body: tuple
@@ -30,14 +30,14 @@ class Single:
 
     @property
     def fact(self) -> bool:
-        """Nothing to evaluate: no body, and no aggregate or generator in the head."""
+        """True if nothing is to be evaluated: no body, and no aggregate or generator in the head."""
         return not self.body and not any(
             isinstance(node, syntax.Aggregate) or _is_range(node) for node in walk_all(self.head.args)
         )
 
     @property
     def literals(self) -> tuple:
-        """All literals, the head as if it were negated: it binds nothing."""
+        """All literals; the head counts as negated, since it binds nothing."""
         return (syntax.Not(self.head, span=self.head.span), *self.body)
 
 
@@ -45,8 +45,8 @@ def _is_range(node) -> bool:
     return isinstance(node, syntax.Functor) and node.name == "range"
 
 
-def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
-    """The clauses of a program, one for each head and each way through its disjunctions."""
+def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:
+    """The clauses of a program, one for each head and each disjunct."""
     found = []
     for clause in source.statements:
         if isinstance(clause, syntax.Clause) and clause.dominating is not None:
@@ -58,7 +58,7 @@ def singles(source: syntax.Source, problems: list[Problem]) -> list[Single]:
 
 
 def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
-    """A subsumptive clause as clauses whose head is the tuple that goes."""
+    """A subsumptive clause as clauses whose head is the dominated tuple."""
     worse, better = _named(clause)
     apart = _different(clause, worse, better)
     literals = (worse, better, clause.body, *([syntax.Or(tuple(apart))] if apart else []))
@@ -67,7 +67,7 @@ def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]
 
 
 def _named(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
-    """The two atoms, with a variable for each `_` that is an argument."""
+    """The two atoms, with a variable for each argument `_`."""
     atoms = []
     for side, atom in enumerate((clause.heads[0], clause.dominating)):
         args = (
@@ -79,7 +79,7 @@ def _named(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
 
 
 def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
-    """What tells the two tuples apart, as literals one of which has to hold; none if the body does so by itself."""
+    """Literals of which one must hold for the two tuples to differ; none if the body implies it."""
     pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
     items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
     for item in items:
@@ -91,27 +91,27 @@ def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -
 
 
 def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
-    """The ways through a clause's disjunctions; none, and a problem, where there are too many."""
-    if (number := len(clause.heads) * how_many(clause.body)) > MOST:
-        message = f"The disjunctions make {number:,} clauses of this one: {MOST:,} are the most"
+    """The disjuncts of a clause's body; none, and a problem, if there are too many."""
+    if (number := len(clause.heads) * count_disjuncts(clause.body)) > MAX_DISJUNCTS:
+        message = f"The disjunctions make {number:,} clauses of this one: {MAX_DISJUNCTS:,} are the most"
         problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
         return []
-    return ways(clause.body)
+    return disjuncts(clause.body)
 
 
 def _single(head, body, clause, problems) -> Single:
     def change(node):
         if isinstance(node, syntax.Aggregate):
             return _flat_aggregate(node, change, problems)
-        return signed(node)
+        return fold_sign(node)
 
     return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
 
 
 def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
     found = [()]
-    if how_many(node.body) == 1:
-        found = ways(node.body)
+    if count_disjuncts(node.body) == 1:
+        found = disjuncts(node.body)
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
@@ -120,38 +120,38 @@ def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregat
     return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in found[0]))
 
 
-def signed(node):
-    """-5 is a number, not a functor of 5: the smallest number has no positive counterpart."""
+def fold_sign(node):
+    """Fold the sign into a literal: -5 is a number, as the smallest number has no positive counterpart."""
     if isinstance(node, syntax.Functor) and node.name == "neg" and isinstance(node.args[0], syntax.Number):
         return replace(node.args[0], value=-node.args[0].value, span=node.span)
     return None
 
 
-def ways(body) -> list[tuple]:
-    """Disjunctive normal form: the conjunctions of which any one suffices.
+def disjuncts(body) -> list[tuple]:
+    """The disjunctive normal form: a list of conjunctions.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
-    >>> [[literal.relation for literal in way] for way in ways(syntax.And((a, syntax.Or((b, c)))))]
+    >>> [[literal.relation for literal in way] for way in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
     [['a', 'b'], ['a', 'c']]
     """
     body = _opened(body)
     if isinstance(body, syntax.Or):
-        return [way for item in body.items for way in ways(item)]
+        return [way for item in body.items for way in disjuncts(item)]
     if isinstance(body, syntax.And):
-        return [tuple(literal for part in parts for literal in part) for parts in product(*map(ways, body.items))]
+        return [tuple(literal for part in parts for literal in part) for parts in product(*map(disjuncts, body.items))]
     return [(body,)]
 
 
-def how_many(body) -> int:
-    """The number of `ways`, without making them."""
+def count_disjuncts(body) -> int:
+    """The number of `disjuncts`, without building them."""
     body = _opened(body)
     if isinstance(body, syntax.Or):
-        return sum(map(how_many, body.items))
-    return prod(map(how_many, body.items)) if isinstance(body, syntax.And) else 1
+        return sum(map(count_disjuncts, body.items))
+    return prod(map(count_disjuncts, body.items)) if isinstance(body, syntax.And) else 1
 
 
 def _opened(body):
-    """A conjunction, a disjunction, or a literal that is neither, even if it is written as a negation or an equality."""
+    """A conjunction, a disjunction, or a literal that is neither; negations and equalities of records are resolved."""
     if isinstance(body, tuple):
         return syntax.And(body)
     if isinstance(body, syntax.Not):
@@ -160,7 +160,7 @@ def _opened(body):
 
 
 def _negated(node: syntax.Not):
-    """De Morgan's laws."""
+    """The negation, by De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Not):
         return _opened(inner.body)
@@ -173,12 +173,11 @@ def _negated(node: syntax.Not):
 
 
 def _by_field(equality: syntax.Constraint):
-    """[a, b] = [c, d] is a = c, b = d, and so for every pair of records written out: their type need not be known. `_` is
-    equal to any record."""
+    """[a, b] = [c, d] as a = c, b = d, for all record literals, whose type then need not be known. `_` equals any record."""
     left, right = equality.args
-    if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.Record}:
+    if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.RecordInit}:
         return syntax.Constraint("true", span=equality.span)
-    if not (isinstance(left, syntax.Record) and isinstance(right, syntax.Record)) or len(left.args) != len(right.args):
+    if not (isinstance(left, syntax.RecordInit) and isinstance(right, syntax.RecordInit)) or len(left.args) != len(right.args):
         return equality
     if not left.args:
         return syntax.Constraint("true" if equality.op == "=" else "false", span=equality.span)

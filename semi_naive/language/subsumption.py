@@ -21,12 +21,12 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
 
 
-def dominations(source: syntax.Source) -> list[syntax.Clause]:
+def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
     """Return the subsumptive clauses."""
     return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
 
 
-def subsumption_problems(source: syntax.Source, relations) -> Iterator[Problem]:
+def subsumption_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
     """Report such clauses that compare two relations, and relations that cannot have them."""
     clauses = dominations(source)
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
@@ -48,7 +48,7 @@ def subsumption_problems(source: syntax.Source, relations) -> Iterator[Problem]:
             yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
 
 
-def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationDecl]:
+def without_rules(source: syntax.SourceProgram, relations) -> Iterator[syntax.RelationDecl]:
     """Return the relations that are declared btree_delete and have no subsumptive rules."""
     names = {clause.heads[0].relation for clause in dominations(source)}
     return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
@@ -57,7 +57,9 @@ def without_rules(source: syntax.Source, relations) -> Iterator[syntax.RelationD
 # -- relations that keep the best value of each key
 
 
-def subsumed_lattices(source: syntax.Source, typings: list[Typing], relations, ops: dict[str, str], group) -> dict[str, str]:
+def subsumed_lattices(
+    source: syntax.SourceProgram, typings: list[Typing], relations, ops: dict[str, str], group
+) -> dict[str, str]:
     """Return min or max for each relation whose one subsumptive clause keeps the least or the greatest value of each key.
 
     A relation with a use in recursion that is not monotone is left out, as the result depends on when tuples are removed. ops:

@@ -1,4 +1,4 @@
-"""The syntax tree: what a program's text says, before anything is resolved. Names are as written.
+"""The syntax tree of a program's text, before resolution. Names are as written.
 
 The parser makes it, `components` flattens it (no `Component`, `Init` or `Override` is left, names are qualified with dots),
 and `lower` turns it into the rules of `ra.rules.ir`.
@@ -29,7 +29,7 @@ class Underscore(Node):
 
 @dataclass(frozen=True)
 class Number(Node):
-    """A numeric literal; `suffix` is "" (number, but may stand for unsigned or float), "u" or "f"."""
+    """A numeric literal; `suffix` is "" (number, but possibly unsigned or float), "u" or "f"."""
 
     value: int | float
     suffix: str = ""
@@ -48,7 +48,7 @@ class Nil(Node):
 
 
 @dataclass(frozen=True)
-class Record(Node):
+class RecordInit(Node):
     args: tuple
 
 
@@ -62,9 +62,9 @@ class BranchInit(Node):
 
 @dataclass(frozen=True)
 class Functor(Node):
-    """An operator or an intrinsic functor, by its written name: + - * / % ^ band … cat ord range autoinc; unary minus is
-    "neg", unary bnot and lnot keep their names. `min` and `max` with one argument, in a head, aggregate in recursion. That of a
-    user has an @ before its name."""
+    """An operator or an intrinsic functor, by its written name: + - * / % ^ band … cat ord range autoinc; unary minus is "neg",
+    unary bnot and lnot keep their names. `min` and `max` with one argument aggregate in a head. The name of a user-defined
+    functor begins with @."""
 
     name: str
     args: tuple
@@ -80,8 +80,8 @@ class As(Node):
 
 @dataclass(frozen=True)
 class Aggregate(Node):
-    """op target : { body }; the target of count is None. Of a user's, which has @@ before its name, `init` comes before the
-    body: the value that it begins with."""
+    """op target : { body }; count has no target. The name of a user-defined aggregate begins with @@, and its initial value
+    `init` comes before the body."""
 
     op: str
     target: Node | None
@@ -129,8 +129,8 @@ class Or(Node):
 @dataclass(frozen=True)
 class Clause(Node):
     """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each;
-    `join`: "multiway" or "binary", "" where nothing is said. `dominating`: of head <= dominating :- body, which says that the
-    head goes where the other tuple is. `beside`: the other heads that the clause was written with, of which it is a part."""
+    `join`: "multiway", "binary", or "". `dominating`: of head <= dominating :- body, where the dominating tuple removes the
+    head. `beside`: the other heads that the clause was written with."""
 
     heads: tuple
     body: Node | None = None
@@ -142,7 +142,7 @@ class Clause(Node):
 
     @property
     def parts(self) -> tuple:
-        """All that it is made of, in the order that it is written in."""
+        """All parts in the order of the text."""
         return tuple(part for part in (*self.heads, self.dominating, self.body) if part is not None)
 
 
@@ -193,26 +193,26 @@ TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 
 @dataclass(frozen=True)
-class Choice(Node):
-    """choice-domain key, …: each key some attributes, by their names. `spans`: of each key."""
+class ChoiceDomain(Node):
+    """choice-domain key, …: each key is a tuple of attribute names. `spans`: of each key."""
 
     keys: tuple[tuple[str, ...], ...] = ()
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-NO_CHOICE = Choice()
+NO_CHOICE = ChoiceDomain()
 
 
 @dataclass(frozen=True)
 class RelationDecl(Node):
-    """.decl name(attribute: type, …) qualifiers; one for each of several names. Old qualifiers such as `output` are
-    directives of their own by now. `span` is the name's, `spans` are those of the attributes' types; `lattices`: the places of
-    the attributes whose types are written with <>; `born_of`: of .decl name = debug_delta(relation) that relation."""
+    """.decl name(attribute: type, …) qualifiers; one node for each of several names. Old qualifiers such as `output` are
+    directives. `span` is the name's, `spans` are those of the attributes' types; `lattices`: positions of attributes whose
+    types are written with <>; `born_of`: the relation of .decl name = debug_delta(relation)."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]
     qualifiers: frozenset[str] = frozenset()
-    choice: Choice = NO_CHOICE
+    choice: ChoiceDomain = NO_CHOICE
     lattices: tuple[int, ...] = ()
     born_of: str = ""
     spans: tuple = field(default=(), compare=False, repr=False)
@@ -220,9 +220,8 @@ class RelationDecl(Node):
 
 @dataclass(frozen=True)
 class FunctorDecl(Node):
-    """.functor name(parameter: type, …): result. A parameter need not have a name. `spans`: of the parameters, then of the
-    result's type.
-    `stateful`: whether the word is there."""
+    """.functor name(parameter: type, …): result. Names of parameters are optional. `spans`: of the parameters, then of the
+    result's type."""
 
     name: str
     parameters: tuple[tuple[str, str], ...]
@@ -233,7 +232,7 @@ class FunctorDecl(Node):
 
 @dataclass(frozen=True)
 class Lattice(Node):
-    """.lattice name<> { Bottom -> …, Lub -> @f(_, _), … }: how the type's values are a lattice. bounds: (word, expression)."""
+    """.lattice name<> { Bottom -> …, Lub -> @f(_, _), … }: the lattice of a type's values. bounds: (word, expression)."""
 
     name: str
     bounds: tuple[tuple[str, Node], ...]
@@ -281,9 +280,9 @@ class Override(Node):
 
 
 @dataclass
-class Source:
-    """A whole program. `texts`: of each file, by name, for error messages. `warnings`: of what is written in an old way;
-    `legacy`: that is right, and so are arguments of a type that is no subtype of the declared one."""
+class SourceProgram:
+    """A whole program. `texts`: the text of each file, by name, for error messages. `warnings`: of obsolete syntax; `legacy`:
+    obsolete syntax is allowed, and so are arguments whose type is no subtype of the declared one."""
 
     statements: list
     texts: dict[str, str] = field(default_factory=dict)

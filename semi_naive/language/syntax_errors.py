@@ -1,4 +1,4 @@
-"""What to say where the parser stops: what was found, what was expected, and which slip it probably is."""
+"""Messages of syntax errors: what was found, what was expected, and the probable slip."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -53,8 +53,8 @@ SLIPS = {  # two tokens side by side, or a character, that mean something elsewh
 def syntax_problem(
     tokens: list[Token], at: int, expected: set[str], stack: list, name: Callable[[str], str], span: Callable[[Token], Span]
 ) -> Problem:
-    """The problem that tokens[at] is, where a token among `expected` could have stood. `stack` is what the parser has read
-    of unfinished rules, `name` the text of a terminal, `span` the place of a token."""
+    """The problem of the unexpected token tokens[at], given the terminals in `expected`. `stack`: the parser's symbols of
+    unfinished rules; `name`: the text of a terminal; `span`: the place of a token."""
     token = tokens[at]
     if token.type == "UNCLOSED_COMMENT":
         return Problem("unterminated comment block, missing '*/'", _first_line(span(token)), "close it with */")
@@ -82,7 +82,7 @@ def _found(token: Token) -> str:
 
 
 def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
-    """In words, and the long lists in one word."""
+    """The expected terminals in words; long lists are replaced by one word."""
     rest, wishes = set(expected), []
     if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA", "SEMANTICS"}:
         wishes.append("a clause or a declaration")
@@ -137,7 +137,7 @@ def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
 
 
 def _unclosed(token: Token, stack: list, expected: set[str]) -> Token | None:
-    """The bracket that should have been closed before this token."""
+    """The unclosed bracket before this token."""
     closing = {"DOT", "IF", "$END", *BRACKETS.values(), *STATEMENTS}
     if token.type not in closing:
         return None

@@ -8,7 +8,7 @@ from semi_naive.language import syntax
 
 
 def children(node) -> tuple:
-    """The nodes right below a node, in the order they were written."""
+    """The direct children of a node, in the order of the text."""
     below = _BELOW.get(node.__class__)
     return getattr(node, "args", ()) if below is None else below(node)
 
@@ -30,7 +30,7 @@ _LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.S
 
 
 def walk(node):
-    """A node and all below it, outermost first, in the order they were written."""
+    """A node and all its descendants, in preorder."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -47,7 +47,7 @@ def walk_all(nodes):
 
 
 def rebuilt(node, change):
-    """A copy of the tree in which `change(node)`, where it is not None, stands for a node.
+    """A copy of the tree, with `change(node)` in place of each node for which it is not None.
 
     Every node of the copy is an object of its own, so that what is found out about a node can be kept by its identity.
     """
@@ -70,14 +70,14 @@ def rebuilt(node, change):
 
 
 def variables(node) -> list[syntax.Variable]:
-    """Every occurrence of a named variable, aggregates included."""
+    """Every occurrence of a named variable, including those in aggregates."""
     return [below for below in walk(node) if isinstance(below, syntax.Variable)]
 
 
-def names(node) -> set[str]:
+def variable_names(node) -> set[str]:
     return {variable.name for variable in variables(node)}
 
 
-def shown(name: str) -> str:
-    """A variable as it was written: those renamed apart carry a number after an @."""
+def written_name(name: str) -> str:
+    """A variable's name as written; renamed variables have a number after an @."""
     return name.split("@")[0]

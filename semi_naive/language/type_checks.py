@@ -1,11 +1,11 @@
-"""What is wrong with the types of a clause, once they are inferred."""
+"""Type errors of a clause, after inference."""
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.inference import ANY, Typing, literal_kinds
 from semi_naive.language.signatures import OVERLOADS
-from semi_naive.language.trees import shown
+from semi_naive.language.trees import written_name
 from semi_naive.language.types import KIND
 from semi_naive.ra.rules.ir import Kind
 
@@ -17,8 +17,8 @@ _COMPARABLE = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 
 def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
-    """Every clash of a clause, at the expression where it shows. legacy: an argument that is of no subtype of the declared type
-    is none, as long as it is of its kind."""
+    """Report each type clash of a clause, at the expression that shows it. legacy: an argument's type need not be a subtype of
+    the declared one, only of its kind."""
     problems, reported = [], set()
     for node in typing.nodes:
         if isinstance(node, syntax.Variable):
@@ -36,9 +36,9 @@ def _clash(typing: Typing, variable) -> Problem:
         if isinstance(node, syntax.Atom) and id(node) not in typing.negated:
             for arg, _, type_name in typing.attributes(node):
                 if arg == variable:
-                    notes.append((f"{shown(variable.name)} should be a subtype of {type_name}", node.span))
+                    notes.append((f"{written_name(variable.name)} should be a subtype of {type_name}", node.span))
     hint = "all that a variable stands for must have one type; see to_number, to_string, as" if len(notes) < 2 else ""
-    return Problem(f"Unable to deduce type for variable {shown(variable.name)}", variable.span, hint, notes=notes)
+    return Problem(f"Unable to deduce type for variable {written_name(variable.name)}", variable.span, hint, notes=notes)
 
 
 def _atom(typing: Typing, atom):
@@ -89,7 +89,7 @@ def _number(typing, node):
 
 
 def _expected(typing, node) -> str:
-    """What the place of a constant asks for, where an atom says it."""
+    """The type that an atom requires at the place of a constant."""
     for atom in typing.nodes:
         if isinstance(atom, syntax.Atom):
             for arg, name, type_name in typing.attributes(atom):
@@ -128,7 +128,7 @@ def _branch(typing, node):
         message = f"Invalid arity, the declared arity of {node.name} is {width}"
         fields = ", ".join(f"{field}: {of}" for field, of in branch.fields)
         yield Problem(
-            message, node.span, f"it is declared as {node.name} {{{fields}}}, here: {counted(len(node.args), 'argument')}"
+            message, node.span, f"it is declared as {node.name} {{{fields}}}, here: {quantity(len(node.args), 'argument')}"
         )
 
 
@@ -158,7 +158,7 @@ def _functor(typing, node):
     elif node.name == "count" and not typing.types(node):
         hint = f"{_expected(typing, node)}; count into a number, and convert it in another rule"
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
-    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` has more to say of those
+    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` checks these
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 
@@ -240,7 +240,7 @@ _CHECKS = {
     syntax.String: _string,
     syntax.Number: _number,
     syntax.Nil: _nil,
-    syntax.Record: _record,
+    syntax.RecordInit: _record,
     syntax.BranchInit: _branch,
     syntax.As: _cast,
     syntax.Functor: _functor,

@@ -1,4 +1,4 @@
-"""Declared types: what they are made of, and which is a subtype of which.
+"""Declared types: their definitions, and the subtype relation.
 
 The lattice is Soufflé's. Over each of the predefined types stands the type of its constants: `1` is a __number, of which
 `number` is a subtype, of which in turn are all that are declared `<: number`. So a constant may stand wherever its kind
@@ -10,22 +10,22 @@ from semi_naive.language.errors import Problem
 from semi_naive.ra.rules.ir import Constructor, Kind, Type
 
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
-CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # of a kind: the type of its constants
+CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # the type of the constants of each kind
 KIND = {constant: kind for kind, constant in CONSTANT.items()}
-DEPTH = 100  # definitions of types, each by the one before it
-SHORTER = f"define it by a type that is nearer: {DEPTH} are the most"
+MAX_DEFINITION_DEPTH = 100  # length of a chain of type definitions
+SHORTER = f"define it by a type that is nearer: {MAX_DEFINITION_DEPTH} are the most"
 
 
 class TypeEnvironment:
-    """The types of a program, by name. Only sound declarations are in it; the others are in `problems`."""
+    """The types of a program, by name. Only valid declarations are in it; errors are in `problems`."""
 
-    def __init__(self, source: syntax.Source):
+    def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
         self._declared: dict[str, syntax.Node] = {}
         self._subtypes: dict[tuple[str, str], bool] = {}
         self._meets: dict[tuple[str, str], frozenset[str]] = {}
         self._kinds: dict[str, Kind] = {}
-        self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # by its name: the type that has it
+        self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
         for declaration in source.statements:
             if isinstance(declaration, syntax.TYPES):
                 self._declare(declaration)
@@ -51,15 +51,15 @@ class TypeEnvironment:
         self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
 
     def _sound(self) -> list[str]:
-        """The types that come down to predefined ones and records, by at most `DEPTH` definitions: nothing undefined, nothing
-        defined by itself."""
+        """The types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
+        undefined types and cycles."""
         missing = {name: set(_parts(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
         users: dict[str, list[str]] = {}
         for name, parts in missing.items():
             for part in parts:
                 users.setdefault(part, []).append(name)
         found, level = [], [name for name, parts in missing.items() if not parts]
-        for _ in range(DEPTH):
+        for _ in range(MAX_DEFINITION_DEPTH):
             found += level
             for name in level:
                 for user in users.get(name, ()):
@@ -68,7 +68,11 @@ class TypeEnvironment:
                 user for user in dict.fromkeys(user for name in level for user in users.get(name, ())) if not missing[user]
             ]
         for name in level:
-            self._problem(f"Type {name} is {DEPTH + 1} definitions away from a predefined type", self._declared[name], SHORTER)
+            self._problem(
+                f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type",
+                self._declared[name],
+                SHORTER,
+            )
         return found
 
     def _cyclic(self, name) -> bool:
@@ -82,7 +86,7 @@ class TypeEnvironment:
                     todo.append(below)
         return False
 
-    # -- what is wrong with a declaration
+    # -- checks of declarations
 
     def _check(self, declaration):
         if isinstance(declaration, syntax.RecordDecl):
@@ -115,7 +119,7 @@ class TypeEnvironment:
                     self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, at=at)
 
     def _check_branch_names(self):
-        """`$name(…)` says of which type it is by the name alone."""
+        """Report branch names that several types declare, as `$name(…)` gives no type."""
         found: dict[str, list[syntax.BranchDecl]] = {}
         for declaration in self._declared.values():
             for branch in declaration.branches if isinstance(declaration, syntax.SumDecl) else ():
@@ -159,7 +163,7 @@ class TypeEnvironment:
     def _exists(self, name) -> bool:
         return name in PREDEFINED or name in self._declared
 
-    # -- questions
+    # -- queries
 
     def __contains__(self, name: str) -> bool:
         return name in self._known and name not in KIND
@@ -177,7 +181,7 @@ class TypeEnvironment:
         return name
 
     def declared_as(self, name: str) -> str:
-        """The same type under the first of its names, if that is not one of a predefined type."""
+        """The first declared name of a type, unless it is that of a predefined type."""
         first = self.skip_aliases(name)
         return name if first in PREDEFINED else first
 
@@ -186,9 +190,9 @@ class TypeEnvironment:
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
 
     def base(self, name: str) -> str:
-        """What a type is derived from in the end: a type of constants, a record, a union, or an algebraic data type.
+        """The root of a type: a type of constants, a record, a union, or an algebraic data type.
 
-        >>> TypeEnvironment(syntax.Source([syntax.SubtypeDecl("T", "number")])).base("T")
+        >>> TypeEnvironment(syntax.SourceProgram([syntax.SubtypeDecl("T", "number")])).base("T")
         '__number'
         """
         name = self.skip_aliases(name)
@@ -198,7 +202,7 @@ class TypeEnvironment:
         return self.base(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else name
 
     def fields(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Of a record type; an algebraic data type has none itself."""
+        """The fields of a record type; an algebraic data type has none itself."""
         declaration = self._declared[self.base(name)]
         return declaration.fields if isinstance(declaration, syntax.RecordDecl) else ()
 
@@ -211,7 +215,7 @@ class TypeEnvironment:
         return list(self._branches)
 
     def branches(self, name: str) -> tuple[Constructor, ...]:
-        """Of an algebraic data type, in the order of their names; of another type none."""
+        """The branches of an algebraic data type, sorted by name; none for other types."""
         declaration = self._declared.get(self.base(name))
         found = declaration.branches if isinstance(declaration, syntax.SumDecl) else ()
         return tuple(Constructor(branch.name, branch.fields) for branch in sorted(found, key=lambda each: each.name))
@@ -230,7 +234,7 @@ class TypeEnvironment:
         return isinstance(self._declared.get(name), syntax.RecordDecl)
 
     def subtype(self, a: str, b: str) -> bool:
-        """Whether every value of type a is one of type b."""
+        """True if every value of type a is one of type b."""
         if (a, b) not in self._subtypes:
             self._subtypes[a, b] = self._subtype(self.skip_aliases(a), self.skip_aliases(b))
         return self._subtypes[a, b]
@@ -269,13 +273,13 @@ class TypeEnvironment:
         return frozenset().union(*(self._common(member, b) for member in self._members(a)))
 
     def resolved(self, name: str) -> Type:
-        """A type as the evaluator sees it."""
+        """A type in the evaluator's form."""
         kind = self.kind(name)
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
 
 
 def _parts(declaration) -> tuple[str, ...]:
-    """The types that a type is directly made of, but not a record's fields: those may refer to the record."""
+    """The types in a type's definition, without a record's fields, which may refer to the record."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

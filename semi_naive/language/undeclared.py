@@ -1,24 +1,24 @@
-"""Declarations that a program leaves out, as one in a line of the shell does: what its facts and its rules say of them."""
+"""Inference of missing declarations from facts and rules, for programs given on the command line."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.inference import Typing, typed
 from semi_naive.language.scopes import resolve
-from semi_naive.language.single import Single, singles
+from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types import CONSTANT, TypeEnvironment
 from semi_naive.ra.rules.ir import Kind
 
-UNKNOWN = ":"  # in place of a type: no type has this name
-USUAL = Kind.NUMBER.value  # what nothing is known of
+UNKNOWN = ":"  # placeholder for an unknown type; no type has this name
+USUAL = Kind.NUMBER.value  # the default of types that nothing determines
 
 
-def declared(source: syntax.Source, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.Source:
-    """The program with a .decl of every relation that it uses without one, and an .output where it has none.
+def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
+    """The program with a .decl for every undeclared relation, and an .output if it has none.
 
     columns: the (name, type) of the columns of relations that get facts. Of others the types are those of what rules put in:
     rules over known relations first, a number where nothing tells. What is output are relations with rules that the rules of
@@ -32,13 +32,13 @@ def declared(source: syntax.Source, columns: Mapping[str, list[tuple[str, str]]]
     return replace(source, statements=[*made.values(), *source.statements, *outputs])
 
 
-def undeclared(source: syntax.Source) -> dict[str, bool]:
-    """The relations that a program uses without a declaration, and whether it has rules of them."""
+def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
+    """The relations that a program uses without a declaration, and whether each has rules."""
     return {name: name in _heads(source) for name in _uses(source)}
 
 
-def _uses(source: syntax.Source) -> dict[str, syntax.Atom]:
-    """Of each relation without a declaration the atom that says most of it: its first head, or else the first there is."""
+def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
+    """The most informative atom of each undeclared relation: its first head, else its first occurrence."""
     known = {node.name for node in source.statements if isinstance(node, syntax.RelationDecl)}
     atoms = [node for clause in _clauses(source) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
     found = {atom.relation: atom for atom in reversed(atoms)}
@@ -46,12 +46,12 @@ def _uses(source: syntax.Source) -> dict[str, syntax.Atom]:
     return {name: _heads(source).get(name) or found[name] for name in wanted}
 
 
-def _heads(source: syntax.Source) -> dict[str, syntax.Atom]:
-    """Of each relation with rules the first head."""
+def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
+    """The first head of each relation with rules."""
     return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
 
 
-def _clauses(source: syntax.Source) -> list[syntax.Clause]:
+def _clauses(source: syntax.SourceProgram) -> list[syntax.Clause]:
     return [node for node in source.statements if isinstance(node, syntax.Clause)]
 
 
@@ -59,8 +59,8 @@ def _shows(node) -> bool:
     return isinstance(node, syntax.Directive) and node.kind in ("output", "printsize")
 
 
-def _check(source: syntax.Source, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
-    """ProgramError for relations that nobody fills, and for files that have another number of columns."""
+def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
+    """Raise ProgramError for relations without rules or facts, and for files with another number of columns."""
     problems, heads = [], _heads(source)
     for name, atom in uses.items():
         given, wanted = columns.get(name), len(atom.args)
@@ -69,15 +69,15 @@ def _check(source: syntax.Source, uses: dict[str, syntax.Atom], columns: Mapping
             problems.append(Problem(f"Relation {name} has neither rules nor facts", atom.span, hint))
         if given is not None and len(given) != wanted:
             names = ", ".join(column or f"column {at}" for at, (column, _) in enumerate(given, 1))
-            message = f"{name} has {counted(wanted, 'attribute')} here, and its file {counted(len(given), 'column')}: {names}"
+            message = f"{name} has {quantity(wanted, 'attribute')} here, and its file {quantity(len(given), 'column')}: {names}"
             problems.append(Problem(message, atom.span, f"declare those that you want: .decl {name}(…), by their names"))
     if problems:
         raise ProgramError(problems, source.texts)
 
 
 def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
-    """Declare a relation with the names of the file's columns, or else those of the variables of an atom, and of its functors.
-    The names of columns stay as they are: by them the file is read."""
+    """Declare a relation with the names of the file's columns, else those of an atom's variables and functors. Names of columns
+    are unchanged, as the file is read by them."""
     said = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
     names, taken = [name for name, _ in columns] or [""] * len(said), []
     for at, (column, each) in enumerate(zip(names, said, strict=True), 1):
@@ -87,11 +87,11 @@ def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
     return syntax.RelationDecl(atom.relation, tuple(zip(taken, types, strict=True)), span=atom.span)
 
 
-def _type(source: syntax.Source, made: dict[str, syntax.RelationDecl]) -> None:
-    """Put types in the place of those that are unknown."""
+def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
+    """Replace unknown types."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
-    rules = [resolve(single).single for single in singles(source, [])]
+    rules = [resolve(single).single for single in single_clauses(source, [])]
     while any(type_ == UNKNOWN for name in made for _, type_ in relations[name].attributes):
         ready = [rule for rule in rules if not _unknown(rule, relations)]
         if not any(_learn(rule, env, relations) for rule in (*ready, *(each for each in rules if each not in ready))):
@@ -101,13 +101,13 @@ def _type(source: syntax.Source, made: dict[str, syntax.RelationDecl]) -> None:
 
 
 def _unknown(rule: Single, relations: dict) -> bool:
-    """Whether a rule reads an attribute of an unknown type."""
+    """True if a rule reads an attribute of an unknown type."""
     read = [node.relation for literal in rule.body for node in walk(literal) if isinstance(node, syntax.Atom)]
     return any(type_ == UNKNOWN for name in read if name in relations for _, type_ in relations[name].attributes)
 
 
 def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
-    """Whether the rule has told a type of its head that was unknown; `relations` has it then."""
+    """Infer types of a rule's head into `relations`; True if an unknown one was found."""
     head = relations.get(rule.head.relation)
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
         return False
@@ -116,7 +116,7 @@ def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
 
 
 def _name(typing: Typing, node) -> str:
-    """The type of an expression, as it is declared; of a constant the predefined one of its kind."""
+    """The declared type of an expression; for a constant the predefined type of its kind."""
     types, kind = typing.types(node) or (), typing.kind(node)
     named = [name for name in types if name not in CONSTANT.values()]
     if len(named) == 1:
@@ -132,8 +132,8 @@ def _settle(relations: dict, name: str, types: list[str]) -> bool:
     return found != node.attributes
 
 
-def _outputs(source: syntax.Source) -> list[syntax.Directive]:
-    """What a program without .output outputs."""
+def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
+    """The relations that a program without .output writes."""
     clauses = _clauses(source)
     heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))
     read = {

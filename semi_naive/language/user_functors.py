@@ -1,9 +1,9 @@
-"""User-defined functors: what is wrong with their declarations, and which function each one is."""
+"""User-defined functors: checks of their declarations, and of the functions given for them."""
 
 import inspect
 from collections.abc import Mapping
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
@@ -14,9 +14,9 @@ from semi_naive.ra.rules.ir import Kind
 GIVE = 'functors={{"{0}": …}} in Python, -l MODULE.py or -l LIBRARY on the command line'
 
 
-def declaration_problems(source: syntax.Source, env: TypeEnvironment):
-    """Functors that are declared twice or are stateful, and types that are not declared. Those of a lattice may have the word:
-    Soufflé wants it of them."""
+def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment):
+    """Report functors that are declared twice or stateful, and undeclared types. Functors of a lattice may be stateful, as
+    Soufflé requires it."""
     lattices = {env.declared_as(node.name) for node in source.statements if isinstance(node, syntax.Lattice)}
     seen: dict[str, syntax.FunctorDecl] = {}
     for node in source.statements:
@@ -39,7 +39,7 @@ def declaration_problems(source: syntax.Source, env: TypeEnvironment):
 
 
 def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
-    """Functors that are used without a function, and functions that do not take as many arguments."""
+    """Report functors that are used without a function, and functions with another number of arguments."""
     for name, declared in env.functors.items():
         if name not in used:
             continue
@@ -50,19 +50,19 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
         elif hasattr(function, "typed"):
             yield from _plain_problems(env, declared)
         elif (takes := _takes(function, len(declared.parameters))) is not None:
-            message = f"Functor {name} has {counted(len(declared.parameters), 'argument')}, its function takes {takes}"
+            message = f"Functor {name} has {quantity(len(declared.parameters), 'argument')}, its function takes {takes}"
             yield Problem(message, declared.span)
 
 
 def used_functors(found: list[Single]) -> set[str]:
-    """The names of those that rules call."""
+    """The names of the functors that rules call."""
     nodes = [node for single in found for node in walk_all(single.literals)]
     called = {node.name[1:] for node in nodes if isinstance(node, syntax.Functor) and node.name.startswith("@")}
     return called | {node.op[2:] for node in nodes if isinstance(node, syntax.Aggregate) and node.init is not None}
 
 
 def _plain_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
-    """Records, which a function of C cannot take or give."""
+    """Report records, which functions of C do not support."""
     for type_, span in zip([*(type_ for _, type_ in declared.parameters), declared.result], declared.spans, strict=True):
         if type_ in env and env.kind(type_) == Kind.RECORD:
             hint = "a function of Python gets and gives them as tuples"
@@ -70,12 +70,12 @@ def _plain_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
 
 
 def _takes(function, count: int) -> str | None:
-    """What a function takes, where that is not `count` arguments."""
+    """The parameters of a function that does not take `count` arguments, in words."""
     if isinstance(number := getattr(function, "nin", None), int):  # a ufunc
         return None if number == count else str(number)
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # one of C does not tell
+    except (TypeError, ValueError):  # a function of C has no signature
         return None
     try:
         signature.bind(*range(count))

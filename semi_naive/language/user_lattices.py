@@ -23,8 +23,8 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded
 from semi_naive.language.inference import Typing
-from semi_naive.language.single import Single, signed
-from semi_naive.language.trees import names, rebuilt, walk_all
+from semi_naive.language.single import Single, fold_sign
+from semi_naive.language.trees import rebuilt, variable_names, walk_all
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import PREDEFINED, TypeEnvironment
 
@@ -35,11 +35,11 @@ _COMPUTED = (syntax.Variable, syntax.Underscore, syntax.Aggregate, syntax.Functo
 FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}"
 
 
-def declared_lattices(source: syntax.Source) -> list[syntax.Lattice]:
+def declared_lattices(source: syntax.SourceProgram) -> list[syntax.Lattice]:
     return [node for node in source.statements if isinstance(node, syntax.Lattice)]
 
 
-def lubs(source: syntax.Source) -> dict[str, str]:
+def lubs(source: syntax.SourceProgram) -> dict[str, str]:
     """Return the functor, with its @, of least upper bounds by the type of the lattice."""
     return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
 
@@ -50,12 +50,12 @@ def used_lubs(relations, bounds: dict) -> set[str]:
     return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
 
 
-def lattice_bounds(source: syntax.Source, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
+def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
     """Return the bounds of each lattice without problems, by its type: expressions by their words."""
     found: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
     for node in declared_lattices(source):
-        node = replace(node, bounds=tuple((word, rebuilt(value, signed)) for word, value in node.bounds))
+        node = replace(node, bounds=tuple((word, rebuilt(value, fold_sign)) for word, value in node.bounds))
         wrong = list(_lattice_problems(node, env))
         if node.name in seen:
             notes = [("Previous definition", seen[node.name].span)]
@@ -116,7 +116,7 @@ def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterat
     yield from type_problems(Typing(Single(head, (), syntax.Clause((head,), span=value.span)), env, {"lattice": relation}))
 
 
-def attribute_problems(source: syntax.Source, relations) -> Iterator[Problem]:
+def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
     """Report attributes of lattices that are not declared, or that have a key after them."""
     known = {node.name for node in declared_lattices(source)}
     for node in (node for node in relations.values() if node.lattices):
@@ -138,7 +138,7 @@ def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]
     return list(_Meaning(single, relations, bounds, problems).clauses())
 
 
-def lattice_warnings(source: syntax.Source) -> Iterator[Problem]:
+def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Warn of lattices without greatest lower bounds."""
     for node in declared_lattices(source):
         for word in MEETING:
@@ -223,7 +223,7 @@ class _Meaning:
         return [[self._other(literal, args), *tests]]
 
     def _check(self, arg) -> None:
-        missing = names(arg) - self.ground
+        missing = variable_names(arg) - self.ground
         if missing or any(isinstance(node, syntax.Underscore) for node in walk_all([arg])):
             hint = "write a variable, and take it apart in an equality of its own"
             self.problems.append(Problem("Lattice argument is not grounded", arg.span, hint))

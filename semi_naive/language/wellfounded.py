@@ -2,9 +2,9 @@
 
     win(x) :- move(x, y), !win(y).
 
-A position is won if some move leads to a lost one, and lost if all moves lead to won ones; whoever can go round in circles for
-ever has neither. The well-founded model (Van Gelder, Ross and Schlipf 1991) says so: `win` has the tuples that are true,
-`win.undefined` those that are neither.certain nor false.
+A position is won if some move leads to a lost one, and lost if all moves lead to won ones; a position from which play can go
+round in circles for ever is neither. In the well-founded model (Van Gelder, Ross, Schlipf 1991) `win` has the true tuples, and
+`win.undefined` those that are neither true nor false.
 
 It is the limit of an alternating fixpoint (Van Gelder 1989). Every relation that depends on such a negation becomes two: what
 is true, and what is possible, which is all that is not false.
@@ -30,12 +30,12 @@ from semi_naive.ra.rules import ir
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
 
 
-def is_wellfounded(source: syntax.Source) -> bool:
+def is_wellfounded(source: syntax.SourceProgram) -> bool:
     pragmas = (node for node in source.statements if isinstance(node, syntax.Pragma))
     return any(node.key == "semantics" and node.value == "wellfounded" for node in pragmas)
 
 
-def with_companions(source: syntax.Source) -> syntax.Source:
+def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
     """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
@@ -44,7 +44,7 @@ def with_companions(source: syntax.Source) -> syntax.Source:
     return replace(source, statements=[*source.statements, *more]) if more else source
 
 
-def _mentioned(source: syntax.Source) -> Iterator[str]:
+def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
     for node in source.statements:
         if isinstance(node, syntax.Directive):
             yield node.relation
@@ -53,22 +53,22 @@ def _mentioned(source: syntax.Source) -> Iterator[str]:
 
 
 def _base(name: str) -> str:
-    """win of win.undefined; nothing of other names."""
+    """The base name of a companion: win for win.undefined; empty for other names."""
     base, _, last = name.rpartition(".")
     return base if last in COMPANIONS else ""
 
 
 def companions(relations: Mapping) -> list[str]:
-    """Those among the declared relations that are made of another one."""
+    """The declared relations that are companions of another one."""
     return [name for name in relations if _base(name) in relations]
 
 
 def companion_edges(relations) -> list[Edge]:
-    """They are complete when the relation is: so nothing that it depends on may read them."""
+    """Dependencies by which companions are complete when their relation is; the relation may not depend on them."""
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
-def companion_problems(source: syntax.Source, found: list[Single], relations) -> Iterator[Problem]:
+def companion_problems(source: syntax.SourceProgram, found: list[Single], relations) -> Iterator[Problem]:
     made = set(companions(relations))
     places = [(single.head.relation, single.head.span) for single in found]
     places += [
@@ -87,8 +87,8 @@ def companion_problems(source: syntax.Source, found: list[Single], relations) ->
 
 
 def three_valued(program: ir.Program) -> ir.Program:
-    """The program with a loop for each group of relations that recurs through negation.
-    ProgramError for whatever has no meaning where a tuple may be undefined."""
+    """The program with a loop for each component that recurs through negation. Raises ProgramError for constructs that have no
+    meaning with undefined tuples."""
     made = companions(program.relations)
     edges = edges_of(program)
     groups = [set(group) for group in components(program.relations, edges)]
@@ -117,7 +117,7 @@ def three_valued(program: ir.Program) -> ir.Program:
 
 
 def _readers(names: set[str], edges: list[Edge]) -> set[str]:
-    """Relations, and all that depend on them."""
+    """Relations, and all relations that depend on them."""
     reads: dict[str, set[str]] = {}
     for edge in edges:
         reads.setdefault(edge.body, set()).add(edge.head)
@@ -125,7 +125,7 @@ def _readers(names: set[str], edges: list[Edge]) -> set[str]:
 
 
 def _both(rule: ir.Rule, unsure: set[str], group: set[str]) -> Iterator[ir.Rule]:
-    """A rule for what is true, and one for what is possible."""
+    """The rules of the true and of the possible tuples."""
     if rule.head.relation not in unsure:
         yield rule
         return
@@ -159,7 +159,7 @@ def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
 
 
 def _companion(name: str, unsure: bool, relations) -> Iterator[ir.Rule]:
-    """The rule for r.certain or r.undefined; a relation of which every tuple is true or false has none that is undefined."""
+    """The rule of r.certain or r.undefined. A two-valued relation has no undefined tuples."""
     base = _base(name)
     if name.endswith("certain"):
         yield _copy(name, base, relations)
@@ -168,7 +168,7 @@ def _companion(name: str, unsure: bool, relations) -> Iterator[ir.Rule]:
 
 
 def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
-    """What has no meaning where a tuple may be undefined."""
+    """Report constructs that have no meaning with undefined tuples."""
     limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
     for name in sorted(unsure):
         relation = program.relations[name]

@@ -1,16 +1,15 @@
-"""The strata of a program and the balance of a run, drawn as small SVG: lines and letters have the colour of the text around
-them, so that they can be read by day and by night.
-"""
+"""Strata of a program and balance of a run as small SVG figures. Lines and text have the colour of the surrounding text, for
+light and dark themes."""
 
 from dataclasses import dataclass, field
 from html import escape
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.strata import Stratum, rule_edges
 
-MOST = 60  # strata that are drawn
-LETTERS, LETTER = 26, 7.3  # of a box, and pixels of each
+MAX_STRATA = 60  # strata drawn at most
+MAX_BOX_CHARACTERS, LETTER = 26, 7.3  # characters of a box, and pixels of each
 HIGH, ROW, GAP = 24, 34, 46  # pixels of a box, from one to the next below, and between columns
 WIDE, TALL, BARS = 300, 70, 64  # pixels of a chart, and how many bars it has at most
 INK = 'fill="currentColor"'
@@ -18,11 +17,13 @@ TEXT = 'font-family="ui-monospace, monospace" font-size="12"'
 
 
 @dataclass(eq=False)
-class Box:
-    """A stratum, and where it is drawn: `level`, its column, `x` and `y`, its upper left corner."""
+class StratumBox:
+    """A stratum and its position: `level`, its column; `x` and `y`, its upper left corner."""
 
     stratum: Stratum
-    before: dict["Box", bool] = field(default_factory=dict)  # what it reads; whether all of that is needed first
+    before: dict["StratumBox", bool] = field(
+        default_factory=dict
+    )  # the strata that it reads, and whether each must be complete first
     level: int = 0
     x: float = 0.0
     y: float = 0.0
@@ -30,7 +31,7 @@ class Box:
     @property
     def text(self) -> str:
         names = ", ".join(self.stratum.relations)
-        shown = names if len(names) <= LETTERS else names[: LETTERS - 1] + "…"
+        shown = names if len(names) <= MAX_BOX_CHARACTERS else names[: MAX_BOX_CHARACTERS - 1] + "…"
         return shown + " ↻" * self.stratum.recursive
 
     @property
@@ -38,28 +39,28 @@ class Box:
         return LETTER * len(self.text) + 16
 
 
-def strata(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
-    """The strata from the left to the right, each after those that it reads; ↻ is one that reads itself. What a program reads
-    has a dashed frame, what it writes a thick one; a dashed line leads to what negates or aggregates. Of many, nothing."""
-    if not 0 < len(found) <= MOST:
-        return f"<div>{counted(len(found), 'stratum', 'strata')}</div>"
+def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
+    """The strata from left to right, each after those that it reads; ↻ marks a recursive one. Inputs have a dashed frame,
+    outputs a thick one; a dashed line leads to a stratum that negates or aggregates. Empty if there are many strata."""
+    if not 0 < len(found) <= MAX_STRATA:
+        return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
     boxes = _placed(found)
     width = max(box.x + box.width for box in boxes) + 2
     height = max(box.y for box in boxes) + HIGH + 2
     lines = "".join(_line(before, box, whole) for box in boxes for before, whole in box.before.items())
     drawn = "".join(_box(box, inputs, outputs) for box in boxes)
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    told = counted(len(found), "stratum", "strata")
+    told = quantity(len(found), "stratum", "strata")
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{told}" {size}>{lines}{drawn}</svg>'
     return f'<div style="overflow-x:auto">{svg}</div>'
 
 
-def _placed(found: list[Stratum]) -> list[Box]:
-    """Boxes in columns; in each in the order of what they read."""
-    boxes = [Box(stratum) for stratum in found]
+def _placed(found: list[Stratum]) -> list[StratumBox]:
+    """Boxes in columns, sorted in each by the positions of the strata that they read."""
+    boxes = [StratumBox(stratum) for stratum in found]
     home = {name: box for box in boxes for name in box.stratum.relations}
-    columns: list[list[Box]] = []
-    for box in boxes:  # what is read comes before
+    columns: list[list[StratumBox]] = []
+    for box in boxes:  # strata come after those that they read
         for edge in (edge for rule in box.stratum.rules for edge in rule_edges(rule)):
             if (other := home.get(edge.body)) not in (None, box):
                 box.before[other] = box.before.get(other, False) or bool(edge.via)
@@ -76,7 +77,7 @@ def _placed(found: list[Stratum]) -> list[Box]:
     return boxes
 
 
-def _line(before: Box, box: Box, whole: bool) -> str:
+def _line(before: StratumBox, box: StratumBox, whole: bool) -> str:
     begin, end, y, to = before.x + before.width, box.x, before.y + HIGH / 2, box.y + HIGH / 2
     bend = min(GAP, (end - begin) / 2)
     path = f"M{begin:.0f} {y:.0f}C{begin + bend:.0f} {y:.0f} {end - bend:.0f} {to:.0f} {end:.0f} {to:.0f}"
@@ -84,33 +85,33 @@ def _line(before: Box, box: Box, whole: bool) -> str:
     return f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity="0.55"{dashes}/>'
 
 
-def _box(box: Box, inputs: set[str], outputs: set[str]) -> str:
+def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
     names = set(box.stratum.relations)
     frame = ' stroke-dasharray="3 2"' * bool(names & inputs) + f' stroke-width="{2 if names & outputs else 1}"'
     shade = 0.16 if box.stratum.recursive else 0.05
     place = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{HIGH}" rx="4"'
-    told = f"{', '.join(box.stratum.relations)}: {counted(len(box.stratum.rules), 'rule')}"
+    told = f"{', '.join(box.stratum.relations)}: {quantity(len(box.stratum.rules), 'rule')}"
     text = f'<text x="{box.x + 8:.0f}" y="{box.y + 16:.0f}" {INK} {TEXT}>{escape(box.text)}</text>'
     outline = f'<rect {place} {INK} fill-opacity="{shade}" stroke="currentColor"{frame}/>'
     return f"<g><title>{escape(told[:500])}</title>{outline}{text}</g>"
 
 
-def balance(trace: dict) -> str:
-    """Of a closure, the new tuples of each iteration, and in the end those of each partition; nothing without iterations."""
+def balance_svg(trace: dict) -> str:
+    """The new tuples of each iteration of a closure, and the final tuples of each partition; empty without iterations."""
     entries = trace.get("iterations", ())
     born = [tuples for entry in entries for tuples in entry["births"]]
     if not born:
         return ""
     loads, where = entries[-1]["loads"], {"decomposed": "task", "simulated": "rank"}.get(trace.get("plan"), "partition")
-    charts = [bars(f"new tuples by iteration, of {len(born):,}", born)]
+    charts = [bars_svg(f"new tuples by iteration, of {len(born):,}", born)]
     if len(loads) > 1:
         told = f"tuples by {where}, of {len(loads):,}; heaviest ÷ average {imbalance_ratio(loads):.2f}"
-        charts.append(bars(told, loads, mean=True))
+        charts.append(bars_svg(told, loads, mean=True))
     return f'<div style="display:flex;flex-wrap:wrap;gap:24px">{"".join(charts)}</div>'
 
 
-def bars(title: str, values: list[int], mean: bool = False) -> str:
-    """A chart of bars under its title, of many those of some together; `mean`: with a line there."""
+def bars_svg(title: str, values: list[int], mean: bool = False) -> str:
+    """A bar chart under its title; many bars are merged; `mean`: draw a line there."""
     step = -(-len(values) // BARS)
     heights = [sum(values[at : at + step]) / step for at in range(0, len(values), step)]
     top, wide = max(heights) or 1, WIDE / len(heights)

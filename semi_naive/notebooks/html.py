@@ -1,26 +1,25 @@
-"""What a notebook shows of a program, of relations and of a run: tables and first rows, as HTML that needs neither scripts nor
-styles of a page, and takes its colours from where it stands. Whatever comes from a user is escaped.
-"""
+"""HTML of programs, relations and runs for notebooks: tables without scripts or the page's styles, in the colours around them.
+All text from users is escaped."""
 
 from html import escape
 from typing import Any
 
-from semi_naive.host.numbers import counted
-from semi_naive.notebooks.figures import balance, strata
+from semi_naive.host.numbers import quantity
+from semi_naive.notebooks.figures import balance_svg, strata_svg
 
-ROWS, FOLDED = 10, 5  # first tuples of a relation by itself, and of one among others
-MOST = 30  # relations that are shown, and strata that are listed
-LETTERS = 80  # of a value
+ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others
+MAX_LISTED = 30  # relations and strata shown at most
+MAX_VALUE_CHARACTERS = 80  # of a value
 LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 
 
 def tuples_shown(found: Any, about: str = "") -> str:
-    """A relation by itself: what it is, and its first tuples. about: HTML that stands between these."""
+    """A relation by itself: a heading and its first tuples. about: HTML between these."""
     return f"{_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
 def rows_shown(found: Any, count: int) -> str:
-    """The first tuples of a relation as a table, if this process sees some; how many more there are."""
+    """The first tuples of a relation as a table, if this process has some, and the number of remaining ones."""
     try:
         rows = found.first(count)
     except ValueError as closed:
@@ -29,62 +28,63 @@ def rows_shown(found: Any, count: int) -> str:
         return ""
     left = found.count() - len(rows)
     kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(found.columns))]
-    shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(shortened(value)) for value in row] for row in rows])
-    return shown + (_line(f"… and {counted(left, 'more tuple')}") if left else "")
+    shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows])
+    return shown + (_line(f"… and {quantity(left, 'more tuple')}") if left else "")
 
 
 def relations_shown(headline: str, found: Any) -> str:
-    """Relations by name: how many tuples each has, and its first ones where somebody unfolds them. Of many, the first."""
-    names = list(found)[:MOST]
+    """Relations by name: the number of tuples of each, and its first ones when unfolded. Many relations are cut to the first
+    ones."""
+    names = list(found)[:MAX_LISTED]
     rows = []
     for name in names:
         each = found[name]
         attributes = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in found.relations[name].attributes)
-        what = f"{escape(name)}({escape(shortened(attributes))})"
+        what = f"{escape(name)}({escape(clipped_value(attributes))})"
         inner = rows_shown(each, FOLDED)
         rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{each.count():,}"])
     left = len(found) - len(names)
-    more = _line(f"… and {counted(left, 'more relation')}") if left else ""
+    more = _line(f"… and {quantity(left, 'more relation')}") if left else ""
     return f"{_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
 
 
 def program_shown(program: Any) -> str:
-    """A program: what it reads and writes, and its strata, each drawn after those that it reads."""
+    """A program: its inputs and outputs, and its strata, drawn in order."""
     found = program.compile().strata
     said = {"reads": program.inputs, "writes": program.outputs}
     lines = [f"<b>{word}</b> {escape(_named(names))}" for word, names in said.items() if names]
-    drawn = strata(found, set(program.inputs), set(program.outputs))
+    drawn = strata_svg(found, set(program.inputs), set(program.outputs))
     return f"{_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
 
 
 def run_shown(headline: str, trace: dict) -> str:
-    """A closure or a simulation: what happened, and how even it was."""
+    """A closure or a simulation: a summary and its balance."""
     from semi_naive.plots.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
-    return f"{_line(headline)}{_table([], facts)}{balance(trace)}"
+    return f"{_line(headline)}{_table([], facts)}{balance_svg(trace)}"
 
 
 def text_shown(headline: str, text: str) -> str:
-    """Text as it is, under what it is about."""
+    """Preformatted text under a heading."""
     return _line(headline) + (f"<pre>{escape(text)}</pre>" if text else "")
 
 
-def shortened(value) -> str:
-    """A value as text of some letters.
+def clipped_value(value) -> str:
+    """A value as text of limited length.
 
-    >>> shortened("a" * 100)[-3:], shortened(None), shortened((1, "a"))
+    >>> clipped_value("a" * 100)[-3:], clipped_value(None), clipped_value((1, "a"))
     ('aa…', 'nil', '(1, a)')
     """
     if isinstance(value, tuple) and type(value) is tuple:
-        text = f"({', '.join(map(shortened, value))})"
+        text = f"({', '.join(map(clipped_value, value))})"
     else:
         text = "nil" if value is None else str(value)
-    return text if len(text) <= LETTERS else text[: LETTERS - 1] + "…"
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…"
 
 
 def _named(names: list[str]) -> str:
-    return ", ".join(names[:MOST]) + f", … ({len(names):,})" * (len(names) > MOST)
+    return ", ".join(names[:MAX_LISTED]) + f", … ({len(names):,})" * (len(names) > MAX_LISTED)
 
 
 def _line(text: str) -> str:
@@ -92,8 +92,9 @@ def _line(text: str) -> str:
 
 
 def _table(head: list[tuple[str, str]], rows: list[list[str]]) -> str:
-    """Rows of cells, which are HTML. head: the name and the style of each column; without one the first cell names a row."""
-    first = "".join(f'<th style="{style}">{escape(shortened(name))}</th>' for name, style in head)
+    """Rows of cells, which are HTML. head: the name and style of each column; without it, the first cell of each row is a
+    heading."""
+    first = "".join(f'<th style="{style}">{escape(clipped_value(name))}</th>' for name, style in head)
     styles = [style for _, style in head]
     body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)
     return f"<table>{f'<tr>{first}</tr>' if head else ''}{body}</table>"

@@ -1,14 +1,14 @@
-"""A report of a run as a notebook shows it: where it was written, or the page itself in a frame of its own."""
+"""A report of a run in a notebook: a link to its file, or the page itself in a frame."""
 
 import os
 from html import escape
 
-HEIGHT = 640  # pixels of the frame
+FRAME_HEIGHT_PIXELS = 640  # pixels of the frame
 
 
 class Page(str):
-    """A page of HTML, as text. A shell shows how large it is, and where it was written; a notebook shows a link to the file, or
-    the page, if there is no file."""
+    """A page of HTML as a string. A shell shows its size and its file; a notebook shows a link to the file, or the page if
+    there is no file."""
 
     __slots__ = ("path",)
 
@@ -31,5 +31,5 @@ class Page(str):
         if self.path is not None:
             link = f'<a href="{escape(self.path)}" style="color:inherit">{escape(self.path)}</a>'
             return f"<p>The {escape(self._told().removesuffix(self.path))}{link}</p>"
-        style = f"width:100%;height:{HEIGHT}px;border:1px solid"
+        style = f"width:100%;height:{FRAME_HEIGHT_PIXELS}px;border:1px solid"
         return f'<iframe srcdoc="{escape(self)}" title="The report of a run" sandbox style="{style}"></iframe>'

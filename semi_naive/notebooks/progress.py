@@ -1,4 +1,4 @@
-"""How far a run is, for whoever waits for it: in a notebook a bar of HTML, on a terminal that of the commands.
+"""Progress of a run: an HTML bar in a notebook, the commands' bar on a terminal.
 
 `Program.run(…, progress=None)` shows one in a notebook, True on a terminal as well, False none.
 """
@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from semi_naive.steps_told import TICK, Steps
+from semi_naive.progress_text import UPDATE_SECONDS, ProgressText
 
-PATIENCE = 1.0  # seconds before a notebook shows anything: most runs are over by then
+SECONDS_BEFORE_BAR = 1.0  # seconds before a notebook shows a bar; most runs end sooner
 
 
-class InNotebook(Steps):
-    """One element of HTML, which changes while the run goes on, and is empty once it is over."""
+class InNotebook(ProgressText):
+    """An HTML element that is updated while the run goes on, and empty after it."""
 
     def __init__(self, what: str):
         self.what, self.begun, self.element = what, time.monotonic(), None
-        self.last = self.begun + PATIENCE - TICK
+        self.last = self.begun + SECONDS_BEFORE_BAR - UPDATE_SECONDS
 
     def __enter__(self):
         return self
@@ -45,7 +45,7 @@ class InNotebook(Steps):
 
 
 def in_notebook() -> bool:
-    """Whether this process is a kernel, which shows HTML: a shell of IPython on a terminal has none."""
+    """True if this process is a Jupyter kernel, which shows HTML; a shell of IPython on a terminal is none."""
     module: Any = sys.modules.get("IPython")
     shell = module and module.get_ipython()
     return hasattr(shell, "kernel")
@@ -53,8 +53,8 @@ def in_notebook() -> bool:
 
 @contextmanager
 def showing(progress, what: str, steps: str) -> Iterator[Callable[..., None] | None]:
-    """What a run calls with its progress: `progress` itself, or a bar where there is to be one. what: the name that it has;
-    steps: what is told, "stratum" or "closure"."""
+    """The progress callback of a run: `progress` itself, or a bar if one is to be shown. what: the name of the run; steps:
+    "stratum" or "closure"."""
     bar: Any = None
     if progress in (None, True) and in_notebook():
         bar = InNotebook(what)

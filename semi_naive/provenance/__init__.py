@@ -1,1 +1,1 @@
-"""Why a tuple is there, and why one is not: proofs, found backwards from the relations that a run has left."""
+"""Provenance: proofs of tuples, and reasons for their absence, found backwards from the relations of a run."""

@@ -1,4 +1,4 @@
-"""Proofs of pairs of a transitive closure: a shortest path in its edges, found breadth first.
+"""Proofs of pairs of a transitive closure: a shortest path in its edges, by breadth-first search.
 
     path(x, y) :- edge(x, y).
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), or path(x, y), path(y, z)
@@ -22,8 +22,8 @@ from semi_naive.ra.rules.table import Table
 
 @dataclass(eq=False)
 class Paths:
-    """A relation that is the closure of one of facts: `base` and `step` are its rules, of which the second has a `form` of
-    `semi_naive.config.RULES`; edges: a settled table."""
+    """A relation that is the closure of a relation of facts: `base` and `step` are its rules, and the form of `step` is `form`,
+    one of `semi_naive.config.RULES`; edges: a settled table."""
 
     relation: str
     base: InstanceRule
@@ -32,7 +32,7 @@ class Paths:
     edges: Any
 
     def proven(self, node: Node) -> dict[Node, Instance | None] | None:
-        """The tuples of a proof of least height, as `Search` has them; None if the pair is not there."""
+        """The tuples of a proof of least height, as from `Search`; None if the pair is not derived."""
         vertices = self._path(*node[1])
         return None if vertices is None else self._tuples(vertices)
 
@@ -47,7 +47,7 @@ class Paths:
         return found
 
     def _path(self, first: int, last: int) -> list[int] | None:
-        """The vertices of a shortest path of at least one edge. Time and memory of the edges that lead from the first."""
+        """The vertices of a shortest path of at least one edge. Takes time and memory of the edges reachable from the first."""
         levels = []
         for vertices, begins in self._levels(first):
             levels.append((vertices, begins))
@@ -56,7 +56,8 @@ class Paths:
         return None
 
     def _levels(self, first: int, column: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The vertices that are new at each distance from one (to one, by the other column), ascending, and whence."""
+        """The vertices first reached at each distance from one (to one, by the other column), ascending, and their
+        predecessors."""
         front, seen = np.array([first]), np.empty(0, np.int64)
         while front.size:
             ends, begins = self._next(front, column)
@@ -67,7 +68,7 @@ class Paths:
             yield front, begins[new]
 
     def _next(self, front: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of the edges from some vertices, ascending, and their beginnings."""
+        """The ends of the edges from some vertices, ascending, and the edges' beginnings."""
         ends, begins = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for block in self.edges.blocks("all", (column, 1 - column)):
             lows, highs = block.ranges([front], front.size)
@@ -78,7 +79,7 @@ class Paths:
         return np.concatenate(ends)[order], np.concatenate(begins)[order]
 
     def _tuples(self, vertices: list[int]) -> dict[Node, Instance | None]:
-        """The tuples of a proof that goes along a path."""
+        """The tuples of a proof along a path."""
         found: dict[Node, Instance | None] = {}
         waiting = [(0, len(vertices) - 1)]
         while waiting:
@@ -99,7 +100,7 @@ class Paths:
 
 
 def paths_of(relation: Relation, instances: Instances, given) -> Paths | None:
-    """What proves the pairs of a relation, if it is the closure of a relation of facts, and has none itself."""
+    """The `Paths` of a relation, if it is the closure of a relation of facts and has no facts of its own."""
     rules = instances.asked.get(relation.name, [])
     if (
         len(rules) != 2
@@ -130,7 +131,7 @@ def _back(levels: list[tuple[np.ndarray, np.ndarray]], last: int) -> list[int]:
 
 
 def _instance(asked: InstanceRule, ends: dict[int, int], middle: int = 0) -> Instance:
-    """The instance of a rule over pairs, by the values of its head's places and of its other variable."""
+    """The instance of a rule over pairs, by the values of its head and of its other variable."""
     values = {term.name: ends[place] for place, term in enumerate(asked.of.head.args)}
     row = tuple(values.get(variable.name, middle) for variable in asked.variables)
     premises = tuple((atom.relation, tuple(values.get(term.name, middle) for term in atom.args)) for atom in asked.atoms)

@@ -1,11 +1,11 @@
-"""The instances of rules that make some tuples, found in the relations of a result.
+"""The rule instances that derive given tuples, found in the relations of a result.
 
 For `path(x, z) :- path(x, y), edge(y, z).` this derives the instances that make the tuples of `path:`:
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
-The head's terms come first, then all variables of the rule. So nothing needs to be written down while a program runs, and no
-run is slower because somebody may ask why.
+The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs, and provenance costs a
+run nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.relations import table_of
+from semi_naive.io.relations import columns_table
 from semi_naive.planning import rewrite
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewriting.inline import copies
 from semi_naive.planning.strata import Stratum
-from semi_naive.provenance.sums import as_said
+from semi_naive.provenance.sums import with_written_heads
 from semi_naive.ra.rules.ir import (
     Aggregate,
     Atom,
@@ -49,21 +49,21 @@ from semi_naive.running.relations.on_partitions import OnPartitions, Remade, unl
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Node = tuple[str, Row]
-UNNAMED = "?:"  # what the names of variables begin with that stand for `_`
+UNNAMED = "?:"  # prefix of variables that stand for `_`
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceRule:
-    """A rule as it was written (`of`), with what it reads inlined (`made`), the `number`th of its relation, and the rule for
-    its instances (`rule`): the head's terms, then the `variables`."""
+    """A rule as it was written (`of`), the same with inlined atoms expanded (`made`), its `number` in its relation, and the
+    rule that derives its instances (`rule`): the head's terms, then the `variables`."""
 
     of: Rule
     made: Rule
     number: int
     rule: Rule
     variables: tuple[Var, ...]
-    atoms: tuple[Atom, ...]  # the positive ones that are written, without `_`
-    free: frozenset[int]  # places of the head that may have any value
+    atoms: tuple[Atom, ...]  # the positive atoms as written, without `_`
+    free: frozenset[int]  # positions of the head that match any value
     closes: bool = False  # an equivalence relation
 
     @property
@@ -74,7 +74,7 @@ class InstanceRule:
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """A rule with a value for each of its variables: `premises` are the tuples that its positive atoms met."""
+    """A rule with a value for each of its variables: `premises` are the tuples that match its positive atoms."""
 
     asked: InstanceRule
     values: Row
@@ -82,18 +82,18 @@ class Instance:
 
 
 class Instances:
-    """Of the rules of a program, as it was written, over the tables of a result. Of a relation that is inlined there are no
-    tuples; its rules are asked for those that other rules would have met.
+    """The instances of a program's rules, as it was written, over the tables of a result. An inlined relation has no tuples;
+    its rules are asked for the tuples that other rules need.
 
     tables: of each relation; one that is not there is empty. They stay as they are. spread: relations on the partitions, which
     come here when their tuples are looked for.
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
-        program = as_said(program)
+        program = with_written_heads(program)
         program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        closing = [rule for relation in relations.values() for rule in (*closures(relation), *births(relation))]
+        closing = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
         found, self.inlined = copies(replace(program, rules=named))
         written = dict(zip(map(id, named), program.rules, strict=True))
@@ -104,18 +104,18 @@ class Instances:
         for number, (rule, copy) in enumerate([*rules, *((rule, rule) for rule in closing)]):
             name = rule.head.relation
             of_head = self.asked.setdefault(name, [])
-            one = asked_of(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
+            one = instance_rule(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
             atoms = tuple(literal for literal in rule.body if isinstance(literal, Atom))
             one = replace(one, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
             of_head.append(one)
-            relations[one.rule.head.relation] = shaped(one.rule.head.relation, [*one.rule.head.args])
+            relations[one.rule.head.relation] = relation_of_terms(one.rule.head.relation, [*one.rule.head.args])
         for name in self.asked:
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
             relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
         here = program.relations.keys() - self.database.on_partitions.keys()
-        self.database.tables = Brought(self.database.on_partitions) | {
+        self.database.tables = CollectedTables(self.database.on_partitions) | {
             name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in here
         }
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
@@ -126,7 +126,7 @@ class Instances:
         )
 
     def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
-        """Each of some tuples of a relation with an instance that makes it, as often as there are any."""
+        """Each of some tuples of a relation with an instance that derives it, once for each instance."""
         known = set(rows)
         for one in self.asked.get(name, []):
             columns, size = self._local.evaluated(one, f"{name}:", known)
@@ -149,7 +149,7 @@ class Instances:
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """A rule that is evaluated round after round, as it is true when the last one has ended."""
+    """A rule of a loop, in the form that holds after the last round."""
     names, now = {known: name for loop in loops for known, name in loop.pairs}, {name for loop in loops for name in loop.now}
 
     def change(node):
@@ -162,44 +162,44 @@ def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
     return rewrite.transform(rule, change) if loops else rule
 
 
-class Brought(dict):
-    """Tables by relation. Those of relations on the partitions are there from when somebody asks for them: runs that this
-    process sees as they lie, all others collected, once."""
+class CollectedTables(dict):
+    """Tables by relation. A relation on the partitions is fetched on first use: runs that this process can see in place, others
+    by collecting them once."""
 
     def __init__(self, spread: dict[str, Any], tables=()):
         super().__init__(tables)
         self.spread = spread
 
-    def __or__(self, others) -> "Brought":
-        return Brought(self.spread, {**self, **others})
+    def __or__(self, others) -> "CollectedTables":
+        return CollectedTables(self.spread, {**self, **others})
 
     def __missing__(self, name: str) -> Table:
         if name not in self.spread:
             raise KeyError(name)
-        self[name] = table = brought(self.spread[name])
+        self[name] = table = collected_table(self.spread[name])
         return table
 
 
-def brought(spread: OnPartitions | Remade | Table) -> Table:
-    """A table of a relation on the partitions, or of one whose tuples are made when somebody asks for them."""
+def collected_table(spread: OnPartitions | Remade | Table) -> Table:
+    """The table of a relation on the partitions, or of one whose tuples are derived on demand."""
     if isinstance(spread, Table):
         return snapshot(spread)
     if isinstance(spread, OnPartitions) and spread.cluster.local:
         whole = [index for index in spread.relation.indexes if len(index.order) == spread.relation.arity]
         full = {index.order: list(unless_lost(one.open() for runs in index.full for one in runs)) for index in whole}
         return Table.of(spread.relation.arity, spread.relation.home.order, full, [])
-    return table_of(spread.columns())
+    return columns_table(spread.columns())
 
 
 class _Local(Local):
-    """Evaluates one rule for instances at a time; its plans are kept."""
+    """Evaluates one instance rule at a time, and keeps its plans."""
 
     def _indexes_made(self) -> dict[str, set[Order]]:
-        """An index of a large relation takes longer than what a proof searches in it."""
+        """The indexes that exist. Building one of a large relation takes longer than the searches of a proof in it."""
         return self.database.orders()
 
     def evaluated(self, asked: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
-        """What a rule for instances makes, for some tuples: (columns, size)."""
+        """The result of an instance rule for some tuples: (columns, size)."""
         head, tables = asked.rule.head, self.database.tables
         wanted = tables[name] = Table(self.indexes.arities[name])
         wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))
@@ -217,13 +217,13 @@ def with_names(rule: Rule, relations: dict[str, Relation]) -> Rule:
     return replace(rule, body=tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body)))
 
 
-def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
+def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
     """The rule for the instances of a relation's `number`th rule. inlined: its head may have variables that its body has not.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> known = {name: Relation(name, (number, number)) for name in "pe"}
-    >>> print(asked_of(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
+    >>> print(instance_rule(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
     p:0(x, z, x, z, y, ?::1_0) :- p:(x, z), p(x, y), e(?::1_0, z).
     """
     body = tuple(_named(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
@@ -247,7 +247,7 @@ def asked_of(rule: Rule, number: int, name: str, relations: dict[str, Relation],
 
 
 def closures(relation: Relation) -> list[Rule]:
-    """What makes an equivalence of pairs, as rules; none if a relation is no equivalence.
+    """The rules by which a relation is an equivalence; none if it is not declared as one.
 
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> print(*closures(Relation("e", (number, number), frozenset({"eqrel"}))))
@@ -262,8 +262,8 @@ def closures(relation: Relation) -> list[Rule]:
     return [replace(rule, text=f"{rule} (eqrel)") for rule in found]
 
 
-def births(relation: Relation) -> list[Rule]:
-    """What a relation that records another one has, as a rule; none if it is no such relation."""
+def birth_rule(relation: Relation) -> list[Rule]:
+    """The rule of a relation that records another one's births; None if it is no such relation."""
     if not relation.follows or relation.is_iteration:
         return []
     (of,) = relation.follows
@@ -273,18 +273,18 @@ def births(relation: Relation) -> list[Rule]:
 
 
 def _is_open(head: Atom) -> bool:
-    """Whether a head has no certain values."""
+    """True if a term of the head has no determined value."""
     return any(isinstance(part, Var | Autoinc | Wild) for part in rewrite.walk(head))
 
 
-def shaped(name: str, terms: list[Term]) -> Relation:
-    """A relation for such terms."""
+def relation_of_terms(name: str, terms: list[Term]) -> Relation:
+    """A relation whose attributes have the types of some terms."""
     kinds = [getattr(term, "kind", Kind.NUMBER) for term in terms]
     return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))
 
 
 def _named(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
-    """`_` of a positive atom is a variable, so that an instance has its value."""
+    """A positive atom with variables in place of `_`, so that an instance has their values."""
     if not isinstance(literal, Atom):
         return literal
     kinds = relations[literal.relation].kinds
@@ -298,12 +298,12 @@ def _named(literal, place: int, relations: dict[str, Relation], prefix: str = UN
 
 
 def _counts(literal: Compare) -> bool:
-    """Whether it is `n = autoinc()`, which no instance can be found by."""
+    """True for `n = autoinc()`, by which no instance can be found."""
     return isinstance(literal.left, Autoinc) or isinstance(literal.right, Autoinc)
 
 
 def _outside(body: Iterable) -> Iterator[Var]:
-    """The variables of literals, but for those of an aggregate's own."""
+    """The variables of literals, without those local to an aggregate."""
     for literal in body:
         if isinstance(literal, Aggregate):
             yield literal.result

@@ -1,4 +1,4 @@
-"""Proofs as somebody reads them: each tuple with the rule that makes it, what that rule met, and where it is written."""
+"""Proofs in readable form: each tuple with the rule that derives it, the rule's premises, and its place in the program."""
 
 import json
 from collections.abc import Callable
@@ -7,17 +7,17 @@ from html import escape
 from typing import Any
 
 from semi_naive.branch import Branch
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 
 INDENT = "   "
-SHOWN = 40  # lines of a proof in a notebook
+NOTEBOOK_LINES = 40  # lines of a proof in a notebook
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """A tuple of a relation, and why it is there: the `rule` that makes it, None for a fact, the `number`th of its relation;
-    `body`: what the rule asks for, in its order: the premises, which are proofs in their turn, and the other literals, with
-    the values of here. Two proofs may share one."""
+    """A tuple of a relation with its derivation: the `rule` (None for a fact), the `number`th of its relation; `body`: the
+    rule's literals in order: premises, which are proofs, and the other literals with values substituted. Proofs may be
+    shared."""
 
     relation: str
     tuple: tuple
@@ -28,12 +28,12 @@ class Proof:
 
     @property
     def premises(self) -> tuple["Proof", ...]:
-        """The proofs of the tuples that the rule met."""
+        """The proofs of the rule's premises."""
         return tuple(part for part in self.body if isinstance(part, Proof))
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The literals of the body that are no tuples: negated ones, comparisons, aggregates."""
+        """The other literals of the body: negations, comparisons, aggregates."""
         return tuple(part for part in self.body if isinstance(part, str))
 
     @property
@@ -47,11 +47,11 @@ class Proof:
 
     @property
     def size(self) -> int:
-        """How many tuples are in it, each counted once."""
+        """The number of distinct tuples in the proof."""
         return len(self._below())
 
     def _below(self) -> list["Proof"]:
-        """It and all below, each once, and before its premises."""
+        """The proof and its descendants, each once, parents before premises."""
         done: dict[int, Proof] = {}
         waiting: list[tuple[Proof, bool]] = [(self, False)]
         while waiting:
@@ -64,7 +64,7 @@ class Proof:
         return list(done.values())[::-1]
 
     def renamed(self, rename: Callable[[tuple], tuple]) -> "Proof":
-        """The same of other tuples; `rename` says which."""
+        """The proof with other tuples; `rename` maps each."""
         made: dict[int, Proof] = {}
         for each in reversed(self._below()):
             body = tuple(made[id(part)] if isinstance(part, Proof) else part for part in each.body)
@@ -72,7 +72,8 @@ class Proof:
         return made[id(self)]
 
     def to_text(self, depth: int | None = None) -> str:
-        """One line for each tuple, its premises below it; what was shown above is not shown again. depth: how many levels."""
+        """One line for each tuple, its premises below it; repeated tuples are not expanded again. depth: the number of
+        levels."""
         lines: list[str] = []
         shown: set[int] = set()
         waiting = [(self, 0)]
@@ -94,11 +95,11 @@ class Proof:
 
     @property
     def atom(self) -> str:
-        """The tuple as a program has it."""
+        """The tuple in the program's syntax."""
         return atom(self.relation, self.tuple)
 
     def to_dict(self) -> dict:
-        """Of dictionaries and lists, as JSON has them; a proof that is shared is there more than once."""
+        """The proof as dictionaries and lists, for JSON; a shared proof is repeated."""
         made: dict[int, dict] = {}
         for each in reversed(self._below()):
             found: dict[str, Any] = {"relation": each.relation, "tuple": _listed(each.tuple), "atom": each.atom}
@@ -112,8 +113,8 @@ class Proof:
         return json.dumps(self.to_dict(), **options)
 
     def plot(self, path=None):
-        """The proof as a figure of matplotlib's: each tuple over what it is a premise of. Also saved to `path`, as what its
-        ending says. Of a large one the 30 tuples nearest to the conclusion."""
+        """The proof as a matplotlib figure: each tuple above the one it is a premise of. `path`: also save it, in the format of
+        the extension. A large proof is cut to the 30 tuples nearest to the conclusion."""
         from semi_naive.plots.proofs import proof_figure
         from semi_naive.plots.style import save
 
@@ -125,7 +126,9 @@ class Proof:
     def _repr_html_(self) -> str:
         """The proof in a notebook, its first lines."""
         lines = self.to_text().split("\n")
-        shown = "\n".join(lines[:SHOWN]) + (f"\n… {len(lines) - SHOWN:,} more lines" if len(lines) > SHOWN else "")
+        shown = "\n".join(lines[:NOTEBOOK_LINES]) + (
+            f"\n… {len(lines) - NOTEBOOK_LINES:,} more lines" if len(lines) > NOTEBOOK_LINES else ""
+        )
         return f"<p>{escape(self.atom)}, height {self.height}</p><pre>{escape(shown)}</pre>"
 
     def __str__(self) -> str:
@@ -137,8 +140,8 @@ class Proof:
 
 @dataclass(frozen=True)
 class Failure:
-    """A rule that does not make a tuple: the first part of its body that nothing fits, after the parts before it; `example`:
-    values of variables that fit those."""
+    """A rule that does not derive a tuple: the first literal of its body that nothing matches, and the literals before it;
+    `example`: values of variables that satisfy those."""
 
     rule: str
     place: str
@@ -151,7 +154,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class WhyNot:
-    """Why a tuple is not there: what each rule for its relation lacks."""
+    """The reasons why a tuple is absent: the failure of each rule of its relation."""
 
     relation: str
     tuple: tuple
@@ -162,10 +165,10 @@ class WhyNot:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
-        return f"<WhyNot of {atom(self.relation, self.tuple)}: {counted(len(self.failures), 'rule')}>"
+        return f"<WhyNot of {atom(self.relation, self.tuple)}: {quantity(len(self.failures), 'rule')}>"
 
     def to_dict(self) -> dict:
-        """Of dictionaries and lists, as JSON has them."""
+        """The reasons as dictionaries and lists, for JSON."""
         found = {"relation": self.relation, "tuple": _listed(self.tuple), "atom": atom(self.relation, self.tuple)}
         return found | {"failures": [asdict(failure) for failure in self.failures]}
 
@@ -176,7 +179,7 @@ class WhyNot:
         return self.to_text()
 
     def to_text(self) -> str:
-        """Each rule, and below it the part that nothing fits."""
+        """Each rule with the literal that nothing matches."""
         head = atom(self.relation, self.tuple)
         if not self.failures:
             return f"{head} is no fact, and no rule makes tuples of {self.relation}"
@@ -184,27 +187,27 @@ class WhyNot:
 
 
 def atom(relation: str, values: tuple) -> str:
-    """A tuple as programs have it.
+    """A tuple in the program's syntax.
 
     >>> print(atom("edge", ("a", (1, None))))
     edge("a", [1, nil])
     """
-    return f"{relation}({', '.join(map(written, values))})"
+    return f"{relation}({', '.join(map(value_text, values))})"
 
 
-def written(value) -> str:
-    """A value as programs have it."""
+def value_text(value) -> str:
+    """A value in the program's syntax."""
     if value is None:
         return "nil"
     if isinstance(value, Branch):
         return str(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 def _listed(value):
-    """As JSON has it; a branch is its text."""
+    """A value for JSON; a branch becomes its text."""
     if isinstance(value, Branch):
         return str(value)
     return [*map(_listed, value)] if isinstance(value, tuple) else value

@@ -14,38 +14,38 @@ import numpy as np
 
 from semi_naive.provenance.instances import Instance, Instances, Node
 
-GROWN = 1.2  # times as many tuples are looked at, before heights are found out again
-MOST = 2_000_000  # instances that a search looks at: some gigabytes
+GROWTH_BETWEEN_HEIGHTS = 1.2  # growth factor of the number of tuples between two computations of heights
+MAX_INSTANCES = 2_000_000  # instances of a search at most: some gigabytes
 
 
 class NotFound(Exception):
-    """There is no proof from the facts that are known."""
+    """No proof exists from the known facts."""
 
 
-class TooMany(ValueError):
-    """The search has looked at more than it can keep."""
+class SearchTooLarge(ValueError):
+    """The search exceeded its bound on instances."""
 
 
 class Search:
-    """From one tuple. `given`: whether a tuple is a fact. Tuples have numbers, and so have instances: heights are found out a
-    level at a time, on whole arrays."""
+    """The search from one tuple. `given`: tests whether a tuple is a fact. Tuples and instances are numbered, and heights are
+    computed level by level on whole arrays."""
 
     def __init__(self, instances: Instances, given: Callable[[Node], bool]):
         self.instances, self.given = instances, given
-        self.ids: dict[Node, int] = {}  # of tuples that have been met
-        self.facts: list[int] = []  # among them
+        self.ids: dict[Node, int] = {}  # number of each known tuple
+        self.facts: list[int] = []  # which of them are facts
         self.found: list[Instance] = []
-        self.heads = array("q")  # the tuple that each instance makes
-        self.premises, self.users = array("q"), array("q")  # tuples that instances meet, and the instance of each
+        self.heads = array("q")  # the tuple that each instance derives
+        self.premises, self.users = array("q"), array("q")  # premises, and the instance of each
 
     def proven(self, node: Node) -> dict[Node, Instance | None]:
-        """The tuples of a proof of least height, each with the instance that makes it, None for a fact. NotFound, if there is
-        no proof; TooMany if it has looked at MOST instances."""
+        """The tuples of a proof of least height, each with its instance, None for a fact. Raises NotFound if there is no proof,
+        and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
         wanted, steps, known = self._but_facts([node]), 0, 0
         while True:
             wanted, steps = self._back(wanted), steps + 1
-            if wanted and len(self.ids) < GROWN * known:
+            if wanted and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known:
                 continue
             known = len(self.ids)
             height, chosen = self._height()
@@ -55,7 +55,7 @@ class Search:
                 raise NotFound
 
     def _back(self, wanted: list[Node]) -> list[Node]:
-        """Look at some tuples; their premises that have not been met."""
+        """Expand some tuples; return their premises that are new."""
         rows: dict[str, list] = {}
         for name, row in wanted:
             rows.setdefault(name, []).append(row)
@@ -63,14 +63,14 @@ class Search:
         for name, some in rows.items():
             for row, instance in self.instances.of(name, some):
                 self._add(self.ids[name, row], instance, fresh)
-        if len(self.found) > MOST:
-            raise TooMany(
-                f"more than {MOST:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
+        if len(self.found) > MAX_INSTANCES:
+            raise SearchTooLarge(
+                f"more than {MAX_INSTANCES:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
         return self._but_facts(fresh)
 
     def _add(self, head: int, instance: Instance, fresh: list[Node]) -> None:
-        """An instance; premises that nobody has met are `fresh`."""
+        """Add an instance; new premises are added to `fresh`."""
         for premise in instance.premises:
             number = self.ids.get(premise)
             if number is None:
@@ -82,16 +82,16 @@ class Search:
         self.found.append(instance)
 
     def _but_facts(self, nodes: list[Node]) -> list[Node]:
-        """Those that are to be looked at; each is asked for once whether it is a fact."""
+        """The tuples to expand; each is tested once for being a fact."""
         facts = set(filter(self.given, nodes))
         self.facts += [self.ids[node] for node in facts]
         return [node for node in nodes if node not in facts]
 
     def _height(self) -> tuple[int | None, np.ndarray]:
-        """The least height of the first tuple, None if what has been met does not prove it; and of each tuple below that an
-        instance that makes it, -1 for facts."""
+        """The least height of the first tuple, None if it is not proven yet; and an instance for each tuple of its proof, -1
+        for facts."""
         heads, premises, users = (np.array(one, np.int64) for one in (self.heads, self.premises, self.users))
-        left = np.bincount(users, minlength=heads.size)  # premises of each instance that are not proven
+        left = np.bincount(users, minlength=heads.size)  # unproven premises of each instance
         order = np.argsort(premises, kind="stable")
         begins = np.searchsorted(premises[order], np.arange(len(self.ids) + 1))
         known, chosen = np.zeros(len(self.ids), np.bool_), np.full(len(self.ids), -1)
@@ -100,12 +100,12 @@ class Search:
             known[now] = True
             if known[0]:
                 return height, chosen
-            met = users[order[ranges(begins[now], begins[now + 1])]]
+            met = users[order[concatenated_ranges(begins[now], begins[now + 1])]]
             np.subtract.at(left, met, 1)
-            ready = distinct(np.concatenate([ready, met[left[met] == 0]]))
+            ready = sorted_unique(np.concatenate([ready, met[left[met] == 0]]))
             ready = ready[~known[heads[ready]]]
-            chosen[heads[ready][::-1]] = ready[::-1]  # of several the first one
-            now, ready, height = distinct(heads[ready]), ready[:0], height + 1
+            chosen[heads[ready][::-1]] = ready[::-1]  # the first of several
+            now, ready, height = sorted_unique(heads[ready]), ready[:0], height + 1
         return None, chosen
 
     def _needed(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
@@ -119,17 +119,17 @@ class Search:
         return found
 
 
-def ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def concatenated_ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The numbers of several ranges, one after the other.
 
-    >>> ranges(np.array([3, 7]), np.array([5, 8])).tolist()
+    >>> concatenated_ranges(np.array([3, 7]), np.array([5, 8])).tolist()
     [3, 4, 7]
     """
     sizes = ends - begins
     return np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
 
 
-def distinct(numbers: np.ndarray) -> np.ndarray:
-    """Each number once, ascending. (`np.unique` hashes, which takes longer.)"""
+def sorted_unique(numbers: np.ndarray) -> np.ndarray:
+    """The distinct numbers, ascending. (`np.unique` hashes, which takes longer.)"""
     found = np.sort(numbers)
     return found[np.diff(found, prepend=found[:1] - 1) != 0]

@@ -1,4 +1,4 @@
-"""Relations whose heads aggregate, as a program has them: their rules, and what a value is made of.
+"""Relations aggregated in heads, in terms of their written rules: the tuples that a value is aggregated from.
 
     degree(x, count(y)) :- edge(x, y).          degree(3, 2)   [degree(x, count(y)) :- edge(x, y).]
     degree(x, count(y)) :- edge(y, x).             2 = count y : { edge(3, y) ; edge(y, 3) }
@@ -15,9 +15,9 @@ from semi_naive.planning.spoken import as_written
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild
 
 
-def as_said(program: Program) -> Program:
-    """The program with a rule for each head that aggregates, which makes tuples of its key with any value, in place of those
-    that are evaluated."""
+def with_written_heads(program: Program) -> Program:
+    """The program with a rule for each written head that aggregates, deriving tuples of its key with any value, in place of the
+    evaluated rules."""
     made = {name for name in program.relations if name.partition("@")[0] in program.sums}
     rules = [rule for rule in program.rules if rule.head.relation not in made]
     for name, (ops, heads) in program.sums.items():
@@ -28,8 +28,8 @@ def as_said(program: Program) -> Program:
     return replace(program, rules=rules)
 
 
-def made_of(program: Program, name: str, values: tuple) -> Iterator[str]:
-    """What each value of a tuple is aggregated from, a line each."""
+def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]:
+    """The rules and values that each value of a tuple is aggregated from, one a line."""
     ops, heads = program.sums[name]
     kinds = program.relations[name].kinds
     for at, op in ops.items():
@@ -63,7 +63,7 @@ def _together(op: str, pieces: list[str]) -> str:
 
 
 def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Compare]]:
-    """The constants of variables of a key, and the equalities for its other terms; None if the key has other constants."""
+    """The constants of a key's variables, and equalities for its other terms; None if the key has other constants."""
     known: dict[str, Term] = {}
     left = []
     for term, value in zip(key, values, strict=True):

@@ -1,4 +1,4 @@
-"""A proof as a tree over its conclusion, in the form that Soufflé prints one, as text and as JSON.
+"""A proof as a tree over its conclusion, in Soufflé's format, as text and as JSON.
 
 Below a limit of depth a proof is cut off: `subproof path(0)` stands for the proof of this number, which can be asked for by
 itself.
@@ -13,14 +13,14 @@ from semi_naive.provenance.proofs import Proof
 
 @dataclass
 class Tree:
-    """A line of a tree: `text` follows by the rule of the number `rule` from the lines above; a leaf has no rule."""
+    """A node of a proof tree: `text` follows by the rule number `rule` from the nodes above; a leaf has no rule."""
 
     text: str
     rule: int = 0
     above: list["Tree"] = field(default_factory=list)
 
     def _inner_last(self) -> list["Tree"]:
-        """All lines, each after those above it."""
+        """All nodes, each after those above it."""
         found, waiting = [], [self]
         while waiting:
             found.append(waiting.pop())
@@ -28,7 +28,7 @@ class Tree:
         return found[::-1]
 
     def to_text(self) -> str:
-        """The lines, those of one step side by side over a bar with the number of its rule.
+        """The lines, with the premises of a step side by side above a bar with its rule's number.
 
         >>> tree = Tree("path(1, 3)", 2, [Tree("path(1, 2)", 1, [Tree("edge(1, 2)")]), Tree("edge(2, 3)")])
         >>> for line in tree.to_text().split("\\n"):
@@ -45,7 +45,7 @@ class Tree:
         return "\n".join(drawn[id(self)])
 
     def to_json(self) -> str:
-        """An object: a leaf is an "axiom"."""
+        """The tree as an object; a leaf is an "axiom"."""
         made: dict[int, str] = {}
         for each in self._inner_last():
             if each.rule:
@@ -58,7 +58,7 @@ class Tree:
 
 
 def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
-    """A proof to so many levels of rules; `label`: gives the number of one that is cut off there."""
+    """A proof to a given number of levels; `label` numbers a proof that is cut off there."""
     found = Tree("")
     waiting: list[tuple[Proof, int, Tree]] = [(proof, depth, found)]
     while waiting:
@@ -76,7 +76,7 @@ def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
 
 
 def _over(tree: Tree, above: list[list[str]]) -> list[str]:
-    """The lines of what is above a bar, its blocks side by side on it, the bar, and the text below it."""
+    """The lines of the blocks above a bar, side by side, the bar, and the text below it."""
     number = f"(R{tree.rule})"
     high = max(map(len, above), default=0)
     rows = ["".join(f"{line} " for line in lines) for lines in zip(*(_raised(block, high) for block in above), strict=True)]
@@ -86,10 +86,10 @@ def _over(tree: Tree, above: list[list[str]]) -> list[str]:
 
 
 def _raised(block: list[str], high: int) -> list[str]:
-    """A block that stands on blank lines' end: as high as its neighbours."""
+    """A block padded with blank lines at the top to the height of its neighbours."""
     return [" " * len(block[-1])] * (high - len(block)) + block
 
 
 def quoted(text: str) -> str:
-    """A text as JSON has it."""
+    """A text as a JSON string."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The types of a rule's variables, by which their 64 bits are shown."""
+"""The types of a rule's variables, which decide how their 64 bits are printed."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""A rule's body from the tuple that its head is to make, a literal at a time: where it ends, and with which values before.
+"""Evaluation of a rule's body for one head tuple, literal by literal, to the first that fails.
 
 Each literal is compiled by itself, once, from the variables that are bound by then, and its bindings are those that the next
 one begins with.
@@ -38,24 +38,24 @@ from semi_naive.ra.rules.terms import evaluate
 from semi_naive.running.relations.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
-Bits = dict[str, int]  # of variables
-FEW = 64  # vertices whose pairs of a closure are found by following its edges
+Bits = dict[str, int]  # variables are bound to these
+MAX_FOLLOWED_VERTICES = 64  # vertices whose pairs of a closure are found by following its edges
 
 
 @dataclass(frozen=True)
 class Walked:
-    """`bound`: values that fit all literals before `missing`, the first that nothing fits. It is None where the head is what
-    does not fit, or where all is there."""
+    """The end of a walk. `bound`: values that satisfy all literals before `missing`, the first that nothing matches; `bound` is
+    None if the head does not match, `missing` if all literals hold."""
 
     bound: Bits
     missing: Literal | None
 
 
-class Walk:
-    """Of one rule, over the tables of a database."""
+class BodyWalk:
+    """Walks of one rule over a database's tables."""
 
     def __init__(self, rule: Rule, database: Database, paths: Callable[[str], Paths | None] = lambda name: None):
-        """paths: what proves the pairs of a relation, of those that are closures."""
+        """paths: gives the `Paths` of relations that are closures."""
         self.rule, self.database, self.paths = rule, database, paths
         self.indexes = Indexes({name: relation.arity for name, relation in database.program.relations.items()})
         self.computed = {
@@ -65,7 +65,7 @@ class Walk:
         }
 
     def start(self, row: Row) -> Bits | None:
-        """What a tuple says of the head's variables; None if the head cannot make it."""
+        """The values of the head's variables for a tuple; None if the head does not match."""
         bound: Bits = {}
         for place, (term, value) in enumerate(zip(self.rule.head.args, row, strict=True)):
             if isinstance(term, Const):
@@ -78,7 +78,7 @@ class Walk:
         return bound
 
     def walked(self, bound: Bits) -> Walked:
-        """From some values to the first literal that nothing fits."""
+        """Walk from some values to the first literal that nothing matches."""
         batch = _one(bound)
         for literal in self._ordered(bound):
             made = self._through(literal, batch)
@@ -88,7 +88,7 @@ class Walk:
         return Walked(_first(batch), None)
 
     def told(self, bound: Bits) -> Iterator[tuple[Literal, bool, Bits]]:
-        """Each literal in its own order, whether it holds by itself, and the values then, those that it has bound too."""
+        """Each literal in the rule's order, whether it holds by itself, and the values with those that it binds."""
         for literal in self.rule.body:
             made = self._through(literal, _one(bound)) if _is_ready(literal, bound.keys(), self._others(literal)) else None
             bound = bound if made is None else _first(made)
@@ -98,9 +98,9 @@ class Walk:
         return isinstance(literal, Compare) and isinstance(literal.left, Var) and literal.left.name in self.computed
 
     def _ordered(self, bound: Iterable[str]) -> Iterator[Literal]:
-        """The literals, each after those that bind what it needs; what the head makes records of comes first, if it can."""
-        heads = [Compare("=", Var(name, kind_of(term)), term, kind_of(term)) for name, term in self.computed.items()]
-        opened = [one for one in heads if isinstance(one.right, Pack)]  # these tell variables, the others are compared
+        """The literals, each after those that bind its inputs; records of the head come first if they can."""
+        heads = [Compare("=", Var(name, term_kind(term)), term, term_kind(term)) for name, term in self.computed.items()]
+        opened = [one for one in heads if isinstance(one.right, Pack)]  # these bind variables, the others are compared
         left, known = [*opened, *self.rule.body, *(one for one in heads if one not in opened)], set(bound)
         while left:
             ready = next((one for one in left if _is_ready(one, known, self._others(one))), left[0])
@@ -109,11 +109,11 @@ class Walk:
             yield ready
 
     def _others(self, literal: Literal) -> set[str]:
-        """The variables outside of a literal."""
+        """The variables of the rule outside of a literal."""
         return names([self.rule.head, *(other for other in self.rule.body if other is not literal)])
 
     def _through(self, literal: Literal, batch: Batch) -> Batch | None:
-        """The bindings that a literal leaves of some, with what it binds; None if there are none."""
+        """The bindings left after a literal, with those it adds; None if there are none."""
         kept = batch.columns.keys() | self._others(literal) | (names(literal) if isinstance(literal, Atom) else set())
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
@@ -123,13 +123,14 @@ class Walk:
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
-        """Of a closure that is not in this process a literal has the pairs that it asks for, if they are of a few vertices."""
+        """Hold the pairs of a closure that is not in this process while the block runs, if the literal asks for those of a few
+        vertices."""
         atom = literal.atom if isinstance(literal, Not) else literal
         absent = isinstance(atom, Atom) and atom.relation not in self.database.tables.keys()
         paths = self.paths(atom.relation) if absent else None
         known = [place for place, term in enumerate(atom.args) if self._known(term, batch)] if paths else []
         values = np.unique(evaluate(atom.args[known[0]], batch.columns, batch.size, self.database.values)) if known else []
-        if paths is None or not 0 < len(values) <= FEW:
+        if paths is None or not 0 < len(values) <= MAX_FOLLOWED_VERTICES:
             yield
             return
         self.database.tables[atom.relation] = paths.among(known[0], values)
@@ -143,7 +144,7 @@ class Walk:
         return not isinstance(term, Wild) and names(term) <= batch.columns.keys()
 
 
-def kind_of(term) -> Kind:
+def term_kind(term) -> Kind:
     return getattr(term, "kind", Kind.NUMBER)
 
 
@@ -156,7 +157,7 @@ def _first(batch: Batch) -> Bits:
 
 
 def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
-    """Whether a literal can be looked at when some variables are bound; others: the variables of the rest of its rule."""
+    """True if a literal can be evaluated with some variables bound; others: the variables of the rest of its rule."""
     if isinstance(literal, Atom):
         told = bound | {term.name for arg in literal.args for term in _opened(arg) if isinstance(term, Var)}
         return all(_is_made(arg, told) for arg in literal.args)
@@ -177,5 +178,5 @@ def _opened(term) -> Iterator:
 
 
 def _is_made(term, bound) -> bool:
-    """Whether an equality tells the variables of a term: it is one, a record of some, or all are bound."""
+    """True if an equality binds the variables of a term: it is a variable, a record of such, or all are bound."""
     return isinstance(term, Wild) or all(names(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call))

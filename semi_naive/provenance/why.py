@@ -1,4 +1,4 @@
-"""Why a tuple is there, or is not: what `Result.why` and `why_not` ask of the relations that a run has left."""
+"""`Result.why` and `why_not`: reasons for tuples, found in the relations of a run."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
@@ -17,13 +17,13 @@ from semi_naive.planning.joins.body import names
 from semi_naive.planning.rewriting.magic import is_adorned
 from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
-from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, brought
+from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, collected_table
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
-from semi_naive.provenance.proofs import written as in_program
+from semi_naive.provenance.proofs import value_text as in_program
 from semi_naive.provenance.search import NotFound, Search
-from semi_naive.provenance.sums import made_of
+from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
-from semi_naive.provenance.walk import Walk
+from semi_naive.provenance.walk import BodyWalk
 from semi_naive.ra.rules.changes import plain as settled
 from semi_naive.ra.rules.ir import (
     Aggregate,
@@ -49,9 +49,9 @@ from semi_naive.running.results.python_values import nested_values
 
 @dataclass
 class Why:
-    """Answers for one state of a program's relations. given: the explicit facts of relations that have rules, too; spread:
-    relations on the partitions; alone: a context in which nobody else numbers records; named: relations whose one tuple has
-    the values of parameters, with the names of these."""
+    """Answers for one state of a program's relations. given: explicit facts of relations with rules; spread: relations on the
+    partitions; alone: a context in which no other thread numbers records; named: relations whose one tuple has the values of
+    parameters, with the parameters' names."""
 
     program: Program
     tables: dict[str, Any]
@@ -72,23 +72,23 @@ class Why:
         self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # their types, by the ids of rules
 
     def _on_demand(self, name: str) -> Table:
-        """What has been computed of a relation for those who asked for some of it."""
+        """The tuples of a relation that were computed for queries."""
         found = Table(self.program.relations[name].arity)
         for each in [each for each in self.tables.keys() | self.spread.keys() if is_adorned(each, name)]:
-            table = brought(self.spread[each]) if each in self.spread else self.tables[each]
+            table = collected_table(self.spread[each]) if each in self.spread else self.tables[each]
             found.insert(table.columns(), table.count)
         found.settle()
         return found
 
     def _paths(self, name: str) -> Paths | None:
-        """What proves the pairs of a relation, if it is a closure."""
+        """The `Paths` of a relation, if it is a closure."""
         if name not in self.paths:
             self.paths[name] = paths_of(self.program.relations[name], self.instances, self.given)
         return self.paths[name]
 
     def why(self, name: str, row) -> Proof:
-        """A proof of least height. ValueError if the tuple is not there, or has none. One of a pair of a closure takes as
-        long as to follow the edges from one vertex: 10 ms where there are 21 M pairs."""
+        """A proof of least height. Raises ValueError if the tuple is absent, or has no proof. For a pair of a closure it takes
+        as long as following the edges from one vertex: 10 ms with 21 M pairs."""
         node = self._node(name, row)
         paths = self._paths(name)
         found = paths.proven(node) if paths else None
@@ -105,7 +105,7 @@ class Why:
             raise ValueError(f"{told}: a value that has been superseded was in it") from None
 
     def why_not(self, name: str, row) -> WhyNot:
-        """What each rule lacks. ValueError if the tuple is there."""
+        """The failure of each rule. Raises ValueError if the tuple is present."""
         node = self._node(name, row)
         if self._is_there(node):
             raise ValueError(f"{atom(name, tuple(row))} is there; why tells how it came about")
@@ -113,11 +113,11 @@ class Why:
         return WhyNot(name, tuple(row), tuple(self._failure(one, bits, tuple(row)) for one in self.rules(name)))
 
     def absent(self, name: str, row) -> bool:
-        """Whether a tuple is not there."""
+        """True if a tuple is absent."""
         return not self._is_there(self._node(name, row))
 
     def some(self, name: str, number: int) -> list[tuple]:
-        """About so many tuples of a relation, spread over it."""
+        """About `count` tuples of a relation, spread over it."""
         columns = self.tables[name].columns()
         size = self.tables[name].count
         places = np.arange(0, size, max(1, size // number))
@@ -126,13 +126,13 @@ class Why:
         )
 
     def rules(self, name: str) -> list[InstanceRule]:
-        """The rules that make tuples of a relation, in their order, but for those that close an equivalence relation."""
+        """The rules of a relation in their order, without the generated ones of an equivalence relation."""
         return [one for one in self.instances.asked.get(name, ()) if not one.closes]
 
-    # -- from Python's values to bits, and back
+    # -- conversion of Python values to bits, and back
 
     def _node(self, name: str, row, made: bool = False) -> Node:
-        """The tuple in bits; `made`: records that are nowhere get ids, so that rules can take them apart."""
+        """The tuple in bits; `made`: records that do not exist get ids, so that rules can take them apart."""
         relations = self.program.relations
         if name not in relations:
             raise KeyError(f"{name!r}: there is {', '.join(sorted(relations))}")
@@ -140,7 +140,7 @@ class Why:
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise BadInput(
                 f"{row!r} is not a tuple of {name}",
-                hint=f"it has {counted(relation.arity, 'value')}: ({', '.join(n for n, _ in relation.attributes)})",
+                hint=f"it has {quantity(relation.arity, 'value')}: ({', '.join(n for n, _ in relation.attributes)})",
             )
         row = tuple(row)
         if len(row) != relation.arity:
@@ -150,7 +150,7 @@ class Why:
         return name, tuple(bits_of_value(value, attribute, name, self.types, known) for value, attribute in pairs)
 
     def _numbered(self, name: str, row) -> Row:
-        """The same tuple, taken apart where that may be needed."""
+        """The tuple with its records taken apart where rules need it."""
         if Kind.RECORD not in self.program.relations[name].kinds:
             return self._node(name, row)[1]
         with self.alone():
@@ -166,7 +166,7 @@ class Why:
         )
         return list(zip(*found, strict=True))
 
-    # -- what is there
+    # -- tests of presence
 
     def _is_there(self, node: Node) -> bool:
         if paths := self._paths(node[0]):
@@ -180,7 +180,7 @@ class Why:
         known = name not in self.instances.asked or node in self.instances.facts
         return known or (name in self.given and _has(self.given[name], row))
 
-    # -- what is told
+    # -- the parts of an answer
 
     def _proof(self, node: Node, found: dict[Node, Instance | None]) -> Proof:
         rows: dict[str, list[Row]] = {}
@@ -209,11 +209,11 @@ class Why:
         body = (made[next(premises)] if isinstance(part, Atom) else _with(part, bound) for part in rule.body)
         told = [self._told(part) for part in body if not _says_nothing(part)]
         if node[0] in self.program.sums:
-            told = [*made_of(self.program, node[0], values), *told]
+            told = [*aggregated_from(self.program, node[0], values), *told]
         return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, tuple(told))
 
     def _told(self, part) -> Proof | str:
-        """A premise, or the text of what is none."""
+        """A premise as a proof, or another literal as text."""
         if not isinstance(part, Proof):
             return str(as_written(part, self.program.relations))
         if part.relation in self.named:
@@ -222,13 +222,13 @@ class Why:
         return f"{ASKED}() = {part.tuple[0]}" if part.relation.endswith("@iteration") else part
 
     def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
-        """The constants of the variables of an instance."""
+        """The constants of an instance's variables."""
         names = (variable.name for variable in asked.variables)
         return self._known((asked.of, asked.made), dict(zip(names, values, strict=True)))
 
     def _failure(self, asked: InstanceRule, row: Row, values: tuple) -> Failure:
-        """The first literal of a rule, in an order in which their variables are known, that leaves nothing."""
-        rule, walk = asked.made, Walk(asked.made, self.instances.database, self._paths)
+        """The first literal of a rule that nothing matches, in an order that binds its variables."""
+        rule, walk = asked.made, BodyWalk(asked.made, self.instances.database, self._paths)
         start = walk.start(row)
         if start is None:
             return Failure(asked.text, _place(rule), f"its head is {rule.head}")
@@ -243,7 +243,7 @@ class Why:
         return Failure(asked.text, _place(rule), _lack(missing), example)
 
     def _rival(self, name: str, row: Row) -> str:
-        """Name the tuple that the relation keeps instead of one that a rule makes; empty if there is none."""
+        """The tuple that a choice or a best value has kept instead; empty if there is none."""
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:
@@ -260,10 +260,10 @@ class Why:
                     return f"of tuples{alike} there is one, and that is {atom(name, kept)}"
         return "another tuple subsumes it, or did when it was made" if relation.dominated else ""
 
-    # -- a rule that does not make a tuple, literal by literal
+    # -- failing rules, literal by literal
 
     def variables(self, name: str, number: int) -> list[Var]:
-        """The variables that the body of a relation's rule has and its head has not, but for records and what is computed."""
+        """The variables in the body of a rule and not in its head, without records and computed ones."""
         rule = self.rules(name)[number - 1].made
         outside = names(rule.head) | {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
         found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
@@ -271,12 +271,12 @@ class Why:
         return [term for term in named if term.name not in outside and term.kind != Kind.RECORD]
 
     def examined(self, name: str, row, number: int, given: dict[str, Any]) -> list[tuple[str, bool]]:
-        """The literals of a relation's rule for a tuple, each with whether it holds, by the values that are given of some
-        variables; the others have those that a walk along the rule finds. ValueError if the head cannot make the tuple."""
+        """The literals of a rule for a tuple, each with whether it holds for the given values of variables; other variables get
+        values from a walk along the rule. Raises ValueError if the head does not match."""
         bits = self._numbered(name, row)
         rule = self.rules(name)[number - 1].made
         walk, known, said = (
-            Walk(rule, self.instances.database, self._paths),
+            BodyWalk(rule, self.instances.database, self._paths),
             Known(self.values),
             _of_head(rule.head, tuple(row)),
         )
@@ -286,42 +286,46 @@ class Why:
             if variable.name in given:
                 of = variable.name, BUILT_IN[variable.kind.value]
                 start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
-                said[variable.name] = Shown(given[variable.name], variable.kind)
+                said[variable.name] = ShownConstant(given[variable.name], variable.kind)
         told = walk.told(walk.walked(start).bound)
         parts = ((_with(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
         return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
 
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
-        """The values of variables, given in 64 bits, as constants. said: values that the user has given, which may be symbols
-        that no tuple has."""
+        """The values of variables, given in 64 bits, as constants. said: the user's values, which may be symbols that no tuple
+        has."""
         return said | self._known((rule,), {name: value for name, value in bound.items() if name not in said})
 
     def _known(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
-        """The same of variables of some rules, but for records of unknown types."""
+        """Constants of the variables of rules, without records of unknown types."""
         key = tuple(map(id, rules))
         if key not in self.variables_of:
             self.variables_of[key] = types_of_variables(rules, self.instances.database.program.relations, self.types)
         types = self.variables_of[key]
         shape = Relation("", tuple((name, types[name]) for name in bound if name in types))
         [values] = self._python(shape, [tuple(bound[name] for name, _ in shape.attributes)])
-        return {name: Shown(value, of.kind) for (name, of), value in zip(shape.attributes, values, strict=True)}
+        return {name: ShownConstant(value, of.kind) for (name, of), value in zip(shape.attributes, values, strict=True)}
 
 
-class Shown(Const):
-    """A constant of a proof, as programs have it. Its value may be a record or a branch."""
+class ShownConstant(Const):
+    """A constant in a proof, printed as in a program; it may be a record or a branch."""
 
     def __str__(self):
         return in_program(self.value)
 
 
 def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
-    """The values that a tuple gives to variables of a head, but for records, which may be given in several forms."""
+    """The values that a tuple gives to the head's variables, without records, which have several forms."""
     pairs = zip(head.args, values, strict=True)
-    return {each.name: Shown(value, each.kind) for each, value in pairs if isinstance(each, Var) and each.kind != Kind.RECORD}
+    return {
+        each.name: ShownConstant(value, each.kind)
+        for each, value in pairs
+        if isinstance(each, Var) and each.kind != Kind.RECORD
+    }
 
 
 def _has(table, row: Row) -> bool:
-    """Whether a settled table has a tuple: a search in each block."""
+    """True if a settled table has a tuple: a search in each block."""
     if not row:
         return table.count > 0
     order = next(iter(getattr(table, "full", ())), tuple(range(len(row))))  # one that it is sorted in
@@ -341,24 +345,24 @@ def _lack(part) -> str:
 
 
 def _with(part, bound: dict[str, Const]):
-    """A literal with constants in place of variables, but for an aggregate's own, and `_` for variables without a name. A
+    """A literal with constants in place of variables, but for those local to an aggregate, and `_` for unnamed variables. A
     record of constants is one constant."""
 
     def known(node):
         if isinstance(node, Var):
             return bound.get(node.name, Wild() if node.name.startswith(UNNAMED) else node)
         if isinstance(node, Const):
-            return Shown(node.value, node.kind)
+            return ShownConstant(node.value, node.kind)
         if isinstance(node, Pack) and all(isinstance(arg, Const) for arg in node.args):
             fields = [cast(Const, arg).value for arg in node.args]
-            return Shown(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
+            return ShownConstant(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
         return node
 
     return rewrite.transform(part, known)
 
 
 def _says_nothing(part) -> bool:
-    """Whether it is an equality of a value with itself, as of a variable that is another name of one."""
+    """True for a trivial equality, as of a variable that is an alias."""
     return isinstance(part, Compare) and part.left == part.right
 
 

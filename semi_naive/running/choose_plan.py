@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from semi_naive.config import Config
 from semi_naive.host.account import part
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.detect_closure import Following, following
 from semi_naive.planning.rewrite import walk
@@ -65,7 +65,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
     if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
         return PlanChoice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))
-    reason = f"it reads {counted(total, 'tuple')}"
+    reason = f"it reads {quantity(total, 'tuple')}"
     if config.local_tuples == 0 or total > READ_HERE * (config.local_tuples or 0):
         return PlanChoice(large, reason + why, groups)
     return PlanChoice("local", reason, groups)
@@ -93,7 +93,7 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
         return "only the balanced plan has anything to checkpoint"
     size = 8 * sum(database.count(name) for name in stratum.reads)
     if size > config.replicate_bytes:
-        return f"it reads {counted(size, 'byte')}, and every host has room for copies of {config.replicate_bytes:,}"
+        return f"it reads {quantity(size, 'byte')}, and every host has room for copies of {config.replicate_bytes:,}"
     return ""
 
 

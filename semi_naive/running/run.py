@@ -8,10 +8,9 @@ from typing import cast
 import numpy as np
 
 from semi_naive.balance.course import Course
-from semi_naive.honoured import ignored
 from semi_naive.host import limits as limiting
 from semi_naive.host import memory
-from semi_naive.host.account import PARTS, between, opened, part
+from semi_naive.host.account import PARTS, open_account, part, spent_between
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
@@ -32,6 +31,7 @@ from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import State
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.running.results.answers import Result
+from semi_naive.unused_settings import unused_settings
 
 log = logging.getLogger("semi_naive")
 
@@ -44,7 +44,7 @@ class Run(State):
 
     def run(self, facts, lenient: bool) -> Result:
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
-        with opened() as self.account, told(lambda: self.cluster.known), bounded:
+        with open_account() as self.account, told(lambda: self.cluster.known), bounded:
             self.account.claimed = True
             return self._run(facts, lenient)
 
@@ -58,7 +58,7 @@ class Run(State):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
             told = undefined(self.compiled.loops.values(), self.database)
-            for line in [*told, *ignored(self.config, {entry["plan"] for entry in self.plans})]:
+            for line in [*told, *unused_settings(self.config, {entry["plan"] for entry in self.plans})]:
                 log.warning("%s", line)
             result = Result(self)
             self.recovery.finished()
@@ -192,7 +192,7 @@ class Run(State):
         for name in stratum.relations:
             self.database.forget_sizes(name)
         tuples = sum(self.database.count(name) for name in stratum.relations)
-        spent = between(before, self.account.parts())
+        spent = spent_between(before, self.account.parts())
         entry: dict = {
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
             "recursive": stratum.recursive,

@@ -18,7 +18,7 @@ from typing import Any
 
 from semi_naive.config import Config
 from semi_naive.host import limits
-from semi_naive.host.interrupts import held
+from semi_naive.host.interrupts import deferred
 from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
@@ -178,7 +178,7 @@ class Committing:
             partial(self.registry.tell, told, number),
             partial(self._publish, number, transaction, ignored, net, found, begun),
         ]
-        with limits.lifted(), held():  # it happens now: no limit may end it any more
+        with limits.lifted(), deferred():  # it happens now: no limit may end it any more
             if self._directory:
                 self._directory.append(number, net, self.upkeep.values, transaction.batch, self.registry.kept(told), self.undo)
             turn.kept = True

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
-from semi_naive.io.relations import table_of
+from semi_naive.host.numbers import quantity
+from semi_naive.io.relations import columns_table
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change
 from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
@@ -45,7 +45,7 @@ class TablesOnDemand(dict):
         self.columns_of = columns_of
 
     def __missing__(self, name: str) -> Table:
-        self[name] = table_of(self.columns_of[name]())
+        self[name] = columns_table(self.columns_of[name]())
         return self[name]
 
 
@@ -168,7 +168,7 @@ class Epoch(Relations):
         return View(self.session.relations, EpochDatabase(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:
-        return f"<Epoch {self.number} of {self.session.program.name}: {counted(len(self), 'relation')}>"
+        return f"<Epoch {self.number} of {self.session.program.name}: {quantity(len(self), 'relation')}>"
 
 
 class Changes(Answer):

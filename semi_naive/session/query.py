@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.bits import BUILT_IN, expected
+from semi_naive.io.bits import BUILT_IN, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
 from semi_naive.io.records import NIL
@@ -168,11 +168,11 @@ class _Reading:
         if isinstance(term, syntax.BranchInit):
             tag = next((number for number, each in enumerate(type_.branches) if each.name == term.name), None)
             fields = () if tag is None else type_.branches[tag].fields
-        elif not isinstance(term, syntax.Record):
+        elif not isinstance(term, syntax.RecordInit):
             raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
         if len(fields) != len(term.args) or (tag is None) == bool(type_.branches):
             message = f"{name} is a {type_.name}, and this is none"
-            raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {expected(type_)}")
+            raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {type_description(type_)}")
         inner = [(field, self.types[of]) for field, of in fields]
         return RecordPattern(self.terms(term.args, inner), len(fields), tag)
 
@@ -202,7 +202,7 @@ def _value(term):
         return term.value
     if isinstance(term, syntax.Nil):
         return None
-    if isinstance(term, syntax.Record):
+    if isinstance(term, syntax.RecordInit):
         return tuple(map(_value, term.args))
     if isinstance(term, syntax.BranchInit):
         return Branch(term.name, *map(_value, term.args))

@@ -21,7 +21,7 @@ import numpy as np
 
 from semi_naive.config import Config
 from semi_naive.host.interrupts import afterwards
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.rules.ir import Directive, Relation
@@ -304,7 +304,7 @@ class Session(Committing, Relations):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Session of {self.program.name}: epoch {self._now.number}, {counted(len(self), 'relation')}>"
+        return f"<Session of {self.program.name}: epoch {self._now.number}, {quantity(len(self), 'relation')}>"
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from semi_naive.io import as_columns
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.relations import table_of
+from semi_naive.io.relations import columns_table
 from semi_naive.ra.rules.ir import Relation
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.values import Values
@@ -71,7 +71,7 @@ class System:
         rows = self._subscription(owner) if name == "sys.subscription" else getattr(self, f"_{name.removeprefix('sys.')}")()
         upkeep = self._session.upkeep
         numbered = upkeep.values if values is None else values
-        return table_of(np.asarray(as_columns(list(rows), RELATIONS[name], upkeep.program.types, numbered)))
+        return columns_table(np.asarray(as_columns(list(rows), RELATIONS[name], upkeep.program.types, numbered)))
 
     def _epoch(self) -> Iterable[tuple]:
         return [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in list(self.epochs)]

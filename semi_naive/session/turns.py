@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import get_ident
 
 from semi_naive.host import limits
-from semi_naive.host.interrupts import afterwards, held
+from semi_naive.host.interrupts import afterwards, deferred
 
 Step = Callable[[], object]
 
@@ -55,7 +55,7 @@ class Turns:
         LimitExceeded if the evaluation that waits has to end.
         """
         while not turn.token:
-            get = partial(self._free.get, wait, limits.LOOK if limits.are_set() else None)
+            get = partial(self._free.get, wait, limits.WAITING_CHECK_SECONDS if limits.are_set() else None)
             try:
                 turn.token.extend(islice(iter(get, None), 1))  # no interrupt comes between get and extend
             except Empty:
@@ -78,7 +78,7 @@ class Turns:
 
     def _settle_last(self) -> None:
         if self.last is not None:
-            with held():
+            with deferred():
                 self.settle()
 
     def give(self, turn: Turn) -> None:

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
 from semi_naive.ra.multiway.tries import orders
@@ -13,7 +13,7 @@ from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.threads import in_threads
-from semi_naive.tuples import Tuples, encoded
+from semi_naive.tuples import Tuples, dictionary_encoded
 
 VARIABLES = "abcdefgh"
 ROWS = 1 << 20  # of a record batch
@@ -163,7 +163,7 @@ class Subgraphs(Tuples):
             columns = [pa.DictionaryArray.from_arrays(column.cast(pa.int32()), self.graph.names) for column in columns]
         elif self.graph.names is not None:
             columns = [self.graph.names.take(column) for column in columns]
-        return pa.record_batch(columns, schema=encoded(self.arrow_schema(), dictionaries))
+        return pa.record_batch(columns, schema=dictionary_encoded(self.arrow_schema(), dictionaries))
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""
@@ -181,7 +181,7 @@ class Subgraphs(Tuples):
         body = ", ".join(map(str, (*self.query.atoms, *self.query.comparisons)))
         vertices = ", ".join(f"{variable} is {name}" for variable, name in zip(VARIABLES, self.columns, strict=False))
         bound = f", which binds {', '.join(order)}" if order else ""
-        return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {counted(len(self), 'tuple')}\n"
+        return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {quantity(len(self), 'tuple')}\n"
 
     def _recorded(self) -> dict:
         if self.trace is None:

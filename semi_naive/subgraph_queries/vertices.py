@@ -11,7 +11,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io.edges import as_edges
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.rooted import Rooted
@@ -50,7 +50,7 @@ class Vertices:
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
-        return f"<Vertices: {len(self.values):,} vertices, {counted(len(self.source), f'{kind} edge')}>"
+        return f"<Vertices: {len(self.values):,} vertices, {quantity(len(self.source), f'{kind} edge')}>"
 
     def close(self) -> None:
         """Remove the indexes that queries have left on the partitions of Spark; at the latest, the end of the program does."""

@@ -7,8 +7,8 @@ from semi_naive import Program
 from semi_naive.balance.course import FIGURES, ROOM, Course
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from semi_naive.plots.course import Course as Drawn
-from semi_naive.plots.panels.course import times
+from semi_naive.plots.course import StratumCourse as Drawn
+from semi_naive.plots.panels.course import iteration_times
 from semi_naive.plots.report import report
 from semi_naive.plots.style import new_figure
 
@@ -83,7 +83,7 @@ def test_short_iterations_beside_a_long_one_can_be_seen():
     one = {name: [1] * 50 for name in FIGURES} | {"iteration": list(range(1, 51)), "compiled": [0] + [1] * 49}
     for first, scale in ((1e-4, "linear"), (1.0, "log")):
         axes = new_figure(5, 4).add_subplot()
-        times(axes, Drawn(one | {"seconds": [first] + [2e-6] * 49}))
+        iteration_times(axes, Drawn(one | {"seconds": [first] + [2e-6] * 49}))
         assert axes.get_yscale() == scale and axes.get_ylim()[0] < 2e-6 and axes.get_ylim()[1] > first
 
 

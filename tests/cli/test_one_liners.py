@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from semi_naive import BadInput, Program
-from semi_naive.io.columns import columns_of
-from semi_naive.io.printing import FORMATS, SHOWN
+from semi_naive.io.columns import inferred_columns
+from semi_naive.io.printing import FORMATS, MAX_TABLE_ROWS
 from semi_naive.language.errors import ProgramError
 from semi_naive.language.parse import parse
-from semi_naive.language.undeclared import declared
+from semi_naive.language.undeclared import with_declarations
 
 PATHS = "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z)."
 CLOSED = "a\tb\na\tc\nb\tc\n"
@@ -31,7 +31,7 @@ def edges(tmp_path):
 
 def types(text, **columns) -> dict[str, str]:
     """The declarations that are made, by name: "x: number, y: symbol"."""
-    source = declared(parse(text), columns)
+    source = with_declarations(parse(text), columns)
     return {
         each.name: ", ".join(map(": ".join, each.attributes))
         for each in source.statements
@@ -40,7 +40,7 @@ def types(text, **columns) -> dict[str, str]:
 
 
 def outputs(text, **columns) -> list[str]:
-    return [each.relation for each in declared(parse(text), columns).statements if type(each).__name__ == "Directive"]
+    return [each.relation for each in with_declarations(parse(text), columns).statements if type(each).__name__ == "Directive"]
 
 
 PAIR = [("x", "symbol"), ("n", "float")]
@@ -70,7 +70,7 @@ TYPES = {
 def test_what_is_declared(text, expected):
     found = types(text, e=PAIR, f=[("", "number"), ("", "float"), ("", "symbol")])
     assert expected.items() <= found.items(), found
-    Program.from_source(declared(parse(text), {"e": PAIR, "f": [("", "number"), ("", "float"), ("", "symbol")]}))
+    Program.from_source(with_declarations(parse(text), {"e": PAIR, "f": [("", "number"), ("", "float"), ("", "symbol")]}))
 
 
 def test_what_is_output():
@@ -84,10 +84,10 @@ def test_what_is_output():
 
 def test_what_nobody_fills():
     with pytest.raises(ProgramError, match=r"(?s)Relation b has neither.*-F b=FILE.*Relation c has neither") as wrong:
-        declared(parse("a(x) :- b(x), !c(x)."), {})
+        with_declarations(parse("a(x) :- b(x), !c(x)."), {})
     assert [problem.span.column for problem in wrong.value.problems] == [9, 16]
     with pytest.raises(ProgramError, match="e has 1 attribute here, and its file 2 columns: x, n"):
-        declared(parse("a(x) :- e(x)."), {"e": PAIR})
+        with_declarations(parse("a(x) :- e(x)."), {"e": PAIR})
 
 
 COLUMNS = {
@@ -108,7 +108,7 @@ COLUMNS = {
 def test_the_columns_of_a_file(tmp_path, name):
     text, expected = COLUMNS[name]
     (tmp_path / name).write_text(text)
-    assert columns_of(str(tmp_path / name)) == expected
+    assert inferred_columns(str(tmp_path / name)) == expected
 
 
 def test_the_columns_of_parquet_and_of_headers(tmp_path, monkeypatch):
@@ -116,9 +116,9 @@ def test_the_columns_of_parquet_and_of_headers(tmp_path, monkeypatch):
     table = pa.table({"a b": pa.array([1], pa.uint64()), "s": ["x"], "f": [1.5], "2": pa.array([1], pa.int8())})
     pq.write_table(table, "t.parquet")
     expected = [("a_b", "unsigned"), ("s", "symbol"), ("f", "float"), ("_2", "number")]
-    assert columns_of("t.parquet") == expected == columns_of("*.parquet")
+    assert inferred_columns("t.parquet") == expected == inferred_columns("*.parquet")
     (tmp_path / "h.csv").write_text("from,to id\n1,x\n")
-    assert columns_of("h.csv", header=True) == [("from", "number"), ("to_id", "symbol")]
+    assert inferred_columns("h.csv", header=True) == [("from", "number"), ("to_id", "symbol")]
     pq.write_table(pa.table({"when": pa.array([0], pa.date32())}), "d.parquet")
     (tmp_path / "n.tsv").write_text("x\ty\n1\t2\n")
     (tmp_path / "empty.tsv").write_text("")
@@ -128,20 +128,20 @@ def test_the_columns_of_parquet_and_of_headers(tmp_path, monkeypatch):
         "q.sqlite": "the database has nothing", "none.tsv": "no such file", "*.txt": "no file fits",
     }.items():  # fmt: skip
         with pytest.raises(BadInput, match=why):
-            columns_of(path)
+            inferred_columns(path)
 
 
 def test_the_columns_of_a_database(run, edges):
     with contextlib.closing(sqlite3.connect("d.sqlite")) as database:
         database.execute("CREATE TABLE road (source TEXT, km INTEGER, hours, 'a b' BLOB)")
         database.execute("CREATE VIEW far AS SELECT source, km * 1.5 AS miles FROM road")
-        assert columns_of("d.sqlite", table="road") == [
+        assert inferred_columns("d.sqlite", table="road") == [
             ("source", "symbol"), ("km", "number"), ("hours", "symbol"), ("a_b", "symbol")
         ]  # fmt: skip
         database.execute("INSERT INTO road VALUES ('7', 430, 4, 'x'), ('Ulm', 5, 2.5, '')")
         database.commit()
-    assert [type_ for _, type_ in columns_of("d.sqlite", table="road")] == ["symbol", "number", "float", "symbol"]
-    assert columns_of("d.sqlite", table="far") == [("source", "symbol"), ("miles", "float")]
+    assert [type_ for _, type_ in inferred_columns("d.sqlite", table="road")] == ["symbol", "number", "float", "symbol"]
+    assert inferred_columns("d.sqlite", table="far") == [("source", "symbol"), ("miles", "float")]
     assert run("run", "-e", "a(x, k + 1) :- road(x, k, h, _), h < 3.", "-F", "road=d.sqlite") == (0, "Ulm\t6\n", "")
     status, _, errors = run("run", "-e", "a(x) :- roads(x).", "-F", "roads=d.sqlite")
     assert status == 2 and "relation roads: roads" in errors and "the database has road, far" in errors
@@ -269,7 +269,7 @@ def test_one_relation_has_no_line_of_its_name(run, edges):
     assert run(*line, "json")[1] == '{\n"path": [{"x": "a", "y": "b"},\n{"x": "a", "y": "c"},\n{"x": "b", "y": "c"}]\n}\n'
 
 
-@pytest.mark.parametrize("rows", [SHOWN, SHOWN + 1, 6000])
+@pytest.mark.parametrize("rows", [MAX_TABLE_ROWS, MAX_TABLE_ROWS + 1, 6000])
 def test_a_table_has_the_first_rows(run, tmp_path, rows):
     """Of few rows and of many, in order; numbers, text and records."""
     numbers = np.random.default_rng(1).permutation(rows).tolist()
@@ -281,8 +281,8 @@ def test_a_table_has_the_first_rows(run, tmp_path, rows):
     status, out, errors = run("run", "-e", text, "-F", "n=n.tsv", "--format", "table")
     assert (status, errors) == (0, "")
     lines = [line.split() for line in out.splitlines() if "[" in line]
-    assert lines == [f"{n} name {n:05} [{n}, name {n:05}] {n} {n * 1.5:g}".split() for n in range(min(rows, SHOWN))]
-    told = f"{rows:,} tuples" + f", the first {SHOWN} are shown" * (rows > SHOWN)
+    assert lines == [f"{n} name {n:05} [{n}, name {n:05}] {n} {n * 1.5:g}".split() for n in range(min(rows, MAX_TABLE_ROWS))]
+    told = f"{rows:,} tuples" + f", the first {MAX_TABLE_ROWS} are shown" * (rows > MAX_TABLE_ROWS)
     assert out.splitlines()[-1] == told
 
 

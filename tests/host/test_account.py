@@ -11,7 +11,7 @@ from paths import NAMED_PATHS
 from semi_naive import Program, transitive_closure
 from semi_naive.balance.trace import VERSION, checked
 from semi_naive.host import account
-from semi_naive.host.account import PARTS, Account, as_sum, between, current, opened, part
+from semi_naive.host.account import PARTS, Account, as_sum, current, open_account, part, spent_between
 from semi_naive.host.numbers import summands
 
 PATHS = (
@@ -36,7 +36,7 @@ def adds_up(record: dict) -> bool:
 
 
 def test_a_part_within_another_is_paid_for_once(clock):
-    with opened() as paid:  # 0
+    with open_account() as paid:  # 0
         with part("load"):  # 1
             with part("intern"):  # 2
                 pass  # 3
@@ -44,7 +44,7 @@ def test_a_part_within_another_is_paid_for_once(clock):
 
 
 def test_a_part_of_only_one_part(clock):
-    with opened() as paid:
+    with open_account() as paid:
         with part("intern", of="load"):
             pass
         with part("load"), part("intern", of="load"):
@@ -53,7 +53,7 @@ def test_a_part_of_only_one_part(clock):
 
 
 def test_an_error_ends_a_part(clock):
-    with opened() as paid:
+    with open_account() as paid:
         with pytest.raises(ValueError, match="no"), part("plan"):
             raise ValueError("no")
         assert paid.paying[0] == "other"
@@ -65,7 +65,7 @@ def test_other_threads_pay_for_nothing(clock):
     def work():
         assert current() is None
 
-    with opened() as paid:
+    with open_account() as paid:
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -77,12 +77,12 @@ def test_other_threads_pay_for_nothing(clock):
 
 
 def test_who_waits_is_joined_once():
-    with opened("start") as outer:
-        with opened() as inner:
+    with open_account("start") as outer:
+        with open_account() as inner:
             assert inner is outer and outer.paying[0] == "other"
             inner.claimed = True
         assert outer.paying[0] == "start"
-        with opened() as another:
+        with open_account() as another:
             assert another is not outer and current() is another
         assert current() is outer
 
@@ -91,7 +91,7 @@ def test_what_is_open_is_told_as_far_as_it_is(clock):
     paid = Account()
     with paid.open("load", since=-9.0):
         assert paid.parts() == {"load": 10.0}
-    assert between({"load": 4.0, "plan": 1.0}, {"load": 5.0, "plan": 1.0, "write": 2.0}) == {"load": 1.0, "write": 2.0}
+    assert spent_between({"load": 4.0, "plan": 1.0}, {"load": 5.0, "plan": 1.0, "write": 2.0}) == {"load": 1.0, "write": 2.0}
 
 
 def test_sums_are_those_of_what_is_shown():

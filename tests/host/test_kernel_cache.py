@@ -36,7 +36,7 @@ ALL = """
 def cache(tmp_path, monkeypatch):
     """An empty one, of this test."""
     folder = Path(private.folder(tmp_path / "kernels"))
-    monkeypatch.setattr(kernel_cache, "home", lambda: folder)
+    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: folder)
     return folder
 
 
@@ -89,7 +89,7 @@ def test_kernels_that_came_with_the_package(cache, tmp_path, monkeypatch, caplog
     caplog.set_level("INFO")
     assert asked() == MISS
     cache.rename(tmp_path / "carried")
-    monkeypatch.setattr(kernel_cache, "carried", lambda: tmp_path / "carried")
+    monkeypatch.setattr(kernel_cache, "wheel_kernels", lambda: tmp_path / "carried")
     assert asked() == HIT and not cache.exists()
     (path,) = (tmp_path / "carried").iterdir()
     flipped(path)
@@ -118,7 +118,7 @@ def test_code_of_others_is_not_run(tmp_path, monkeypatch, caplog):
     ours = tmp_path / "ours"
 
     def place(theirs) -> Path:
-        found = private.place(theirs, ours)
+        found = private.first_private(theirs, ours)
         assert str(theirs) in caplog.text
         caplog.clear()
         return found
@@ -143,7 +143,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
     before = os.umask(0)
     try:
         private.save(tmp_path / "a" / "b" / "file", b"text")
-        place = private.place(tmp_path / "c" / "d")
+        place = private.first_private(tmp_path / "c" / "d")
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("a", "a/b", "a/b/file", "c", "c/d")]
@@ -174,4 +174,4 @@ def test_kernels_are_compiled_for_a_wheel(tmp_path):
     """One share of them here: the first kernel of many. `.ci/plain` has them all."""
     subprocess.run([sys.executable, "-m", "semi_naive.ra.compiling", tmp_path, "0", "1000000"], check=True)
     made = list(tmp_path.iterdir())
-    assert made and all((kernel_cache.home() / path.name).exists() and private.load(path) for path in made)
+    assert made and all((kernel_cache.cache_folder() / path.name).exists() and private.load(path) for path in made)

@@ -127,7 +127,7 @@ def test_a_command_ends_before_the_system_kills_it(monkeypatch):
         said.append((told.status, str(told)))
         raise SystemExit
 
-    monkeypatch.setattr(ending, "end", end)
+    monkeypatch.setattr(ending, "end_now", end)
     with memory.at(lambda: "the search for gold", "dig elsewhere"), pytest.raises(SystemExit):
         ending.watch_memory()
     assert next(left, "none") == "none"

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from semi_naive.host.alone import alone
+from semi_naive.host.exclusive import exclusive
 from semi_naive.ra.storage.once import once
 
 MEET = """
@@ -35,7 +35,7 @@ COMPILE = """
     from pathlib import Path
     from semi_naive.host import kernel_cache, private
     kernels = Path(private.folder(f"{folder}/kernels"))
-    kernel_cache.home = lambda: kernels
+    kernel_cache.cache_folder = lambda: kernels
     query = Query((Atom("e", ("x", "y")),))
     source = Generator(Shape(query, query.variables), 0).kernel()
     meet()
@@ -43,8 +43,8 @@ COMPILE = """
     print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 HOLD = """
-    from semi_naive.host.alone import alone
-    with alone(f"{folder}/lock"):
+    from semi_naive.host.exclusive import exclusive
+    with exclusive(f"{folder}/lock"):
         meet()
 """
 
@@ -95,16 +95,16 @@ def test_what_is_damaged_is_made_again(tmp_path, damage):
 def test_a_lock_ends_with_its_process(tmp_path):
     holder = begun(HOLD, tmp_path, 0)
     wait_for(tmp_path, 1)
-    with alone(tmp_path / "lock", 0.02) as mine:
+    with exclusive(tmp_path / "lock", 0.02) as mine:
         assert not mine
     holder.kill()
     holder.communicate()
     assert (tmp_path / "lock").exists()
-    with alone(tmp_path / "lock", 20) as mine:
+    with exclusive(tmp_path / "lock", 20) as mine:
         assert mine
     assert not (tmp_path / "lock").exists()
 
 
 def test_files_that_cannot_be_locked_stop_nobody(tmp_path):
-    with alone(tmp_path / "no such folder" / "lock") as mine:
+    with exclusive(tmp_path / "no such folder" / "lock") as mine:
         assert not mine

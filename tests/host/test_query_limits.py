@@ -12,7 +12,7 @@ from semi_naive.ra.multiway.leapfrog import Leapfrog
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.spark import aside
 from semi_naive.running.driver import growing
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.threads import in_threads
 
 ENDLESS = ".decl big(n: number)\n.output big\nbig(0).\nbig(n + 1) :- big(n), n < 1000000000000."
@@ -20,7 +20,7 @@ RULE = "in the rule at <program>:4:1, big(n + 1) :- big(n), n < 1000000000000.: 
 WAYS = {
     "a tuple at a time": {},
     "a block at a time": {"small_delta": 0},
-    "on ranks": {"spark": Ranks(2), "local_tuples": 0, "plan": "balanced"},
+    "on ranks": {"spark": SimulatedRanks(2), "local_tuples": 0, "plan": "balanced"},
 }
 EDGES = ".decl e(x: number, y: number)\ne(1, 2). e(2, 3). e(3, 1).\n"
 BOTH = ("tuples", "blocks")
@@ -33,7 +33,7 @@ REGISTERED = {  # rules whose evaluation never ends, and the values of their par
 @pytest.fixture
 def often(monkeypatch):
     """Bytes are measured at every check."""
-    monkeypatch.setattr(limits, "EVERY", 0.0)
+    monkeypatch.setattr(limits, "MEASURE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -293,7 +293,9 @@ def test_what_grows_by_other_tuples_is_not_told(machine, soon, caplog, way):
 
 
 def test_it_is_told_of_the_partitions(soon, caplog):
-    with Program(ENDLESS.replace("1000000000000", "20")).run(spark=Ranks(2), local_tuples=0, run_ahead=0, plan="balanced"):
+    with Program(ENDLESS.replace("1000000000000", "20")).run(
+        spark=SimulatedRanks(2), local_tuples=0, run_ahead=0, plan="balanced"
+    ):
         (told,) = [record.getMessage() for record in caplog.records]
     assert "big only grows by making new values" in told
 

@@ -52,7 +52,7 @@ def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of
     monkeypatch.setattr(ready, "_loaded", lambda: False)
     monkeypatch.setattr(ready, "_Beside", SimpleNamespace(process=None, until=0.0))
     monkeypatch.setattr(ready, "_compiling", lambda: SimpleNamespace(poll=lambda: 1))
-    monkeypatch.setattr(kernel_cache, "kept", lambda kernel: asked.append(kernel))
+    monkeypatch.setattr(kernel_cache, "is_cached", lambda kernel: asked.append(kernel))
     with monkeypatch.context() as still:
         still.setattr(ready.time, "monotonic", lambda: 5.0)
         assert not any(ready.ready(1.0) for _ in range(1000)) and len(asked) == 1
@@ -155,7 +155,7 @@ def test_scratch_does_not_count(patient):
 def test_much_small_work_has_it_compiled(patient, monkeypatch):
     """First numba is loaded, then each kernel, when it has taken as long as that."""
     found = kernel()
-    jit._Spent.seconds = 2 * jit.PATIENCE
+    jit._Spent.seconds = 2 * jit.UNCOMPILED_SECONDS
     found(np.ones(1, np.uint64))
     assert jit._Spent.numba and found.dispatcher is None
     found.seconds = 2 * jit.COMPILING
@@ -165,8 +165,8 @@ def test_much_small_work_has_it_compiled(patient, monkeypatch):
 
 def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
     folder = Path(private.folder(tmp_path / "kernels"))
-    monkeypatch.setattr(kernel_cache, "home", lambda: folder)
-    monkeypatch.setattr(kernel_cache, "LONG", 0.0)
+    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: folder)
+    monkeypatch.setattr(kernel_cache, "NOTED_COMPILE_SECONDS", 0.0)
     monkeypatch.setattr(kernel_cache._Compiling, "told", False)
     caplog.set_level("INFO", logger="semi_naive.compiling")
     for number in range(3):

@@ -9,7 +9,7 @@ import pytest
 
 from semi_naive import BadInput, Program, subgraphs, transitive_closure
 from semi_naive.io.edges import edge_files
-from semi_naive.io.patterns import files_of
+from semi_naive.io.patterns import match_files
 from semi_naive.io.sources import TextFile
 
 PATHS = """
@@ -39,17 +39,17 @@ def edges(tmp_path, monkeypatch):
 
 
 def test_which_files_fit(edges):
-    assert files_of("edges/*.*") == ["edges/a.tsv", "edges/b.csv"] == files_of("edges/?.[ct]s[v]")
-    assert files_of("edges/**/*.*") == ["edges/a.tsv", "edges/b.csv", "edges/more/c.parquet"]
-    assert files_of("edges/a.tsv") is None and files_of("edges/none.tsv") is None
-    assert files_of("edges/*") == ["edges/a.tsv", "edges/b.csv", "edges/more"], "a folder of parquet is one"
-    assert files_of("edges/**/*")[2:] == ["edges/more"], "and its files do not count again"
+    assert match_files("edges/*.*") == ["edges/a.tsv", "edges/b.csv"] == match_files("edges/?.[ct]s[v]")
+    assert match_files("edges/**/*.*") == ["edges/a.tsv", "edges/b.csv", "edges/more/c.parquet"]
+    assert match_files("edges/a.tsv") is None and match_files("edges/none.tsv") is None
+    assert match_files("edges/*") == ["edges/a.tsv", "edges/b.csv", "edges/more"], "a folder of parquet is one"
+    assert match_files("edges/**/*")[2:] == ["edges/more"], "and its files do not count again"
     (edges / "odd[1].tsv").write_text("")
-    assert files_of("edges/odd[1].tsv") is None
-    assert files_of(f"file://{edges}/*.csv") == [f"file://{edges}/b.csv"]
+    assert match_files("edges/odd[1].tsv") is None
+    assert match_files(f"file://{edges}/*.csv") == [f"file://{edges}/b.csv"]
     for wrong, why in {"edges/*.txt": "no file fits", f"file://{edges}/*/c.parquet": "only the last part of a URI"}.items():
         with pytest.raises(BadInput, match=why):
-            files_of(wrong)
+            match_files(wrong)
 
 
 def test_facts_of_several_files(edges):
@@ -120,7 +120,7 @@ def test_tasks_read_several_files(edges, spark, monkeypatch, kind):
     """Those that are large together: no row of theirs comes through the driver. Of .csv fields may span lines."""
     os.rename(edges / "b.csv", edges / "b.tsv")
     (edges / "b.tsv").write_text("2\t3\n")
-    monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
+    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
     monkeypatch.setattr("semi_naive.io.sources.Files.columns", None)
     monkeypatch.setattr("semi_naive.io.sources.TextFile.prepared", None)
     pq.write_table(pa.table({"x": ["3"], "y": ["4"]}), edges / "more" / "c.parquet") if kind == "symbol" else None
@@ -129,7 +129,7 @@ def test_tasks_read_several_files(edges, spark, monkeypatch, kind):
 
 
 def test_tasks_read_those_files_that_they_can(edges, spark, monkeypatch):
-    monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
+    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
     read, prepared = [], TextFile.prepared
     monkeypatch.setattr(TextFile, "prepared", lambda source: read.append(os.path.basename(source.path)) or prepared(source))
     with program().run({"edge": "edges/**/*.*"}, spark, local_tuples=0) as result:
@@ -137,7 +137,7 @@ def test_tasks_read_those_files_that_they_can(edges, spark, monkeypatch):
 
 
 def test_tasks_say_which_file_is_wrong(edges, spark, monkeypatch):
-    monkeypatch.setattr("semi_naive.io.sources.LARGE", 0)
+    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
     (edges / "z.tsv").write_text("4\t5\n6\tx\n")
     with pytest.raises(BadInput, match=r"z\.tsv:2:3: 'x' is not a number"):
         program().run({"edge": "edges/*.tsv"}, spark, local_tuples=0)
@@ -148,7 +148,7 @@ def test_graphs_of_several_files(edges, run):
     assert transitive_closure(edge_files(["edges/*.?sv", "edges/more"])).to_set() == CLOSED
     assert subgraphs("edges/**/*.*", [(0, 1), (1, 2)]) == 2
     os.chdir(edges.parent)
-    assert run("tc", "edges/**/*.*", "-q") == (0, "6\n", "") == run("tc", *files_of("edges/**/*.*"), "-q")
+    assert run("tc", "edges/**/*.*", "-q") == (0, "6\n", "") == run("tc", *match_files("edges/**/*.*"), "-q")
     assert run("subgraphs", "edges/a.tsv", "edges/b.csv", "--pattern", "a-b,b-c") == (0, "1\n", "")
     status, out, errors = run("tc", "edges/*.txt")
     assert (status, out) == (2, "") and "no file fits this pattern" in errors

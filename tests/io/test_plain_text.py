@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import buffers, pieces
+from semi_naive.io.files import line_buffers, line_pieces
 from semi_naive.io.formats import Format
 from semi_naive.io.lines import read_lines
-from semi_naive.io.plain import plain
+from semi_naive.io.plain_text import read_plain
 from semi_naive.io.reading import source_of_directive
 from semi_naive.ra.rules.hashing import hash_strings
 from semi_naive.ra.rules.ir import Directive
@@ -56,7 +56,7 @@ def decoded(columns, types, values) -> list:
 def test_plain_text_is_read_as_by_the_rules(table, size):
     types, rows = table
     data, of = "".join("\t".join(row) + "\n" for row in rows).encode(), relation(*types)
-    found, values = plain(cut(data, size), Format(), of), Values()
+    found, values = read_plain(cut(data, size), Format(), of), Values()
     columns, known = found.columns(values), Values()
     by_rules = decoded(read_lines(data, Format(), of, {}, known, "r"), types, known)
     kept = [at for at in range(len(rows)) if at % size == 0 or rows[at] != rows[at - 1]]  # what repeats the line before is not
@@ -67,13 +67,13 @@ def test_plain_text_is_read_as_by_the_rules(table, size):
 @given(st.lists(st.sampled_from([b"", b"a", b"bc", b"d" * 9]), max_size=20), st.integers(1, 12), st.booleans())
 def test_buffers_are_the_pieces_of_whole_lines(lines, size, ended):
     data = b"\n".join(lines) + b"\n" * ended
-    assert [bytes(each) for each in buffers(io.BytesIO(data), size)] == list(pieces(io.BytesIO(data), size))
+    assert [bytes(each) for each in line_buffers(io.BytesIO(data), size)] == list(line_pieces(io.BytesIO(data), size))
 
 
 def test_hashes_of_what_is_read_are_those_of_its_strings(tmp_path):
     """Also where symbols are shared with workers, and are looked up elsewhere."""
     data = "".join(f"{name}\t{name * 9}\n" for name in ["", "a", "a", "ü", "12345678", "\0"]).encode()
-    ((_, strings),) = plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)).pieces
+    ((_, strings),) = read_plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)).pieces
     (texts,) = string_arrays(strings.data, strings.begins, strings.ends)
     assert strings.hashes.tolist() == hash_strings(texts).tolist()
     values = Values()
@@ -83,26 +83,26 @@ def test_hashes_of_what_is_read_are_those_of_its_strings(tmp_path):
 
 @pytest.mark.parametrize("text", ["+5", "0x10", "1.0", " 5", "5 ", "", "-", "1" * 19, "1\t2", "५", "1e3"])
 def test_what_is_no_plain_number_is_refused(text):
-    assert plain(iter([f"1\n{text}\n".encode()]), Format(), relation(NUMBER)) is None
-    assert plain(iter([b"-5\n"]), Format(), relation(UNSIGNED)) is None
-    assert plain(iter([b"5\n"]), Format(), relation(FLOAT)) is None
+    assert read_plain(iter([f"1\n{text}\n".encode()]), Format(), relation(NUMBER)) is None
+    assert read_plain(iter([b"-5\n"]), Format(), relation(UNSIGNED)) is None
+    assert read_plain(iter([b"5\n"]), Format(), relation(FLOAT)) is None
 
 
 @pytest.mark.parametrize("data", [b"a\n", b"a\tb\tc\n", b"a\tb\n\n", b"\na\tb\n", b"a\tb\n\xff\tb\n", b"a\rb\tc\n", b"a\tb\nc"])
 def test_lines_of_another_width_and_other_bytes_are_refused(data):
-    assert plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)) is None
+    assert read_plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)) is None
 
 
 def test_ends_of_lines_and_the_last_line(values):
     for data in (b"a\tb\r\nc\t\r\n", b"a\tb\nc\t", b"a\tb\nc\t\n"):
-        columns = plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)).columns(values)
+        columns = read_plain(iter([data]), Format(), relation(SYMBOL, SYMBOL)).columns(values)
         assert decoded(columns, (SYMBOL, SYMBOL), values) == [["a", "c"], ["b", ""]]
 
 
 def test_brackets_where_a_comma_separates_are_for_the_rules():
     comma = Format(delimiter=",")
-    assert plain(iter([b"[a,b\n"]), comma, relation(SYMBOL, SYMBOL)) is None
-    assert plain(iter([b"a,b\n"]), comma, relation(SYMBOL, SYMBOL))
+    assert read_plain(iter([b"[a,b\n"]), comma, relation(SYMBOL, SYMBOL)) is None
+    assert read_plain(iter([b"a,b\n"]), comma, relation(SYMBOL, SYMBOL))
 
 
 @pytest.mark.parametrize("packed", [False, True])

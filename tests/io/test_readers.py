@@ -18,7 +18,7 @@ from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.edges import edge_source
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.python_data import is_spark_frame, source_of
-from semi_naive.io.sources import LARGE, SPLIT, byte_ranges
+from semi_naive.io.sources import MIN_BYTES_FOR_JOB, SPAN_BYTES, byte_ranges
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.rules.values import Values
 
@@ -315,15 +315,15 @@ def test_what_is_large(write, tmp_path):
     path = tmp_path / "big.tsv"
     path.write_text("1\t2\n3\t4\n")
     with open(path, "rb+") as sparse:
-        sparse.truncate(LARGE)
+        sparse.truncate(MIN_BYTES_FOR_JOB)
     assert edge_source(path).large and not edge_source(write("a.tsv", "1\t2\n")).large
 
 
-def by_tasks(data, split=SPLIT, **reading) -> list:
+def by_tasks(data, split=SPAN_BYTES, **reading) -> list:
     """The edges as tasks read them: the named pairs in order."""
     source, names, found = edge_source(data, **reading), Values(), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.io.sources.SPLIT", split)
+        patch.setattr("semi_naive.io.sources.SPAN_BYTES", split)
         read = frame_parts(source).collect() if is_spark_frame(data) else chain(*map(ReadSpan(source), source.spans()))
         parts = list(read)
     check_reports(source, [(part.rows, part.fault) for part in parts])

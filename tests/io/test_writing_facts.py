@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
 
-from semi_naive.io import as_columns, read, together, write
+from semi_naive.io import as_columns, atomic_files, read, write
 from semi_naive.io.errors import BadInput
-from semi_naive.io.order import FEW
+from semi_naive.io.order import MIN_ROWS_FOR_ARROW
 from semi_naive.ra.rules.ir import Directive
 
 
@@ -76,7 +76,7 @@ def test_on_standard_output(capsys, values):
 def test_many_symbols_are_in_order_and_as_few_are(tmp_path, values, how):
     """Above so many rows Arrow sorts and prints them."""
     rel = relation(SYMBOL, NUMBER, SYMBOL)
-    names = [f"{'é' * (i % 3)}{i * 7919 % 1009}\\{chr(0x1F600 + i % 50)}" for i in range(FEW + 1)]
+    names = [f"{'é' * (i % 3)}{i * 7919 % 1009}\\{chr(0x1F600 + i % 50)}" for i in range(MIN_ROWS_FOR_ARROW + 1)]
     columns = as_columns([(name, i % 7, names[-i]) for i, name in enumerate(names)], rel, TYPES, values)
     how = how | {"filename": str(tmp_path / "r")}
     assert write(Directive("output", "r", how), rel, TYPES, columns, str(tmp_path), values) == how["filename"]
@@ -104,12 +104,12 @@ def test_several_files_appear_together(tmp_path, values):
     one = np.ones((1, 1), np.int64)
 
     def write_all(*names):
-        with together():
+        with atomic_files():
             for name in names:
                 write(Directive("output", name), relation(NUMBER, name=name), TYPES, one, str(tmp_path), values)
                 assert (tmp_path / "r.csv").read_text() == "old\n"
 
-    with pytest.raises(ZeroDivisionError), together():
+    with pytest.raises(ZeroDivisionError), atomic_files():
         write(Directive("output", "r"), relation(NUMBER), TYPES, one, str(tmp_path), values)
         raise ZeroDivisionError
     with pytest.raises(BadInput, match="cannot be written"):

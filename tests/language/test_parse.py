@@ -22,8 +22,8 @@ from semi_naive.language.syntax import (
     Or,
     Override,
     Pragma,
-    Record,
     RecordDecl,
+    RecordInit,
     RelationDecl,
     String,
     SubtypeDecl,
@@ -228,7 +228,7 @@ def test_numbers(text, number):
 
 
 def test_other_operands():
-    assert body("x = [1, [_, nil], []]").args[1] == Record((Number(1), Record((Underscore(), Nil())), Record(())))
+    assert body("x = [1, [_, nil], []]").args[1] == RecordInit((Number(1), RecordInit((Underscore(), Nil())), RecordInit(())))
     assert body("x = as(y, a.T)").args[1] == As(Y, "a.T")
     source = parse("A(__FILE__,\n __LINE__).", "dir/p.dl").statements[0]
     assert source.heads[0].args == (String("dir/p.dl"), Number(2))

@@ -14,7 +14,7 @@ from semi_naive import Program
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.query import Atom, Comparison, Query
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
 X, Y, Z, W = "xyzw"
@@ -63,7 +63,7 @@ def graphs():
     made = []
     yield (
         lambda relations, split=False, partitions=3: (
-            made.append(PartitionedGraph(relations, Ranks(partitions), split, partitions)) or made[-1]
+            made.append(PartitionedGraph(relations, SimulatedRanks(partitions), split, partitions)) or made[-1]
         )
     )
     for graph in made:
@@ -75,7 +75,7 @@ def graphs():
 @settings(max_examples=7, deadline=None)
 @given(relations=RELATIONS, batch=st.integers(1, 60), partitions=st.integers(1, 5))
 def test_nested_loops_find_the_same(name, split, relations, batch, partitions):
-    graph = PartitionedGraph(relations, Ranks(partitions), split, partitions)
+    graph = PartitionedGraph(relations, SimulatedRanks(partitions), split, partitions)
     rows, record = found(graph, QUERIES[name], batch)
     graph.close()
     assert rows == naive(QUERIES[name], relations) and record["peak"] <= record["bound"]
@@ -100,7 +100,7 @@ def test_values_of_64_bits(edges, split):
     """Some edges lead back, so that there are triangles."""
     edges = edges + [[b, c] for (_, b), (c, _) in zip(edges, edges[::-1], strict=True)]
     edges += [[a, c] for (a, b), (d, c) in itertools.product(edges, edges) if b == d and (a + c) % 2]
-    graph = PartitionedGraph({E: np.array(edges, np.int64).reshape(-1, 2).T}, Ranks(3), split, 3)
+    graph = PartitionedGraph({E: np.array(edges, np.int64).reshape(-1, 2).T}, SimulatedRanks(3), split, 3)
     assert found(graph, TRIANGLE, 50)[0] == naive(TRIANGLE, graph.relations)
     graph.close()
 

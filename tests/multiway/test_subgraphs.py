@@ -16,7 +16,7 @@ from networkx.algorithms.isomorphism import DiGraphMatcher, GraphMatcher
 
 from semi_naive import BadInput, graphs, subgraphs
 from semi_naive.ra.multiway import leapfrog
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries import embeddings
 from semi_naive.subgraph_queries.patterns import NAMED, BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
@@ -62,7 +62,7 @@ def images(found, pattern, directed) -> Counter:
 @pytest.fixture
 def three_here():
     """A context whose jobs run in this process, on three partitions."""
-    return SimpleNamespace(sparkContext=Ranks(3))
+    return SimpleNamespace(sparkContext=SimulatedRanks(3))
 
 
 def rows_of(found) -> list[dict]:

@@ -12,7 +12,7 @@ from semi_naive import Program
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.query import Atom, Query
 from semi_naive.ra.rules import bigjoin, extend, steps
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.simulated_ranks import SimulatedRanks
 
 PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8, "multiway": "always"}
 
@@ -76,7 +76,7 @@ def test_small_relations_around_a_cycle_propose_before_they_are_reached(proposal
     """Six relations: joined along the cycle, the large ones make a million bindings; the worst case of the answer is 512."""
     small, large = [(i, j) for i in range(2) for j in range(4)], star(49_998)
     facts = {f"r{i}": large if i % 2 else small for i in range(6)}
-    with Program(cycle(6)).run(facts, Ranks(3), **PARTITIONED) as result:
+    with Program(cycle(6)).run(facts, SimulatedRanks(3), **PARTITIONED) as result:
         near = {*small, *star(10)}  # all that a cycle through the small relations can reach
         assert result["found"].to_set() == cycles([near.intersection(facts[f"r{i}"]) for i in range(6)])
     assert round(bound([len(facts[f"r{i}"]) for i in range(6)])) == 512 and proposals["made"] <= 512
@@ -127,7 +127,7 @@ def test_proposals_stay_within_the_bound(proposals, data, sizes):
     given = [relation(data.draw(SHAPES), size, seed) for seed, size in enumerate(sizes)]
     facts, expected = {f"r{i}": rows for i, rows in enumerate(given)}, cycles([set(rows) for rows in given])
     proposals["made"] = 0
-    with Program(cycle(len(sizes))).run(facts, Ranks(3), **PARTITIONED) as result:
+    with Program(cycle(len(sizes))).run(facts, SimulatedRanks(3), **PARTITIONED) as result:
         assert result["found"].to_set() == expected
     assert proposals["made"] <= 2 * len(sizes) * bound([len(rows) for rows in given])
 

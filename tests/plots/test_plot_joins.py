@@ -15,7 +15,7 @@ from semi_naive.graphs.adversaries import one_heavy_list
 from semi_naive.plots.figures import figures
 from semi_naive.plots.joins import join_figures
 from semi_naive.ra.multiway.query import Atom, Query
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
 
@@ -51,7 +51,7 @@ def test_a_real_trace_of_each_kind_is_drawn(tmp_path, capsys):
     main(["subgraphs", edges, "--pattern", "triangle", "--plan", "boxed", "--memory", "100000", "--trace", boxed])
     assert capsys.readouterr().out == "2354\n"
     atoms = tuple(Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz")))
-    graph = PartitionedGraph({name: rows.T for name, rows in one_heavy_list(400, 2000).items()}, Ranks(4))
+    graph = PartitionedGraph({name: rows.T for name, rows in one_heavy_list(400, 2000).items()}, SimulatedRanks(4))
     write_trace(graph.run(Query(atoms, order=tuple("xyz")), False)[2], spread)
     graph.close()
     main(["plot", boxed, "-o", str(tmp_path / "out")])

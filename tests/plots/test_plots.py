@@ -18,7 +18,7 @@ from semi_naive.plots.command import draw
 from semi_naive.plots.figures import PANELS, comparison, figures, overview
 from semi_naive.plots.labels import labels
 from semi_naive.plots.panels import duplicates, heat_map, imbalance, shuffled, times, tuples
-from semi_naive.plots.run import Run, lasting
+from semi_naive.plots.run import RecordedRun, lasting
 from semi_naive.plots.style import new_figure, svg
 
 ODD = {
@@ -127,7 +127,7 @@ def test_a_refined_run_shows_what_was_done_and_what_it_changed():
 
 
 def test_the_steps_of_a_run_ahead_are_told_apart():
-    run = Run(trace([entry(1, [[5]], births=[5], delta=0), entry(4, [[9]], births=[3, 2, 1], delta=5, full=11)]))
+    run = RecordedRun(trace([entry(1, [[5]], births=[5], delta=0), entry(4, [[9]], births=[3, 2, 1], delta=5, full=11)]))
     assert run.spans.tolist() == [0.5, 1.5, 4.5]
     assert run.steps["iteration"].tolist() == [1, 2, 3, 4]
     assert run.steps["delta"].tolist() == [0, 5, 3, 2] and run.steps["new"].tolist() == [5, 3, 2, 1]
@@ -143,7 +143,7 @@ def test_what_is_heaviest_stays_seen_where_rows_are_fewer_than_subbuckets():
 
 
 def test_bytes_are_counted_once():
-    run = Run(REFINED)
+    run = RecordedRun(REFINED)
     assert run.shuffled("join").sum() == 0  # what the joins wrote is what the all-to-all carried
     assert run.shuffled("all-to-all").tolist() == [16, 48, 32]
     figure = figures(trace([entry(1, [[3]], phases=[{"inner": 0, "phase": "join", "seconds": [1.0], "bytes": [7]}])]))["bytes"]
@@ -157,7 +157,7 @@ def test_a_decomposed_run_shows_its_tasks_and_its_steps():
     assert "Tuples of each task" in shown and "2 tasks: imbalance 1.33" in shown and "full: 15 at the end" in shown
     figure = new_figure(6, 4)
     for panel in (heat_map, imbalance, shuffled, duplicates):
-        panel(figure.add_subplot(), Run(GROUPS))  # by itself it says why it has nothing to show
+        panel(figure.add_subplot(), RecordedRun(GROUPS))  # by itself it says why it has nothing to show
     assert "this plan moves nothing" in seen(figure)
 
 
@@ -174,8 +174,8 @@ def test_a_program_has_its_strata_and_rules():
 def test_panels_draw_on_the_axes_they_are_given():
     figure = new_figure(10, 4)
     left, right = figure.subplots(1, 2)
-    times(left, Run(REFINED))
-    tuples(right, Run(REFINED))
+    times(left, RecordedRun(REFINED))
+    tuples(right, RecordedRun(REFINED))
     assert left.get_title(loc="left") == "Time, slowest of each phase" and right.lines
     assert not overlapping(figure)
 
@@ -192,12 +192,12 @@ def test_iterations_made_again_after_a_restart_count_once():
     entries = [entry(1, [[1]]), entry(2, [[2]]), entry(3, [[3]]), entry(2, [[20]]), entry(3, [[30]])]
     assert [e["sizes"] for e in lasting(entries)] == [[[1]], [[20]], [[30]]]
     assert "30" not in labels([trace(entries)])
-    assert Run(trace(entries)).loads == {"at the end": [30, 0]}
+    assert RecordedRun(trace(entries)).loads == {"at the end": [30, 0]}
 
 
 @pytest.mark.parametrize("thing", [None, [], {}, {"version": VERSION}, {"version": 99, "iterations": []}])
 def test_what_is_no_trace_is_refused(thing):
-    for draw_it in (figures, overview, Run):
+    for draw_it in (figures, overview, RecordedRun):
         with pytest.raises(ValueError, match="expected a trace"):
             draw_it(thing)
 
@@ -274,4 +274,4 @@ def test_a_heat_map_uses_its_colours_for_the_numbers_there_are(sizes, scale):
 
 def test_the_limit_is_drawn_where_the_policy_of_the_paper_ran():
     for policy, expected in (("paper", 3.0), ("work", None)):
-        assert Run(trace([], config=REFINE | {"policy": policy})).limit == expected
+        assert RecordedRun(trace([], config=REFINE | {"policy": policy})).limit == expected

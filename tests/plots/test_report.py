@@ -14,12 +14,12 @@ from semi_naive import Program, graphs, transitive_closure
 from semi_naive.balance.trace import VERSION
 from semi_naive.host.account import PARTS
 from semi_naive.host.numbers import number, seconds, size, summands
-from semi_naive.plots.described import described
+from semi_naive.plots.descriptions import description
 from semi_naive.plots.inline import inlined
 from semi_naive.plots.outlines import shorter
 from semi_naive.plots.page import style
 from semi_naive.plots.report import report
-from semi_naive.plots.run import Run
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import new_figure
 from semi_naive.plots.summary import summary
 from semi_naive.plots.words import events_in_words
@@ -321,7 +321,7 @@ def test_the_iterations_are_a_part_of_the_time_in_the_headline(balanced, decompo
     for trace in (balanced, decomposed):
         spent, total = re.findall(r"The iterations took ([\d.]+) s. All of it took ([\d.]+) s = ", report(trace))[0]
         assert 0 < float(spent) <= float(total) == pytest.approx(trace["seconds"], abs=0.001)
-    (sentence,) = described("times", [Run(decomposed)])
+    (sentence,) = description("times", [RecordedRun(decomposed)])
     assert re.fullmatch(r"\d+ tasks? that took .* together, the slowest .*\.", sentence)
 
 
@@ -394,13 +394,13 @@ def test_the_summary_of_what_lacks_most():
 
 
 def test_captions_say_what_is_seen(balanced):
-    run = Run(balanced)
+    run = RecordedRun(balanced)
     loads = run.loads["at the end"]
-    assert described("partitions", [run]) == [
+    assert description("partitions", [run]) == [
         f"3 partitions, at the end with {number(min(loads))} to {number(max(loads))} tuples, imbalance {run.imbalance:.2f}."
     ]
     for name in ("heat", "imbalance", "times", "tuples", "bytes", "duplicates"):
-        (sentence,) = described(name, [run])
+        (sentence,) = description(name, [run])
         assert re.search(r"\d", sentence) and sentence[0] == sentence[0].upper()
 
 

@@ -20,7 +20,7 @@ from bench import tuning
 from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.__main__ import cli
 from semi_naive.host.account import PARTS
-from semi_naive.simulated_ranks import Ranks
+from semi_naive.simulated_ranks import SimulatedRanks
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -161,10 +161,10 @@ def traces(tmp_path_factory):
     found = [simulate(tree, 8, refinement_minimum=16), simulate(tree, 8, policy="paper", refinement_minimum=16)]
     with (
         program.run({"edge": tree}) as here,
-        program.run({"edge": tree}, Ranks(4), plan="balanced", **spread, **kept) as result,
+        program.run({"edge": tree}, SimulatedRanks(4), plan="balanced", **spread, **kept) as result,
     ):
         found += [here.trace, result.trace]
-    with program.run({"edge": tree}, Ranks(2), plan="balanced", **spread | {"rollover_threshold": 20}) as result:
+    with program.run({"edge": tree}, SimulatedRanks(2), plan="balanced", **spread | {"rollover_threshold": 20}) as result:
         found.append(result.trace)
     with transitive_closure([(1, 2), (2, 3)]) as closure:
         found.append(closure.trace)

@@ -256,7 +256,7 @@ def test_what_cannot_be_asked_is_an_error_that_says_so(monkeypatch):
                 result.why("path", row)
         with pytest.raises(BadInput, match="not a symbol"):
             result.why("path", (1, "b"))
-        monkeypatch.setattr(search, "MOST", 1)
+        monkeypatch.setattr(search, "MAX_INSTANCES", 1)
         with pytest.raises(ValueError, match="more than 1 instances"):
             result.why("path", ("a", "d"))
 

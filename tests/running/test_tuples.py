@@ -11,7 +11,7 @@ import pytest
 
 from semi_naive import Program, Relation, subgraphs, transitive_closure
 from semi_naive.ra.spark.spark_context import cpus
-from semi_naive.threads import AHEAD, in_threads
+from semi_naive.threads import WAITING_RESULTS_A_THREAD, in_threads
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c")]
 PATH = ".decl edge(x: symbol, y: symbol)\n.decl path(x: symbol, y: symbol)\npath(x, y) :- edge(x, y).\n"
@@ -112,7 +112,7 @@ def test_batches_wait_for_who_takes_them():
     batches = in_threads(lambda number: made.append(number) or number, iter(range(1000)))
     assert [next(batches), next(batches)] == [0, 1]
     batches.close()
-    assert len(made) <= 2 + AHEAD * cpus() + cpus()
+    assert len(made) <= 2 + WAITING_RESULTS_A_THREAD * cpus() + cpus()
     assert list(in_threads(str, range(50))) == list(map(str, range(50)))
     with pytest.raises(ZeroDivisionError):
         list(in_threads(lambda number: 1 // number, [1, 0]))

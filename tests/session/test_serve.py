@@ -225,7 +225,9 @@ def test_limits_of_the_server():
 
 def test_the_command_has_limits_by_default(run, tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr("semi_naive.cli.serve.opened", lambda program, state, options, retain: given.append(options["options"]))
+    monkeypatch.setattr(
+        "semi_naive.cli.serve.open_session", lambda program, state, options, retain: given.append(options["options"])
+    )
     (tmp_path / "p.dl").write_text(PATHS)
     for options in ([], ["--query-seconds", "5", "--query-bytes", "none"]):
         with contextlib.suppress(TypeError, AttributeError):  # of a session that is none

@@ -258,8 +258,8 @@ def test_what_an_interrupted_commit_owes_is_paid_by_the_next_one_or_by_closing(c
 
 def test_signals_wait_for_the_end_of_a_block():
     done = []
-    with pytest.raises(KeyboardInterrupt), interrupts.held():
-        with interrupts.held():
+    with pytest.raises(KeyboardInterrupt), interrupts.deferred():
+        with interrupts.deferred():
             signal.raise_signal(signal.SIGINT)
             done.append("inner")
         done.append("outer")
@@ -267,8 +267,8 @@ def test_signals_wait_for_the_end_of_a_block():
 
 
 def test_a_signal_that_is_sent_again_does_not_wait(monkeypatch):
-    monkeypatch.setattr(interrupts, "INSISTING", 0.01)
-    with pytest.raises(KeyboardInterrupt), interrupts.held():
+    monkeypatch.setattr(interrupts, "SECOND_SIGNAL_SECONDS", 0.01)
+    with pytest.raises(KeyboardInterrupt), interrupts.deferred():
         signal.raise_signal(signal.SIGINT)
         time.sleep(0.02)
         signal.raise_signal(signal.SIGINT)

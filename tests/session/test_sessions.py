@@ -13,7 +13,7 @@ from session_cases import PATHS, SAME, SHORTEST, same
 
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
-from semi_naive.host.jit import known, name_of
+from semi_naive.host.jit import defined_kernels, name_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.thinned import parted
 from semi_naive.ra.tuple_at_a_time.assembled import Assembled
@@ -802,12 +802,12 @@ def test_a_deleted_fact_needs_no_index_that_an_inserted_one_does_not():
 
 def test_a_large_session_loads_its_kernels_before_the_first_transaction(monkeypatch):
     loaded = []
-    monkeypatch.setattr(upkeep, "load", loaded.append)
+    monkeypatch.setattr(upkeep, "load_kernels", loaded.append)
     pairs = np.stack([np.arange(upkeep.MANY), np.arange(upkeep.MANY)], axis=1)
     for rows, expected in ((pairs[:100], []), (pairs, [upkeep.KERNELS])):
         with Program(JOINED).session({"r": rows}):
             assert loaded == expected
-    assert set(upkeep.KERNELS) <= {name_of(kernel) for kernel in known()}
+    assert set(upkeep.KERNELS) <= {name_of(kernel) for kernel in defined_kernels()}
 
 
 def test_strata_on_the_partitions_come_to_the_session(here):

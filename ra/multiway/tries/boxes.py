@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.ra.multiway.query import Query
 from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
@@ -107,7 +107,7 @@ class Boxes:
         least = sum(least_bytes(len(key.order)) for key in self.keys)
         if self.budget < least:
             raise BudgetTooSmall(
-                f"a budget of {counted(self.budget, 'byte')} does not hold one tuple of each atom; "
+                f"a budget of {quantity(self.budget, 'byte')} does not hold one tuple of each atom; "
                 f"the least that works is {least:,}"
             )
         whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))

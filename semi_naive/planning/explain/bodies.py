@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.body import Body, Chosen
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
@@ -36,7 +36,7 @@ def estimated(number: float, what: str) -> str:
     >>> estimated(1234.4, "rule"), estimated(0.3, "rule"), estimated(1.0, "rule")
     ('1,234 rules', 'less than 1 rule', '1 rule')
     """
-    return f"less than 1 {what}" if 0 < number < 1 else counted(number, what)
+    return f"less than 1 {what}" if 0 < number < 1 else quantity(number, what)
 
 
 def listed(names, word: str = "and") -> str:

@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import listed
 from semi_naive.planning.explain.strata import Telling, all_versions
 from semi_naive.planning.spoken import spoken_name
@@ -25,7 +25,7 @@ class _Record(Telling):
     def facts(self):
         for name in self.program.relations:
             if name in self.given:
-                yield f"{self.named(name)}: {counted(self.run.database.count(name), 'tuple')}"
+                yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}"
 
     def stratum(self, number: int, stratum):
         entry, bodies = self.entries[number], self.run.bodies.get(number, {})
@@ -37,7 +37,7 @@ class _Record(Telling):
             yield from self.rule(rule, versions, self._cost(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))
         sizes = ((self.run.database.count(name), spoken_name(name)) for name in stratum.relations)
-        counts = listed([f"{counted(size, 'tuple')} in {name}" for size, name in sizes])
+        counts = listed([f"{quantity(size, 'tuple')} in {name}" for size, name in sizes])
         yield from ("", f"made: {counts}, {as_sum(entry)}")
 
     @staticmethod
@@ -51,5 +51,5 @@ class _Record(Telling):
         entry = self.run.profile.rules.get(id(rule))
         if entry is None:
             return ""
-        times = "once" if entry["runs"] == 1 else counted(entry["runs"], "time")
-        return f"ran {times}, {entry['seconds']:.3f} s, made {counted(entry['made'], 'tuple')}"
+        times = "once" if entry["runs"] == 1 else quantity(entry["runs"], "time")
+        return f"ran {times}, {entry['seconds']:.3f} s, made {quantity(entry['made'], 'tuple')}"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attributes_of, described, listed
 from semi_naive.planning.explain.passes import changes, place
 from semi_naive.planning.joins.order import versions
@@ -26,8 +26,8 @@ class Telling:
 
     def lines(self):
         rules = sum(len(stratum.rules) for stratum in self.strata)
-        relations = counted(len(self.program.relations), "relation")
-        yield f"{self.run.asked.name}: {relations}, {counted(rules, 'rule')} besides facts{self.more()}"
+        relations = quantity(len(self.program.relations), "relation")
+        yield f"{self.run.asked.name}: {relations}, {quantity(rules, 'rule')} besides facts{self.more()}"
         if made := changes(self.run.asked.checked, self.program):
             yield from ("", "What was done to the rules", *(f"  {line}" for line in made))
         yield from ("", "Facts", *(f"  {line}" for line in self.facts()))

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import FILTERED, selected
 from semi_naive.planning.joins.trial import tried
 from semi_naive.ra.multiway import query as joins
@@ -87,7 +87,7 @@ def _apart(atoms, places, placing) -> bool:
 def _partitioned(atoms, places, sizes, parts, delta) -> Choice:
     """Where skew is known, by what is shipped; where it is not, BiGJoin costs half as much again at worst."""
     made, each = bindings_made(atoms, places, sizes, parts, delta)
-    expected = f"expected to make {counted(made, 'binding')}"
+    expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if delta is None else {delta}
     known = [found for start in starts if (found := _shipped(atoms, places, start, sizes)) is not None]
     if made < max(SHIPPED, DEARER * min(known, default=0.0)) or each < SPREADING:
@@ -118,8 +118,8 @@ def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
     if delta is not None:
         return Choice(Core(places, "the cyclic core", each))
     if made < max(WORTH, _read(atoms, places, sizes, delta)):
-        return Choice(note=f"{CYCLIC} all the same: they are expected to make {counted(made, 'binding')}")
-    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {counted(made, 'binding')}"))
+        return Choice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
+    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
 
 
 def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> Core | None:
@@ -142,7 +142,7 @@ def _beyond(atoms, sizes, binary) -> Choice:
     found = min(trial.found, largest_result(atoms, sizes, {}))
     if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
         return Choice()
-    reason = f"binary joins are expected to make {counted(trial.total, 'binding')}, of which {found:,.0f} last"
+    reason = f"binary joins are expected to make {quantity(trial.total, 'binding')}, of which {found:,.0f} last"
     return Choice(Core(frozenset(atoms), reason))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
 
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning import rewrite
 from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import recursion_groups
@@ -211,7 +211,7 @@ def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.R
     tests = [literal for literal in rule.body if filters and _numbered(literal, first) in filters]
     head = ir.Atom(name, tuple(first.variables[i] for i in needed))
     made = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
-    return replace(made, text=f"shared by {counted(len(group), 'rule')}: {made}"), changed
+    return replace(made, text=f"shared by {quantity(len(group), 'rule')}: {made}"), changed
 
 
 def _declared(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:

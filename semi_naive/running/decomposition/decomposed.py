@@ -16,7 +16,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host import budget
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.ra.reduce.of_relation import best_of
@@ -109,9 +109,9 @@ class Decomposed:
             groups, most = max(groups, begins.size), max(most, int(np.diff(begins, append=block.size).max()))
             total += block.size
         if groups < FEWEST * cores:
-            raise NotGroups(f"it has {counted(groups, 'group')} of {self.told}, too few for {counted(cores, 'core')}")
+            raise NotGroups(f"it has {quantity(groups, 'group')} of {self.told}, too few for {quantity(cores, 'core')}")
         if most > LUMP * total:
-            raise NotGroups(f"one group of {self.told} has {most:,} of the {counted(total, 'tuple')} it begins with")
+            raise NotGroups(f"one group of {self.told} has {most:,} of the {quantity(total, 'tuple')} it begins with")
 
     @property
     def told(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
@@ -341,12 +341,12 @@ class Local:
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
         """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""
         found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
-        shown = [f"{name} has {counted(count, 'tuple')}" for name, count in found if "@" not in name]
+        shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in found if "@" not in name]
         return ", ".join(shown[:SHOWN]) + " …" * (len(shown) > SHOWN)
 
     def _within_memory(self) -> None:
         if size := self.over():
-            told = f"its tables take {counted(size, 'byte')}, and memory is set to {self.memory:,}"
+            told = f"its tables take {quantity(size, 'byte')}, and memory is set to {self.memory:,}"
             if self.stays:
                 raise memory.OutOfMemory(f"{told}; it cannot be spread: {self.stays}", helps=RAISE)
             self._back()

@@ -57,7 +57,7 @@ class DurableFiles:
     def write(self, name: str, content, **facts) -> dict:
         """A JSON file; its record."""
         path = self.new(name)
-        with private.whole(path) as file:
+        with private.replacing(path) as file:
             file.write(json.dumps(content).encode())
         return self.record(path, **facts)
 

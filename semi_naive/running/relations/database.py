@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.order import keyed
-from semi_naive.io.record_text import Readable
+from semi_naive.io.order import key_column
+from semi_naive.io.record_text import ReadableStyle
 from semi_naive.io.sorted_rows import Blocks, Columns
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.ra.reduce.of_relation import reduction_of
@@ -53,8 +53,8 @@ class Database:
     def _value_order(self, name: str, columns: list[np.ndarray]) -> np.ndarray:
         """Sort tuples as they are written: by value, symbols and records by their text. Ids depend on the order of reading."""
         attributes = zip(columns, self.program.relations[name].attributes, strict=True)
-        types, style = BUILT_IN | self.program.types, Readable()
-        keys = [keyed(column, type_, types, self.values, style).keys for column, (_, type_) in attributes]
+        types, style = BUILT_IN | self.program.types, ReadableStyle()
+        keys = [key_column(column, type_, types, self.values, style).keys for column, (_, type_) in attributes]
         return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:

@@ -115,14 +115,14 @@ class Loading:
 
     def _deal(self, name: str, source: Source, records, read) -> None:
         """Have the tasks read `records`, an RDD, and deal the tuples to the relation's buckets: one job, two with symbols."""
-        from semi_naive.io.dealing import DealParts
+        from semi_naive.io.sending import SendParts
 
         symbols, values = self._symbols(name), None
         if symbols:
             self._survey(source, records, read)
             values = self.cluster.share_values(self.values, more=True)
         relation = self._placed(name)
-        results = bring_home(self.cluster, {name: relation}, DealParts(relation, read, symbols, values), records)
+        results = bring_home(self.cluster, {name: relation}, SendParts(relation, read, symbols, values), records)
         relation.settle()
         self._check(source, results)
         for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
@@ -131,9 +131,9 @@ class Loading:
 
     def _survey(self, source: Source, records, read) -> None:
         """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
-        from semi_naive.io.dealing import Survey, Unite
+        from semi_naive.io.sending import SendSymbols, UniteSymbols
 
-        found = self.cluster.jobs.job(Survey(read, self.cluster.jobs.partitions), Unite(), source=records)
+        found = self.cluster.jobs.job(SendSymbols(read, self.cluster.jobs.partitions), UniteSymbols(), source=records)
         self._check(source, found)
         for strings in (each for each in found if not isinstance(each, Report)):
             self.values.intern(strings)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semi_naive.host.numbers import counted
-from semi_naive.io import Options, arrow_table, together, write
+from semi_naive.host.numbers import quantity
+from semi_naive.io import Options, arrow_table, atomic_files, write
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
-from semi_naive.io.relations import held, table_of
+from semi_naive.io.relations import columns_table, fact_table
 from semi_naive.io.sorted_rows import Blocks, Columns
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.rules.ir import Kind
@@ -200,8 +200,8 @@ class Answer(Tuples):
             return self.frame()
         symbols = Kind.SYMBOL in self.relation.kinds
         if symbols and not self.values.common:
-            return held(self.relation, self.to_arrow())
-        table = table_of(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
+            return fact_table(self.relation, self.to_arrow())
+        table = columns_table(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
         if symbols:
             keep(self.values.common, table)
         return table
@@ -216,7 +216,7 @@ class Answer(Tuples):
 
     def __repr__(self) -> str:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in self.relation.attributes)
-        return f"<{self.name}({attributes}): {counted(self.count(), 'tuple')}>"
+        return f"<{self.name}({attributes}): {quantity(self.count(), 'tuple')}>"
 
 
 class Result(Evaluated, Relations):
@@ -250,18 +250,18 @@ class Result(Evaluated, Relations):
         if format != "souffle":
             with self._paying("write"):
                 return self._print(folder, wanted, format)
-        with self._paying("write"), together():
+        with self._paying("write"), atomic_files():
             written = [self._write(directive, str(folder)) for directive in wanted]
         return [path for path in written if path]
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
-        from semi_naive.io.printing import FORMATS, Shown, print_relations
+        from semi_naive.io.printing import FORMATS, PrintedRelation, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
         names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
-        found = [Shown(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
+        found = [PrintedRelation(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
         print_relations(found, format, SimpleNamespace(write=Options().printed))
         for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
@@ -338,7 +338,7 @@ class Result(Evaluated, Relations):
         self._finalizer()
 
     def __repr__(self) -> str:
-        lines = [f"<Result of {self.name}: {counted(len(self), 'relation')}, {self.trace['seconds']:.2f} s>"]
+        lines = [f"<Result of {self.name}: {quantity(len(self), 'relation')}, {self.trace['seconds']:.2f} s>"]
         return "\n".join(lines + [f"  {self[name]!r}" for name in self.relations])
 
 

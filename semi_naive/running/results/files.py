@@ -5,7 +5,7 @@ import tempfile
 from typing import Any
 
 from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.files import appearing, written
+from semi_naive.io.files import atomic_path, atomic_stream
 from semi_naive.io.formats import Format
 from semi_naive.io.outputs import DELIMITERS, output_format, parquet_writer, write_frame
 from semi_naive.io.writing import write_file, write_heading
@@ -77,11 +77,11 @@ def _write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None
     cluster = spread.cluster
     ordering = Ordering(answer.relation, BUILT_IN | answer.types, cluster.share_values(answer.values))
     if form.io == "file":
-        with written(path, form.compress) as file:
+        with atomic_stream(path, form.compress) as file:
             write_heading(file, form)
             write_ranges(lambda chunk, last: file.write(chunk), spread.relation, ordering, form, cluster)
         return
-    with appearing(path) as beside, _Parquet(beside) as whole:
+    with atomic_path(path) as beside, _Parquet(beside) as whole:
         write_ranges(whole.write, spread.relation, ordering, form, cluster)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from semi_naive.io.arrow import is_recursive
-from semi_naive.io.order import distinct
+from semi_naive.io.order import distinct_in_column
 from semi_naive.io.records import NIL, Unpacked
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.kinds import DTYPES
@@ -21,7 +21,7 @@ def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
         for row in np.flatnonzero(numbers != numbers) if kind == Kind.FLOAT else ():
             found[row] = math.nan
         return found
-    names, at = distinct(column)
+    names, at = distinct_in_column(column)
     strings = values.arrow(names).to_pylist()
     return (strings[place] for place in at.tolist())
 
@@ -30,7 +30,7 @@ def nested_values(column: np.ndarray, type_, types: dict, values) -> Iterable:
     """Give the values of a column of any kind: records are tuples, and branches `Branch`. Equal records are one object."""
     if type_.kind != Kind.RECORD:
         return python_values(column, type_.kind, values)
-    found, at = distinct(column)
+    found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
         unpacked = Unpacked(found, type_, types, values)
         nested = [unpacked.value(i, type_) for i in found.tolist()]

@@ -28,8 +28,8 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 import semi_naive
-from semi_naive.host.alone import alone
-from semi_naive.host.interrupts import afterwards, held, locked
+from semi_naive.host.exclusive import exclusive
+from semi_naive.host.interrupts import afterwards, deferred, locked
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
@@ -94,8 +94,8 @@ class Directory:
         self.files.manifest()  # the folder is there, and this user's
         self._held = contextlib.ExitStack()
         try:
-            with held():
-                mine = self._held.enter_context(alone(self.path / "lock", 0))
+            with deferred():
+                mine = self._held.enter_context(exclusive(self.path / "lock", 0))
             if not mine:
                 raise StateUnusable(f"{self.path} is in use: another process has its session, or files cannot be locked there")
             self.manifest = self.files.manifest()

@@ -72,7 +72,7 @@ class Log:
     @classmethod
     def new(cls, path: str | os.PathLike, identity: Identity, every: float = 0.0) -> "Log":
         """An empty log, on the disk."""
-        with private.whole(path, synced=True) as file:
+        with private.replacing(path, synced=True) as file:
             file.write(identity.preamble)
         return cls(path, identity, PREAMBLE.size, every)
 

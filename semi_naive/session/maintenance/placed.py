@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from semi_naive.io.relations import table_of
+from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import Following as Closure
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.durable import Gone
@@ -176,4 +176,4 @@ class Placed(Explicit):
 
 def collected(kept: Kept) -> Table:
     """A relation in this process."""
-    return table_of(kept.columns()) if isinstance(kept, OnPartitions) else kept
+    return columns_table(kept.columns()) if isinstance(kept, OnPartitions) else kept

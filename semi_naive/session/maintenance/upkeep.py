@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from semi_naive.host import budget, limits, memory
 from semi_naive.host.budget import OverBudget
-from semi_naive.host.jit import load
+from semi_naive.host.jit import load_kernels
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra.rules.changes import (
@@ -109,7 +109,7 @@ class Upkeep(ByRules):
     def _load_kernels(self) -> None:
         """Before the first transactions, one after the other of which would otherwise wait for one."""
         if sum(table.count for table in self.tables.values()) >= MANY:
-            load(KERNELS)
+            load_kernels(KERNELS)
             ready(LOADED)
 
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host import limits
-from semi_naive.host.numbers import counted
+from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.rules.block import Block
@@ -89,7 +89,7 @@ class Registry:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
             raise ValueError(
-                f"{name} is needed by {counted(rules.users, 'subscription')}: cancel first, and end those that have a name"
+                f"{name} is needed by {quantity(rules.users, 'subscription')}: cancel first, and end those that have a name"
             )
         self._session.note(False, "unregister", name)
         self._session.undo(partial(self._add, rules))

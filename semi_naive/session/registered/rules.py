@@ -141,7 +141,7 @@ def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Checke
     for each in reads.values():
         statements += standing_for(each, rules.name)
     try:
-        checked = check(syntax.Source([*statements, *rules.statements()], texts), True, program.functors)
+        checked = check(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
@@ -179,7 +179,7 @@ def _rebuilt(clause: syntax.Clause, change: Callable) -> syntax.Clause:
     return replace(clause, heads=heads, body=body, dominating=dominating)
 
 
-def _check(name: str, source: syntax.Source, own: dict, known: Known) -> None:
+def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> None:
     problems = []
     if name not in own:
         place = next((each.span for each in source.statements), syntax.NOWHERE)
@@ -229,7 +229,9 @@ class _Rules:
         _check(name, source, own, known)
         return cls(name, source, own, known, program.types, whole)
 
-    def __init__(self, name: str, source: syntax.Source, own: dict, known: Known, types: dict[str, ir.Type], whole: bool):
+    def __init__(
+        self, name: str, source: syntax.SourceProgram, own: dict, known: Known, types: dict[str, ir.Type], whole: bool
+    ):
         self.name, self.source, self.own, self.known, self.types, self.within = name, source, own, known, types, ""
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
@@ -263,7 +265,7 @@ class _Rules:
             for term, type_ in zip(*waiting.pop(), strict=False):  # another number of them is found wrong later
                 if isinstance(term, syntax.Variable) and term.name.startswith("$"):
                     types.setdefault(term.name[1:], type_)
-                if isinstance(term, syntax.Record) and type_ in self.types:
+                if isinstance(term, syntax.RecordInit) and type_ in self.types:
                     waiting.append((term.args, [field for _, field in self.types[type_].fields]))
                 if isinstance(term, syntax.BranchInit) and type_ in self.types:
                     found = [each.fields for each in self.types[type_].branches if each.name == term.name]

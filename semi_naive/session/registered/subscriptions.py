@@ -13,7 +13,7 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from semi_naive.host import limits
-from semi_naive.host.interrupts import held, locked
+from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, apart, empty, together
 from semi_naive.ra.rules.ir import Relation
@@ -70,20 +70,20 @@ class History:
 
     def add(self, epoch: int, change: Change) -> None:
         """Keep the changes of an epoch, once."""
-        with held(), locked(self.changing):
+        with deferred(), locked(self.changing):
             if epoch > self.acknowledged and not self.lapsed:
                 self.epochs.setdefault(epoch, change)
 
     def ack(self, epoch: int) -> None:
         """Forget the epochs up to one."""
-        with held(), locked(self.changing):
+        with deferred(), locked(self.changing):
             self.acknowledged = max(self.acknowledged, epoch)
             for each in list(self.epochs.irange(maximum=self.acknowledged)):
                 del self.epochs[each]
 
     def lapse(self) -> None:
         """Keep nothing from now on."""
-        with held(), locked(self.changing):
+        with deferred(), locked(self.changing):
             self.epochs, self.lapsed = SortedDict(), True
 
 

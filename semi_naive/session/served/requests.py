@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from semi_naive.host.limits import LimitExceeded
-from semi_naive.io.bits import shown
+from semi_naive.io.bits import abbreviated
 from semi_naive.plots.serving import known_host
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.text.ids import UnknownId
@@ -69,7 +69,7 @@ class Door:
         """The answer that refuses a request, or None; then the scope has its client."""
         host = headers.get("host", "")
         if not known_host(host, self.names):
-            return error_answer(f"this server does not answer for the host {shown(host)}: --alias names one more", 400)
+            return error_answer(f"this server does not answer for the host {abbreviated(host)}: --alias names one more", 400)
         if scope["path"] == PAGE:
             return None
         if headers.get("sec-fetch-site", "") not in OWN or not self._own(headers.get("origin")):

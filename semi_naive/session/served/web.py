@@ -36,7 +36,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from semi_naive.host import limits
-from semi_naive.io.bits import shown
+from semi_naive.io.bits import abbreviated
 from semi_naive.plots.page import style
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.session.contents import Changes
@@ -353,11 +353,11 @@ def _number(text: str | None, kind: type, what: str):
     try:
         return None if text is None else kind(text)
     except ValueError:
-        raise BadRequest(f"{what} is {shown(text)}: expected a number") from None
+        raise BadRequest(f"{what} is {abbreviated(text)}: expected a number") from None
 
 
 def _limit(given: dict) -> int:
     limit = _number(given.pop("limit", str(USUAL)), int, "limit")
     if not 0 <= limit <= MOST_TUPLES:
-        raise BadRequest(f"limit is {shown(limit)}: expected a number from 0 to {MOST_TUPLES:,}")
+        raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MOST_TUPLES:,}")
     return limit

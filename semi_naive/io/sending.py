@@ -1,8 +1,9 @@
-"""The tasks that read a source and send every tuple to the partition of its bucket: no row passes through the driver.
+"""The tasks that read a source and send every tuple to the partition of its bucket. No row passes through the driver.
 
-Symbols need numbers that everybody agrees on. So a source with symbols is gone through twice: first each task sends its
-distinct strings to partitions by their hash, where they are united (`Survey`, `Unite`); the driver numbers them, and every host
-gets the table. Then the rows are read, typed and dealt (`DealParts`), and inserted where they arrive (`ra.rules.local_insert`).
+Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct
+strings to partitions by their hash, where they are united (`SendSymbols`, `UniteSymbols`); the driver numbers them, and every
+host gets the table. In the second pass the rows are read, typed and sent to their buckets (`SendParts`), and inserted where
+they arrive (`ra.rules.local_insert`).
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.parallel import Part
+from semi_naive.io.parallel import SourcePart
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.hashing import hash_strings
@@ -20,8 +21,8 @@ from semi_naive.ra.spark.reports import Report, reports
 
 
 @dataclass
-class Survey:
-    """Sends the distinct strings of what its partition reads to partitions by their hash, and reports how many rows there are.
+class SendSymbols:
+    """Sends the distinct strings of a partition's input to partitions by their hash, and reports the number of rows.
 
     `read`: what turns a record of the source into parts, or None where they are parts already.
     """
@@ -40,7 +41,7 @@ class Survey:
                         yield destination, strings.filter(where == destination)
 
 
-class Unite:
+class UniteSymbols:
     """Yields the distinct strings that arrived, as one Arrow array."""
 
     def __call__(self, partition, records):
@@ -53,8 +54,9 @@ class Unite:
 
 
 @dataclass
-class DealParts:
-    """Sends each tuple that its partition reads home. `symbols`: the columns of symbols, whose ids are those of `values`."""
+class SendParts:
+    """Sends each tuple of a partition's input to its bucket's partition. `symbols`: the columns of symbols, whose ids are those
+    of `values`."""
 
     relation: PartitionedRelation
     read: Callable | None
@@ -70,16 +72,16 @@ class DealParts:
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
                 yield from parcels.home(block, home.keys, home.map, self.relation.name, streams)
         made = self.values.made() if self.symbols else None
-        if made:  # a source that gives other rows each time it is read
+        if made:  # a nondeterministic source: its rows differed between the two passes
             yield 0, Report("values", 0, facts={"made": made})
 
 
 def parts_in(records, read: Callable | None):
-    """The parts of what a task is given."""
+    """The parts in a task's input."""
     for record in records:
         yield from [record] if read is None else read(record)
 
 
-def report_of(part: Part) -> Report:
-    """What the driver hears of a part."""
+def report_of(part: SourcePart) -> Report:
+    """The report of a part that is returned to the driver."""
     return Report("read", 0, received=part.rows, facts={"fault": part.fault})

@@ -1,9 +1,9 @@
-"""What a figure shows, in a sentence: for those who do not see it, and beside it for those who do."""
+"""Descriptions of figures in words, shown beside the figure and to readers who cannot see it."""
 
 import numpy as np
 
 from semi_naive.host.numbers import about, number, seconds, size
-from semi_naive.plots.run import Run
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.words import several
 
 TITLES = {
@@ -16,15 +16,16 @@ TITLES = {
 }  # fmt: skip
 
 
-def title_of_figure(name: str, runs: list[Run]) -> str:
-    """What kind of figure it is, and of what; the decomposed plan's are by task."""
+def title_of_figure(name: str, runs: list[RecordedRun]) -> str:
+    """The kind and the subject of a figure; figures of the decomposed plan are by task."""
     if any(run.by_task for run in runs) and name in ("times", "partitions"):
         return f"Bar chart: {'time' if name == 'times' else 'tuples'} of each task"
     return TITLES.get(name, name)
 
 
-def described(name: str, runs: list[Run]) -> list[str]:
-    """What the figure of that name shows: a sentence, of several runs one each by its label; none where there are no words."""
+def description(name: str, runs: list[RecordedRun]) -> list[str]:
+    """A description of a figure: a sentence, or for several runs one each, with its label; empty for a figure without a
+    description."""
     tell = TELL.get(name)
     told = [(run.label, tell(run)) for run in runs if tell and len(run)]
     return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told if text]
@@ -34,7 +35,7 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _heat(run: Run) -> str:
+def _heat(run: RecordedRun) -> str:
     if not run.has_sizes:
         return _partitions(run)
     sizes = run.iterations[-1]["sizes"]
@@ -44,7 +45,7 @@ def _heat(run: Run) -> str:
     return f"{about(len(sizes), 'bucket')}{split} at the end, with {many} tuples in a subbucket"
 
 
-def _imbalance(run: Run) -> str:
+def _imbalance(run: RecordedRun) -> str:
     return "heaviest ÷ average: " + "; ".join(
         f"{run.place + 's' if what == 'partitions' else what} {np.nanmax(ratios):.2f} at worst, {ratios[-1]:.2f} at the end"
         for what in ("partitions", "buckets", "subbuckets")
@@ -52,7 +53,7 @@ def _imbalance(run: Run) -> str:
     )
 
 
-def _times(run: Run) -> str:
+def _times(run: RecordedRun) -> str:
     if run.by_task:
         spent = [each for entry in run.iterations for phase in entry["phases"] for each in phase["seconds"]]
         slowest = seconds(max(spent, default=0))
@@ -65,25 +66,25 @@ def _times(run: Run) -> str:
     return f"{total}, of the slowest {run.place} in each phase{': ' * bool(parts)}{', '.join(parts)}{inner}"
 
 
-def _tuples(run: Run) -> str:
+def _tuples(run: RecordedRun) -> str:
     steps = run.steps
     at = int(np.argmax(steps["new"]))
     full = number(run.iterations[-1]["full"])
     return f"full grows to {full} tuples; most are born in iteration {steps['iteration'][at]}: {number(steps['new'][at])}"
 
 
-def _bytes(run: Run) -> str:
+def _bytes(run: RecordedRun) -> str:
     sent = {name: int(run.shuffled(name).sum()) for name in run.phases(()) if name != "insert"}
     parts = [f"{name} {size(count)}" for name, count in sent.items() if count]
     return f"{size(sum(sent.values()))} shuffled in all" + (f": {several(parts)}" if len(parts) > 1 else "")
 
 
-def _duplicates(run: Run) -> str:
+def _duplicates(run: RecordedRun) -> str:
     born = run.iterations[-1]["full"]
     return f"{about(int(run.known.sum()), 'tuple')} dropped as known, beside {number(born)} kept"
 
 
-def _partitions(run: Run) -> str:
+def _partitions(run: RecordedRun) -> str:
     loads = run.loads["at the end"]
     return (
         f"{about(len(loads), run.place)}, at the end with {number(min(loads))} to {number(max(loads))} tuples, "

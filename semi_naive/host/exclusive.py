@@ -1,8 +1,8 @@
-"""What the processes of a host do one at a time: one of them makes something, while the others that need it wait.
+"""Mutual exclusion among the processes of a host: one process makes a thing while the others that need it wait.
 
-The lock is the system's (flock), so it ends with the process that has it, however that ends. It saves work and keeps
-nothing right: whoever makes something writes it under another name and renames it, so two who do so do no harm.
-A fork closes its copies of the locks that its parent has.
+The lock is the system's (flock), so the end of a process always releases it. It saves work, and correctness does not depend on
+it: files are written under temporary names and renamed, so two processes that make the same thing do no harm. A fork closes its
+copies of its parent's locks.
 """
 
 import contextlib
@@ -17,20 +17,20 @@ from semi_naive.host.private import opener
 
 try:
     import fcntl
-except ImportError:  # not on Windows: there everybody makes everything
+except ImportError:  # missing on Windows, where each process makes everything itself
     fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("semi_naive")
 
-_files: set = set()  # of the locks that this process has
+_files: set = set()  # files of the locks that this process holds
 
-LOOK = 0.005  # seconds between two looks at a lock
-PATIENCE = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
+POLL_SECONDS = 0.005  # seconds between two looks at a lock
+LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
 
 
 @contextlib.contextmanager
-def alone(path: str | os.PathLike, patience: float = PATIENCE) -> Iterator[bool]:
-    """Be the only process of the host in here with that path; the lock file is gone afterwards.
+def exclusive(path: str | os.PathLike, patience: float = LOCK_TIMEOUT_SECONDS) -> Iterator[bool]:
+    """Hold the lock of a path, exclusively on this host; the lock file is removed afterwards.
 
     False if this one goes on without being so: after `patience` seconds, or where files cannot be locked.
     """
@@ -40,12 +40,12 @@ def alone(path: str | os.PathLike, patience: float = PATIENCE) -> Iterator[bool]
 
 
 def _is_locked(path, patience: float, opened: list) -> bool:
-    """Lock the file, and have it in the list; False where that takes too long or cannot be."""
+    """Lock the file and note it in the list. False after a timeout, or if the file cannot be locked."""
     until = time.monotonic() + patience
     try:
         while fcntl is not None:
             opened.append(open(path, "ab", opener=opener))
-            if _taken(opened[0], until) and _is_at(opened[0], path):  # else the process that had it has removed the file
+            if _taken(opened[0], until) and _is_at(opened[0], path):  # otherwise the last holder has removed the file
                 _files.add(opened[0])
                 return True
             opened.pop().close()
@@ -60,7 +60,7 @@ def _let_go(path, opened: list) -> None:
             _files.discard(file)
             with contextlib.suppress(OSError):
                 os.unlink(path)
-            fcntl.flock(file, fcntl.LOCK_UN)  # also for a copy in a process that a library has forked
+            fcntl.flock(file, fcntl.LOCK_UN)  # also releases a copy in a process that a library forked
         file.close()
 
 
@@ -74,7 +74,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _taken(file, until: float) -> bool:
-    """True once it is; TimeoutError."""
+    """Return True once the lock is held; raises TimeoutError."""
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,7 +82,7 @@ def _taken(file, until: float) -> bool:
         except BlockingIOError:
             if time.monotonic() > until:
                 raise TimeoutError("another process has not finished what it makes") from None
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
 
 
 def _is_at(file, path) -> bool:

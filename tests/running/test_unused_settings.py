@@ -3,7 +3,7 @@
 import pytest
 
 from semi_naive import Config, Program, transitive_closure
-from semi_naive.honoured import OF_A_CLOSURE, RULES, ignored
+from semi_naive.unused_settings import OF_A_CLOSURE, RULES, unused_settings
 
 CHAIN = """
 .decl edge(x: number, y: number)
@@ -48,7 +48,7 @@ def test_a_run_says_what_had_no_effect(here, caplog, options, plan, said):
 def test_a_decomposed_closure_refuses_to_make_checkpoints(tmp_path):
     with pytest.raises(ValueError, match="makes no checkpoints: leave out checkpoint_dir, or the plan"):
         transitive_closure([(1, 2)], plan="decomposed", checkpoint_dir=str(tmp_path))
-    assert ignored(Config(local_tuples=5), {"balanced"}, OF_A_CLOSURE)
+    assert unused_settings(Config(local_tuples=5), {"balanced"}, OF_A_CLOSURE)
 
 
 def test_cores_of_a_cluster_are_not_counted_here(run, tmp_path):

@@ -1,4 +1,4 @@
-"""Where Arrow's CSV parser and Soufflé's rules differ: texts that Arrow must not read. Each check is a scan at some GB/s.
+"""Checks for texts that Arrow's CSV parser reads otherwise than Soufflé does. Each check is one scan, at some GB/s.
 
 The rules themselves are in `semi_naive.io.lines`. What Arrow refuses is no matter, as it is then read by the rules.
 """
@@ -15,7 +15,8 @@ QUOTE, NEWLINE = ord('"'), ord("\n")
 
 
 def unix_lines(data: bytes, form) -> bytes:
-    """The text with lines that end in a newline alone; Mismatch where a carriage return is more than part of a line's end."""
+    """Return the text with newlines as its only line ends. Raises Mismatch for a carriage return anywhere else than in a line's
+    end."""
     if b"\r" not in data:
         return data
     whole = data.replace(b"\r\n", b"\n")
@@ -25,8 +26,9 @@ def unix_lines(data: bytes, form) -> bytes:
     return whole
 
 
-def check(data: bytes, form, wanted: list, width: int) -> None:
-    """Mismatch where Arrow would read something else: attributes of the types `wanted`, of lines with `width` fields."""
+def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
+    """Raise Mismatch if Arrow would read other values than Soufflé: attributes of the types `wanted`, on lines of `width`
+    fields."""
     delimiter = form.delimiter.encode()
     brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in wanted) else (b"[", b"]")
     bracketed = b"," in delimiter and not form.rfc4180 and any(bracket in data for bracket in brackets)
@@ -46,13 +48,13 @@ def check(data: bytes, form, wanted: list, width: int) -> None:
 
 
 def check_beginning(data: bytes) -> None:
-    """Mismatch where Arrow would skip a byte order mark that does not begin the file, so that it is part of a symbol."""
+    """Raise Mismatch if Arrow would skip a byte order mark inside the file, where it is part of a symbol."""
     if data.startswith(BYTE_ORDER_MARK):
         raise Mismatch("a byte order mark")
 
 
 def check_column(column: np.ndarray, kind: Kind, data: bytes) -> None:
-    """Mismatch where Arrow read a number out of range in `data`: `column` has the bits of numbers or floats."""
+    """Raise Mismatch if Arrow read a number out of range in `data`; `column` has the bits of numbers or floats."""
     if kind == Kind.FLOAT and np.isinf(column.view(np.float64)).any():
         raise Mismatch("1e999 is no infinity")
     if kind == Kind.NUMBER and (column < 0).any() and (b"0x" in data or b"0X" in data):
@@ -60,7 +62,7 @@ def check_column(column: np.ndarray, kind: Kind, data: bytes) -> None:
 
 
 def _check_quotes(data: bytes, form) -> None:
-    """Mismatch unless every quote opens a field, closes one or is doubled in one. Arrow takes any for one of these."""
+    """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
     text, at = np.frombuffer(data, np.uint8), _quotes(data)
     if len(at) % 2 or not (_ends_field(text[at[0::2] - 1], form) | (at[0::2] == 0)).all():
         raise Mismatch("a quote that opens nothing")
@@ -76,7 +78,7 @@ def _ends_field(found: np.ndarray, form) -> np.ndarray:
 
 
 def _multiline(data: bytes) -> bool:
-    """Whether a line ends between an odd quote and the next."""
+    """True if a line ends between an odd quote and the next one."""
     at, ends = _quotes(data), np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
     return bool((np.searchsorted(at, ends) % 2).any())
 

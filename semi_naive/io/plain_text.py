@@ -1,4 +1,4 @@
-"""Plain text, a tuple a line, by a kernel: strings and whole numbers between single bytes. On all cores, piece by piece.
+"""Parsing plain text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
 
 It keeps to Soufflé's rules (`semi_naive.io.lines`), so it refuses what they would not take as it stands.
 """
@@ -9,26 +9,26 @@ from itertools import chain, islice
 
 import numpy as np
 
-from semi_naive.io.agreement import unix_lines
 from semi_naive.io.bits import Mismatch, Vertex
+from semi_naive.io.csv_differences import unix_lines
 from semi_naive.io.formats import Format
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.threads import in_threads
 
-PIECE = 8 << 20  # bytes of text that a thread takes at a time
+PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 
 
 @dataclass
-class Plain:
-    """What was read, in pieces: columns, in which a symbol is its place among the piece's symbols, and these strings, a
-    `ra.text.strings.Hashed`."""
+class PlainText:
+    """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these strings, a
+    `ra.strings.Hashed`."""
 
     arity: int
     symbols: list[int]
     pieces: list[tuple]
 
     def columns(self, values) -> np.ndarray:
-        """All of it, each symbol by the id that `values` gives it."""
+        """All columns, with symbols numbered by `values`."""
         for columns, strings in self.pieces:
             if self.symbols:
                 ids = values.intern_hashed(strings)
@@ -39,8 +39,8 @@ class Plain:
         return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
 
 
-def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> Plain | None:
-    """A text that comes in pieces of whole lines; None where anything in it has to be read by the rules."""
+def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> PlainText | None:
+    """Parse a text that comes in pieces of whole lines; None if some part must be read by `semi_naive.io.lines`."""
     roles = _roles(form, relation)
     if roles is None:
         return None
@@ -50,11 +50,11 @@ def plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = T
         found = list(each(read, chain(first, pieces)))
     except (Mismatch, UnicodeDecodeError):
         return None
-    return Plain(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
+    return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
 
 
 def _roles(form, relation) -> list[int] | None:
-    """The kernel's task for each field of a line; None if it cannot read them."""
+    """The kernel's role for each field of a line; None if it cannot read one of them."""
     from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
     known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
@@ -70,7 +70,7 @@ def _roles(form, relation) -> list[int] | None:
 
 @dataclass
 class _Reader:
-    """Reads a piece: its columns, and its symbols."""
+    """Parses a piece into columns and symbols."""
 
     form: Format
     roles: list[int]

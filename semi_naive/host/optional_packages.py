@@ -1,0 +1,16 @@
+"""Optional packages, with an error that says what needs them and how to install them."""
+
+from importlib import import_module
+
+
+class NotInstalled(ImportError):
+    """A package is not installed. The message names it, what needs it, and how to install it."""
+
+
+def import_optional(package: str, by: str, requirement: str | None = None):
+    """Import the module of that name. requirement: the argument for pip, if it is not the name."""
+    try:
+        return import_module(package)
+    except ImportError:
+        how = f"pip install {requirement or package}"
+        raise NotInstalled(f"{by} needs the package {package}, which is not installed: {how}") from None

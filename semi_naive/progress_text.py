@@ -1,0 +1,33 @@
+"""The progress of a run in words, for a terminal, a notebook or a page."""
+
+import time
+
+from semi_naive.host.numbers import quantity
+
+UPDATE_SECONDS = 0.1  # seconds between two updates, as an iteration may take microseconds
+MAX_NAME_CHARACTERS = 30  # characters of a stratum's name
+
+
+class ProgressText:
+    """A progress callback that formats progress as text; subclasses show it."""
+
+    tick, last = UPDATE_SECONDS, 0.0
+
+    def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
+        """Report a closure: iteration, delta, pairs so far; for the decomposed plan groups."""
+        pairs = f"iteration {iteration} · delta {delta:,} · {quantity(tuples, 'pair')}"
+        self._say(pairs if done is None else f"groups {done} of {total}", "", done, total)
+
+    def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
+        """Report a program: stratum, iteration, delta, tuples so far."""
+        text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {quantity(tuples, 'tuple')}"
+        self._say(text, name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…", number - 1, of)
+
+    def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        now = time.monotonic()
+        if now > self.last + self.tick:
+            self.last = now
+            self.show(text, name, done, total)
+
+    def show(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        raise NotImplementedError

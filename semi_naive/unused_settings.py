@@ -1,0 +1,77 @@
+"""Settings that have no effect under the plans used or other settings, and the notes about them.
+
+Only durability is more than a matter of speed: a closure that is asked to be decomposed refuses a `checkpoint_dir`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import NamedTuple
+
+from semi_naive.config import Config
+
+SPREAD = ("buckets", "partitions", "replicate_bytes")  # settings of strata on the partitions, under both plans
+WORK = ("tolerance", "horizon", "grain")
+PAPER = ("refinement_ratio", "refinement_factor", "consolidate", "consolidation_fraction")
+REFINED = ("policy", "refinement_minimum", *WORK, *PAPER)
+BALANCED = (
+    "check_interval", "refine", *REFINED, "copy_inner", "rollover", "rollover_threshold", "run_ahead", "run_ahead_budget",
+)  # fmt: skip
+LOCAL = "every stratum was evaluated in the driver; with local_tuples=0 they are on the partitions"
+DECOMPOSED = 'no stratum was evaluated by the balanced plan, and no other one uses that; plan="balanced" asks for it'
+
+
+CLOSURE = "a closure joins two relations"
+
+
+class NoEffect(NamedTuple):
+    """A rule: `settings` have no effect if `where` holds for the configuration and the plans used; `why`: the reason."""
+
+    settings: tuple[str, ...]
+    where: Callable[[Config, set[str]], bool]
+    why: str
+
+
+RULES = (
+    NoEffect(("rule",), lambda config, plans: True, "a program has its own rules"),
+    NoEffect(("follow",), lambda config, plans: True, "it is for sessions"),
+    NoEffect(("checkpoint_interval",), lambda config, plans: not config.checkpoint_dir, "no checkpoint_dir is given"),
+    NoEffect((*SPREAD, *BALANCED), lambda config, plans: plans == {"local"}, LOCAL),
+    NoEffect(("small_delta",), lambda config, plans: "local" not in plans, "no stratum was evaluated in the driver"),
+    NoEffect(("memory",), lambda config, plans: config.local_tuples == 0 and plans == {"balanced"}, "local_tuples is 0"),
+    NoEffect(BALANCED, lambda config, plans: "balanced" not in plans, DECOMPOSED),
+    NoEffect(REFINED, lambda config, plans: not config.refine, "refine is off"),
+    NoEffect(PAPER, lambda config, plans: config.policy == "work", 'the policy is "work"'),
+    NoEffect(WORK, lambda config, plans: config.policy == "paper", 'the policy is "paper"'),
+    NoEffect(("rollover_threshold",), lambda config, plans: not config.rollover, "rollover is off"),
+    NoEffect(("run_ahead_budget",), lambda config, plans: config.run_ahead == 0, "run_ahead is 0"),
+)
+
+
+ASKED_FOR = "a closure is on the partitions where a plan is asked for"
+OF_A_CLOSURE = (
+    NoEffect(("multiway",), lambda config, plans: True, CLOSURE),
+    NoEffect(("local_tuples", "memory"), lambda config, plans: "auto" not in plans, ASKED_FOR),
+)  # in addition
+
+
+def changed_settings(config: Config) -> list[str]:
+    """The settings that differ from the defaults."""
+    return [field.name for field in fields(config) if getattr(config, field.name) != field.default]
+
+
+def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect, ...] = RULES) -> list[str]:
+    """A note for each reason why settings that were given had no effect on strata evaluated by some plans.
+
+    >>> unused_settings(Config(buckets=8, refine=False, grain=0.1), {"balanced"})
+    ['the setting grain has no effect: refine is off']
+    >>> unused_settings(Config(buckets=8, max_iterations=3, checkpoint_interval=5), {"decomposed", "local"})
+    ['the setting checkpoint_interval has no effect: no checkpoint_dir is given']
+    """
+    left, found, used = changed_settings(config), [], set(plans)
+    for rule in rules if used else ():
+        names = [name for name in left if name in rule.settings and rule.where(config, used)]
+        left = [name for name in left if name not in names]
+        if names:
+            told = f"the setting {names[0]} has" if len(names) == 1 else f"the settings {', '.join(names)} have"
+            found.append(f"{told} no effect: {rule.why}")
+    return found
