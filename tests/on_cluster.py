@@ -20,7 +20,7 @@ from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io import ranges
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.running.results import files
-from semi_naive.session.maintenance import budget, continuing, spread
+from semi_naive.session.maintenance import across_partitions, budget, spread
 
 PARTITIONED = Config(local_tuples=0)
 LONGEST = 600  # seconds that a host is kept busy
@@ -154,11 +154,11 @@ def sessions(spark) -> None:
     with (
         mock.patch.object(spread, "FEW", -2),
         mock.patch.object(budget, "FREE", 1e9),
-        mock.patch.object(continuing, "SOME", 1e9),
+        mock.patch.object(across_partitions, "SOME", 1e9),
         Program(text).session({"edge": edges}, spark=spark, config=PARTITIONED) as session,
     ):
         before = {name: session[name].to_set() for name in session}
-        with mock.patch.object(continuing, "MANY", -1):  # by its rules; what comes back is found by the edges
+        with mock.patch.object(across_partitions, "MANY", -1):  # by its rules; what comes back is found by the edges
             changes = session.delete("edge", gone).changes["path"]
         with Program(text).run({"edge": edges - gone}) as fresh:
             expected = {name: fresh[name].to_set() for name in fresh}

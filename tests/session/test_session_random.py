@@ -16,6 +16,7 @@ from semi_naive.ra.rules.block import HALVES, Block
 from semi_naive.ra.rules.changes import difference, grown, within, without
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.rules.thinned import Thinned, thinned
+from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.upkeep import Upkeep
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -348,7 +349,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
 @pytest.fixture
 def no_rules(monkeypatch):
     """A stratum that would follow by its rules, or be computed anew in a transaction, fails."""
-    monkeypatch.setattr(Upkeep, "_follow", None)
+    monkeypatch.setattr(InDriver, "follow", None)
     monkeypatch.setattr(Upkeep, "_all_anew", None)
     return monkeypatch
 

@@ -22,6 +22,7 @@ from semi_naive.ra.tuple_at_a_time.stratum import SLICE, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.implied import is_unspelt
+from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.suspecting import Incremental
 from semi_naive.session.maintenance.upkeep import Upkeep
 
@@ -638,8 +639,8 @@ def test_a_group_of_a_count_flips_a_negation_and_back(anew):
 @pytest.fixture
 def by_rules(monkeypatch):
     """How often a stratum has followed by its rules."""
-    times, follow = [], Upkeep._follow
-    monkeypatch.setattr(Upkeep, "_follow", lambda self, *given: times.append(1) or follow(self, *given))
+    times, follow = [], InDriver.follow
+    monkeypatch.setattr(InDriver, "follow", lambda self, *given: times.append(1) or follow(self, *given))
     return times
 
 

@@ -17,7 +17,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import Program, RunsLost
 from semi_naive.ra.storage.runs import subtracted
 from semi_naive.ra.words import merge_all
-from semi_naive.session.maintenance import budget, continuing, spread
+from semi_naive.session.maintenance import across_partitions, budget, spread
 
 SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}
 EDGES = {(i, (7 * i + 3) % 40) for i in range(40)}
@@ -48,7 +48,7 @@ BUDGETS = 0, 1, 100, inf  # bindings
 @pytest.fixture
 def by_rules(monkeypatch):
     """What changes of a closure is found by its rules."""
-    monkeypatch.setattr(continuing, "MANY", -1)
+    monkeypatch.setattr(across_partitions, "MANY", -1)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
     with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
         patch.setattr(spread, "FEW", few)
         patch.setattr(budget, "FREE", bindings)
-        patch.setattr(continuing, "MANY", 1000 if closed else -1)
+        patch.setattr(across_partitions, "MANY", 1000 if closed else -1)
         for _ in range(4):
             before = {name: session[name].to_set() for name in program.outputs}
             with session.transaction() as transaction:
@@ -162,7 +162,7 @@ def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here, by_rules):
 
 def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypatch):
     """What has changed of it is found by its edges, which are here, and then taken out and put in."""
-    monkeypatch.setattr(continuing.Continuing, "_go_on", None)
+    monkeypatch.setattr(across_partitions.AcrossPartitions, "_go_on", None)
     with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for number in range(12):  # more than there may be runs before some are merged
             change = session.transaction()
@@ -177,8 +177,10 @@ def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypat
 
 
 def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, anew, monkeypatch, by_rules):
-    tried, go_on = [], continuing.Continuing._go_on
-    monkeypatch.setattr(continuing.Continuing, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest))
+    tried, go_on = [], across_partitions.AcrossPartitions._go_on
+    monkeypatch.setattr(
+        across_partitions.AcrossPartitions, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
+    )
     with Program(PATHS).session({"edge": EDGES}, spark=here, follow=10, **SPREAD) as session:
         monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 0)
         session.insert("edge", [(100, 101)])
@@ -229,7 +231,7 @@ def test_a_value_that_is_best(here):
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_runs_that_are_lost_are_derived_anew(here, caplog, monkeypatch, closed):
-    monkeypatch.setattr(continuing, "MANY", 1000 if closed else -1)
+    monkeypatch.setattr(across_partitions, "MANY", 1000 if closed else -1)
     with Program(LOOPS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for change in (session.delete, session.insert):
             before = run(session["edge"].to_set())["path"]

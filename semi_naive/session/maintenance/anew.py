@@ -34,22 +34,22 @@ class Anew(Placed):
         self.whole: dict[str, Table] = {}  # relations that the open transaction has changed, in as few blocks as a run has
         self.dense: dict[int, bool] = {}  # of strata: whether they get ticks when they are next computed, and can have them
 
-    def _are_plain(self, stratum: Stratum) -> bool:
+    def are_plain(self, stratum: Stratum) -> bool:
         """Whether none of its relations is aggregated in recursion, an equivalence, or has a choice."""
         return all(self.program.relations[name].plain for name in stratum.relations)
 
-    def _is_stepwise(self, stratum: Stratum) -> bool:
+    def is_stepwise(self, stratum: Stratum) -> bool:
         return any(self.program.relations[name].stepwise for name in stratum.relations)
 
     def _can_have_ticks(self, stratum: Stratum) -> bool:
         """Whether it follows, and none of its relations is an equivalence: all pairs of that are derivations of one another."""
         eqrel = any(self.program.relations[name].eqrel for name in stratum.relations)
-        return not eqrel and not self._is_stepwise(stratum)
+        return not eqrel and not self.is_stepwise(stratum)
 
     def _all_anew(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
         with self._wholly(number):
             self._anew(number)
-        return {name: self._compared(name, before[name]) for name in self.strata[number].relations}
+        return {name: self.compared(name, before[name]) for name in self.strata[number].relations}
 
     def _budget(self, number: int) -> Budget:
         """The budget of a stratum. One that has not been computed here took as many bindings as it has and reads tuples."""
@@ -74,18 +74,18 @@ class Anew(Placed):
         finally:
             self.tables.update({name: table for name, table in told.items() if table.delta_size})
 
-    def _compared(self, name: str, before: Kept) -> AnyChange:
+    def compared(self, name: str, before: Kept) -> AnyChange:
         """What has changed of a relation that was computed anew. A table keeps the indexes that it had, where that is less
         work."""
         after = self.kept(name)
         if isinstance(before, Table) and isinstance(after, Table):
-            return self._compared_here(name, before, after)
+            return self.compared_here(name, before, after)
         change = self.between(name, before, after)
         if not change.size:
-            self._keep(name, before)
+            self.keep(name, before)
         return change
 
-    def _compared_here(self, name: str, before: Table, after: Table) -> Change:
+    def compared_here(self, name: str, before: Table, after: Table) -> Change:
         if not before.count and isinstance(after, Implied):
             return after.since_nothing()
         change = difference(before, after)
@@ -147,9 +147,9 @@ class Anew(Placed):
         below = {name: each for name, each in self.spread.items() if name not in stratum.relations}
         with memory.at(partial(self._place, number)):
             self._evaluate(number, stratum)
-            self._rest_there(number, stratum)
+            self.rest_there(number, stratum)
         for name, each in below.items():
-            self._keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
+            self.keep(name, each)  # also what has been collected, for a stratum that is evaluated in one place
         self.plans.clear()
 
     def _counted(self, number: int) -> bool:
@@ -174,7 +174,7 @@ class Anew(Placed):
         most = PAIRS * (self.config.local_tuples or 0)
         return max(most, MOST) if self.cluster.seems_local else most
 
-    def _rest_there(self, number: int, stratum: Stratum) -> None:
+    def rest_there(self, number: int, stratum: Stratum) -> None:
         """What is large of a stratum that was evaluated on the partitions stays there, and comes here otherwise."""
         times = PAIRS if number in self.closures else 1
         self.database.collect([name for name in stratum.relations if not self._stays(name, times)])
@@ -212,7 +212,7 @@ class Anew(Placed):
         if closure and closure.closure:
             self.closures[number] = closure
 
-    def _closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
+    def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
         """What a stratum follows that is a closure, if it has no explicit facts by now, and no ages, and its edges are here."""
         closure = self.closures.get(number)
         if closure is None or own or number in self.ticks or any(True for _ in self.facts.columns(closure.relation)):

@@ -101,7 +101,7 @@ class Explicit(Run):
                 return rule
         return None
 
-    def _explicit(self, name: str) -> Table:
+    def explicit(self, name: str) -> Table:
         """The explicit facts of a relation, those that the program's text has too."""
         tables = [facts[name] for facts in (self.facts.given, self.facts.written) if name in facts and facts[name].count]
         if len(tables) < 2:

@@ -73,7 +73,7 @@ class Placed(Explicit):
         """What changed of a relation from one moment to another."""
         return self._reading(between(self.cluster, name, before, after))
 
-    def _keep(self, name: str, kept: Kept) -> None:
+    def keep(self, name: str, kept: Kept) -> None:
         if isinstance(kept, OnPartitions):
             self.spread[name], self.tables[name] = kept, Table(kept.relation.arity)
         else:

@@ -1,8 +1,8 @@
 """How a program's relations follow its facts: stratum by stratum, and only those that something has changed for.
 
 1. Facts of a relation without rules are inserted into its table, or taken out of it.
-2. A stratum that reads what has changed, and none of it negated or in an aggregate, follows by delta rules (`by_rules`).
-3. One on the partitions goes on there by delta rules, too (`continuing`).
+2. A stratum in this process that reads what has changed follows by delta rules (`in_driver`).
+3. A stratum on the partitions follows there by delta rules (`across_partitions`).
 4. Any other stratum is computed anew, by the plan that a run would choose, and compared with what it was: a pass over sorted
    blocks. So is a stratum for which a large part of what it reads has changed, and one whose maintenance exceeds its budget.
 
@@ -10,12 +10,12 @@ What the next strata see of a relation is its table without what it has lost, an
 changed in place: those of the epoch before stay as they are, and are there again if anything fails.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from semi_naive.host import budget, limits, memory
+from semi_naive.host import limits, memory
 from semi_naive.host.budget import OverBudget
 from semi_naive.host.jit import load_kernels
 from semi_naive.planning.rewriting.passes import Compiled
@@ -34,11 +34,12 @@ from semi_naive.ra.tuple_at_a_time.ready import LOADED, ready
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.session.maintenance import implied
-from semi_naive.session.maintenance.anew import Closure
+from semi_naive.session.maintenance.across_partitions import AcrossPartitions
+from semi_naive.session.maintenance.anew import Anew, Closure
 from semi_naive.session.maintenance.budget import FREE
-from semi_naive.session.maintenance.by_rules import ByRules
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import Counted, Implied, is_unspelt, is_worth_it
+from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.placed import State
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 
@@ -51,7 +52,7 @@ KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
 Structure = tuple[State, list[tuple[dict, dict]], dict[str, Any]]
 
 
-class Upkeep(ByRules):
+class Upkeep(Anew):
     """The relations of a session."""
 
     def __post_init__(self):
@@ -59,6 +60,7 @@ class Upkeep(ByRules):
         program = replace(program, relations=dict(program.relations), types=dict(program.types))
         self.compiled = replace(self.compiled, program=program)
         super().__post_init__()
+        self.in_driver, self.across = InDriver(self), AcrossPartitions(self)
         self.stale: set[int] = set()  # strata that are computed anew by the next transaction, whatever has changed
         self.taken_up: dict[str, Table] = {}  # what a directory has of relations, while a session is opened there
 
@@ -88,7 +90,7 @@ class Upkeep(ByRules):
                 continue
             for name in names:
                 self._restart(name)
-            if stratum.rules or not self._are_plain(stratum):
+            if stratum.rules or not self.are_plain(stratum):
                 self._detect(number)
                 if names - self.taken_up.keys() or stratum.reads & missing:
                     self.stale.add(number)
@@ -137,14 +139,14 @@ class Upkeep(ByRules):
         """Forget strata, and all that there is of their relations. Who reads them now still has their tables."""
         self._go_on_from(self.state())
         for number in numbers:
-            self._forget_counts(number)
+            self.in_driver.set_counts_aside(number)
             for name in self.strata[number].relations:
                 every: tuple[dict, ...] = (self.tables, self.spread, self.facts.given, self.facts.written, self.lines)
                 for each in (*every, self.program.relations):
                     each.pop(name, None)
                 self.shared.discard(name)
                 self.indexes.arities.pop(name, None)
-            for kept in (self.local, self.closures, self.budgets, self.ticks, self.dense, self.deltas):
+            for kept in (self.in_driver.local, self.across.deltas, self.closures, self.budgets, self.ticks, self.dense):
                 kept.pop(number, None)
             self.strata[number] = Stratum((), [], False)
         while self.strata and not self.strata[-1].relations:
@@ -154,7 +156,7 @@ class Upkeep(ByRules):
     def _prepare(self, changeable: set[str]) -> None:
         """Before strata are computed: their facts are there."""
         self.recovery = Recovery(self, lambda names: None)
-        alone = [each for number, each in enumerate(self.strata) if number not in self.looping and self._are_plain(each)]
+        alone = [each for number, each in enumerate(self.strata) if number not in self.looping and self.are_plain(each)]
         self.shared = {name for stratum in alone if not stratum.rules
                        for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
 
@@ -178,7 +180,7 @@ class Upkeep(ByRules):
         """Go back to a state, and forget what is kept from one transaction for the next."""
         self._go_on_from(state)
         self.tables = {name: table for name, table in self.tables.items() if name in self.program.relations}
-        for kept in (self.local, self.deltas, self.whole, self.database.kept):
+        for kept in (self.in_driver.local, self.across.deltas, self.whole, self.database.kept):
             kept.clear()
         self.sweep()
 
@@ -225,52 +227,74 @@ class Upkeep(ByRules):
             return {}
         before = {name: self.kept(name) for each in strata for name in each.relations}
         self._loop(loop)
-        found = {name: self._compared(name, kept) for name, kept in before.items()}
+        found = {name: self.compared(name, kept) for name, kept in before.items()}
         for known, name in loop.of.pairs:  # later strata may read what is known, too
             found[known] = found[name]
             kept = self.kept(name)
-            self._keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
+            self.keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
             self.whole.update({known: self.tables[known]} if name in self.whole else {})
         return found
 
     def _of_stratum(self, number: int, stratum: Stratum, own: dict, changes: dict) -> Mapping[str, AnyChange]:
         """What changes of a stratum's relations; their tables then have what is new as their delta."""
-        counts = self._forget_counts(number)  # only who follows here knows what becomes of them
+        self.in_driver.set_counts_aside(number)
         if number in self.stale:
             return self._all_anew(number, {name: self.kept(name) for name in stratum.relations})
-        if closure := self._closure(number, own, changes):
-            self._tell({closure.edges}, changes)
+        if closure := self.closure(number, own, changes):
+            self.in_driver.mark_new({closure.edges}, changes)
             unread = closure.relation in self.spread or is_unspelt(self.tables[closure.relation])
             pairs = None if unread else self.tables[closure.relation]
             if not felt(self.tables[closure.edges], cast(Change, changes[closure.edges]), pairs):
                 return {}
-        if self._is_spread(stratum, changes):
-            return self._on_partitions(number, stratum, own, changes)
-        if not stratum.rules and self._are_plain(stratum):
-            return {name: self._of_facts(name, change) for name, change in own.items()}
-        before = dict(self.tables)
-        dense = closure and is_dense(self.tables[closure.edges], before[closure.relation])
-        if closure and dense and (found := self._by_components(number, closure, changes)):
-            return found
-        loses, allowed = self._loses(stratum, own, changes), self._budget(number)
-        most = allowed.bindings(self.config.follow, bounded=not (loses or stratum.recursive))
-        dear = most <= FREE or self._lacks_counts(number, counts)
-        if self._can_follow(stratum, own, changes) and allowed.tries(loses, dear):
-            self._tell(stratum.reads, changes)
-            self.tables.update(counts)
-            self._count_missing(self._following(number, stratum), changes)
-            try:
-                with budget.of(most):
-                    found = self._follow(number, stratum, own, changes)
-                allowed.kept(loses, number in self.ticks)
+        before = {name: self.kept(name) for name in stratum.relations}
+        for way in self._ways(number, stratum, own, changes, closure):
+            if (found := way()) is not None:
                 return found
-            except (OverBudget, TooLarge):
-                self.tables = before.copy()
-                if allowed.exceeded(loses, number in self.ticks) and self._may_have_ticks(number):
-                    self.dense.setdefault(number, True)  # it is computed in any case
-        if closure and not dense and (found := self._by_components(number, closure, changes)):
-            return found
         return self._all_anew(number, before)
+
+    def _ways(
+        self, number: int, stratum: Stratum, own: dict, changes: dict, closure: Closure | None
+    ) -> Iterator[Callable[[], Mapping[str, AnyChange] | None]]:
+        """The ways to maintain a stratum, in the order in which they are tried."""
+        if self._is_spread(stratum, changes):
+            yield partial(self.across.changes_of_closure, number, own, changes)
+            yield partial(self._maintained, self.across, number, stratum, own, changes)
+            return
+        if not stratum.rules and self.are_plain(stratum):
+            yield lambda: {name: self._of_facts(name, change) for name, change in own.items()}
+        components = partial(self._by_components, number, closure, changes) if closure else None
+        dense = closure and is_dense(self.tables[closure.edges], self.tables[closure.relation])
+        if components and dense:
+            yield components
+        yield partial(self._maintained, self.in_driver, number, stratum, own, changes)
+        if components and not dense:
+            yield components
+
+    def _maintained(
+        self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict, changes: dict
+    ) -> Mapping[str, AnyChange] | None:
+        """Maintain a stratum by delta rules where it is. None if it has to be computed anew: then all is as it was."""
+        allowed, ticks = self._budget(number), number in self.ticks
+        loses = any(change.went for change in (*own.values(), *(changes[name] for name in stratum.reads & changes.keys())))
+        most = allowed.bindings(self.config.follow, bounded=not (loses or stratum.recursive))
+        dear = most <= FREE or place.lacks_counts(number)
+        if not place.can_follow(number, stratum, own, changes) or not allowed.tries(loses, dear):
+            return None
+        tables, spread = dict(self.tables), dict(self.spread)
+        try:
+            found = place.follow(number, stratum, own, changes, most)
+            allowed.kept(loses, ticks)
+            return found
+        except (OverBudget, TooLarge):
+            self.tables, self.database.on_partitions = tables, spread  # type: ignore[assignment]
+            if allowed.exceeded(loses, ticks) and place.guards and self._may_have_ticks(number):
+                self.dense.setdefault(number, True)  # it is computed in any case
+            return None
+
+    def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
+        """True if no more than a part of some relations' tuples, or than a few, have changed."""
+        changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
+        return changed <= few or changed <= part * sum(self.database.count(name) for name in names)
 
     def _is_spread(self, stratum: Stratum, changes: dict[str, AnyChange]) -> bool:
         """Whether it is, or reads, what is on the partitions, or has been until now."""
