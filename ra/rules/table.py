@@ -208,15 +208,6 @@ class Table:
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
         self.reduce()
-        return self.turn()
-
-    def reduce(self) -> None:
-        """Reduce the candidates in `new` to the tuples that are born."""
-        if self.reduction:
-            self.reduction.reduce(self)
-
-    def turn(self) -> int:
-        """`advance` for a table whose candidates have been reduced."""
         for order, blocks in self.full.items():
             if self.delta_size:
                 self.full[order] = stacked(blocks, self._delta(order), self.most)
@@ -225,6 +216,11 @@ class Table:
             self.delta[self.home] = merged(self.new, self._ordered(self.home))
             self.new = []
         return self.delta_size
+
+    def reduce(self) -> None:
+        """Reduce the candidates in `new` to the tuples that are born."""
+        if self.reduction:
+            self.reduction.reduce(self)
 
     def settle(self) -> None:
         """No more iterations: everything goes into full."""
