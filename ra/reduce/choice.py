@@ -77,7 +77,8 @@ class Choice(Reduction):
 
     @property
     def nbytes(self) -> int:
-        return self.candidates.made.nbytes if self.candidates is not None else 0
+        candidates = self.candidates  # another thread may end the rule meanwhile
+        return candidates.made.nbytes if candidates is not None else 0
 
     def target(self, table: Table) -> "Candidates":
         if self.candidates is None:

@@ -1,7 +1,7 @@
-"""What changes from one state of a relation to the next: sets of tuples as blocks, and tables with more or fewer tuples.
+"""Changes from one state of a relation to the next: sets of tuples as blocks, and tables with more or fewer tuples.
 
-Tables of different moments share their blocks, as blocks never change. So the difference of two is looked for only in those
-that one of them has and the other has not, and an earlier table stays as it was while a later one is made from it.
+Tables of different moments share their blocks, as blocks never change. So the difference of two tables is computed from the
+blocks that they do not share, and an earlier table stays valid while a later one is made from it.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, pack, pack
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.rules.thinned import Thinned, parted, thinned
 
-NEAR = 16  # times as large as another: from there on the tuples of the smaller block are searched for
+NEAR = 16  # a block so many times as large as another is searched for the tuples of the smaller one
 
 
 @dataclass(frozen=True)
 class Change:
-    """The tuples of a relation that are new, and those that are gone: blocks in the relation's own order, which share none."""
+    """The new and the lost tuples of a relation: two disjoint blocks in the relation's own order."""
 
     born: Block
     lost: Block
@@ -45,13 +45,13 @@ class Change:
 
 @lru_cache(1 << 8)
 def empty(arity: int) -> Block:
-    """No tuples."""
+    """Return a block without tuples."""
     packing = packing_of([], arity)
     return Block(packing, np.empty((packing.lanes, 0), np.uint64))
 
 
 def together(blocks: list[Block], arity: int) -> Block:
-    """The union of blocks of any packings. What they hold is copied once for each two of them."""
+    """Return the union of blocks of any packings. Merging copies a tuple once for each two blocks."""
     blocks = [block for block in blocks if block.size]
     if len(blocks) < 2:
         return blocks[0] if blocks else empty(arity)
@@ -59,7 +59,7 @@ def together(blocks: list[Block], arity: int) -> Block:
 
 
 def apart(left: Block, right: Block) -> Block:
-    """The tuples of one block that another, of any packing, has not.
+    """Return the tuples of one block that another one, of any packing, does not have.
 
     >>> few, many = (Block.of([np.array(column)], len(column)) for column in ([1, 5], [1, 2, 3]))
     >>> apart(few, many).column(0).tolist(), shared(few, many).column(0).tolist()
@@ -69,17 +69,17 @@ def apart(left: Block, right: Block) -> Block:
 
 
 def shared(left: Block, right: Block) -> Block:
-    """The tuples that two blocks have in common."""
+    """Return the tuples that two blocks have in common."""
     return selected(left, _among(left, right))
 
 
 def within(block: Block, table: Table) -> np.ndarray:
-    """Which tuples of a block, in the relation's own order, a settled table has: booleans (n,). A few searches a tuple."""
+    """Return which tuples of a block in the relation's own order a settled table has, booleans (n,). A few searches a tuple."""
     return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
 
 
 def _in_any(block: Block, others: list[Block]) -> np.ndarray:
-    """Which tuples of a block some other block has: booleans (n,). A look at others until all of them are found."""
+    """Return which tuples of a block some other block has, booleans (n,)."""
     found = np.zeros(block.size, np.bool_)
     for other in others:
         found |= _among(block, other)
@@ -89,7 +89,7 @@ def _in_any(block: Block, others: list[Block]) -> np.ndarray:
 
 
 def taken(block: Block, rows: np.ndarray) -> Block:
-    """The tuples of a block at some positions (k,), which ascend; no other is read."""
+    """Return the tuples of a block at ascending positions (k,). No other tuple is read."""
     columns = [block.column(number, rows) for number in range(block.arity)]
     return Block(block.packing, pack(columns, block.packing, rows.size))
 
@@ -99,12 +99,12 @@ def own_order(arity: int) -> tuple[int, ...]:
 
 
 def selected(block: Block, rows: np.ndarray) -> Block:
-    """Some tuples of a block, which share its packing; rows: booleans (n,)."""
+    """Return some tuples of a block in its packing; rows: booleans (n,)."""
     return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
 
 def common(blocks: list[Block], arity: int) -> Packing:
-    """A packing for all of the blocks: that of one of them, if it has room for what is in the others."""
+    """Return a packing for all of the blocks: that of one of them, if it has room for the others."""
     packings = dict.fromkeys(block.packing for block in blocks)
     if len(packings) == 1:
         return blocks[0].packing
@@ -114,8 +114,8 @@ def common(blocks: list[Block], arity: int) -> Packing:
 
 
 def _among(left: Block, right: Block) -> np.ndarray:
-    """Which tuples of a block another has: one pass over both where they are about as large, else those of the smaller are
-    searched for, 50 ns each."""
+    """Return which tuples of a block another one has: by one pass over both if they are about as large, else by a search for
+    each tuple of the smaller one, 50 ns each."""
     found = np.zeros(left.size, np.bool_)
     if not left.size or not right.size:
         return found
@@ -130,7 +130,7 @@ def _among(left: Block, right: Block) -> np.ndarray:
 
 
 def _positions(few: Block, many: Block) -> np.ndarray:
-    """Where each tuple of a block is in another; -1 if it is not there."""
+    """Return the position of each tuple of a block in another one, or -1."""
     if isinstance(many, Thinned):
         return many.places(_positions(few, many.whole))
     if few.packing == many.packing and many.packing.lanes == 1:
@@ -139,7 +139,7 @@ def _positions(few: Block, many: Block) -> np.ndarray:
 
 
 def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarray:
-    """The same of tuples in any order, given as columns, in a block that has all its words."""
+    """As `_positions`, for tuples in any order, given as columns, and a block that has all its words."""
     if not many.size:
         return np.full(size, -1)
     if many.packing.lanes > 1:
@@ -157,7 +157,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
 
 
 def plain(table) -> Table:
-    """The tuples of a table of any sort, settled, as a plain table at home in the relation's own order."""
+    """Return a table's tuples as a settled table without a reduction, at home in the relation's own order."""
     home = own_order(table.arity)
     if isinstance(table, Table) and table.home == home:
         settled = snapshot(table)
@@ -171,8 +171,8 @@ def plain(table) -> Table:
 
 
 def difference(before: Table, after: Table) -> Change:
-    """What a settled table has that an earlier one has not, and the other way round. 5 ns a tuple of blocks that they do not
-    share; of a block that both have without a few of its tuples, only these are looked at."""
+    """Return the new and the lost tuples of a settled table since an earlier one. 5 ns a tuple of blocks that they do not
+    share. Of a block that both share without a few of its tuples, only these are compared."""
     olds, news = (_by_whole(table.blocks("all", own_order(table.arity))) for table in (before, after))
     old = [block for number, block in olds.items() if number not in news]
     new = [block for number, block in news.items() if number not in olds]
@@ -186,7 +186,7 @@ def difference(before: Table, after: Table) -> Change:
 
 
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Positions (k,) without others (l,); both ascend."""
+    """Return ascending positions (k,) without others (l,), which ascend as well."""
     return positions[words.places(positions.view(np.uint64), others.view(np.uint64)) < 0]
 
 
@@ -195,7 +195,7 @@ def _by_whole(blocks: list[Block]) -> dict[int, Block]:
 
 
 def compacted(table: Table) -> Table:
-    """A table, settled, in one block, as that is searched sooner than several. 3 ns a tuple and order."""
+    """Settle a table into one block for each order, which is searched faster than several. 3 ns a tuple and order."""
     other = snapshot(table)
     other.settle()
     other.full = {order: [merged(blocks, blocks[0].packing)] if blocks else [] for order, blocks in other.full.items()}
@@ -207,21 +207,21 @@ def is_compact(table: Table) -> bool:
 
 
 def at_home(table: Table) -> Table:
-    """A settled table without its other indexes, which are made again when they are searched."""
+    """Return a settled table without its other indexes, which are made again when they are searched."""
     other = snapshot(table)
     other.full = {other.home: other.full[other.home]}
     return other
 
 
 def grown(table: Table, born: Block) -> Table:
-    """A settled table with tuples that it has not, as its delta."""
+    """Return a settled table with unknown tuples as its delta."""
     other = snapshot(table)
     other.begin_with(born)
     return other
 
 
 def marked(table: Table, block: Block) -> Table:
-    """A settled table some of whose tuples are its delta as well."""
+    """Return a settled table of which some tuples are the delta as well."""
     other = snapshot(table)
     other.delta = {}
     if block.size:
@@ -231,13 +231,13 @@ def marked(table: Table, block: Block) -> Table:
 
 
 def reversed_to(table: Table, lost: Block) -> Table:
-    """A table that has grown since it lost some tuples, as it was before both: what it has lost is the delta."""
+    """Return the table of before a change: the lost tuples are its delta."""
     return grown(table, lost)
 
 
 def without(table: Table, lost: Block) -> Table:
-    """A settled table without some of its tuples: 20 µs for each block that has any of them, in every order, where they are
-    few of many, else the block is copied. Without a lost tuple it is the table itself."""
+    """Return a settled table without some of its tuples. 20 µs for each block and order that has a few of them; a block that
+    loses many is copied. Returns the table itself if nothing is lost."""
     if not lost.size:
         return table
     if lost.size == table.count:
@@ -261,7 +261,7 @@ def take_out(table: Table, lost: Block) -> None:
 
 
 def _left(block: Block, gone: Block) -> Block:
-    """The block itself where it has none of the tuples."""
+    """Return a block without some tuples; the block itself if it has none of them."""
     if gone.size * NEAR > block.size:
         return block.without(gone.repacked(block.packing)) if _fits(gone, block) else selected(block, ~_among(block, gone))
     at = _positions(gone, block)
@@ -269,5 +269,5 @@ def _left(block: Block, gone: Block) -> Block:
 
 
 def _fits(block: Block, other: Block) -> bool:
-    """Whether a block can be in another one's packing."""
+    """True if a block fits into another one's packing."""
     return block.packing == other.packing or fits(bounds_of(block.columns()), other.packing)

@@ -1,7 +1,7 @@
-"""A relation on the partitions, as the driver sees it: an index for each order that joins need, each in buckets of its own.
+"""The driver's handle of a relation on the partitions: an index for each order that joins need, each in buckets of its own.
 
-Every index holds all tuples. The first is the relation's home: there a tuple that arrives is told from known ones, and what is
-born goes on to the other indexes.
+Every index holds all tuples. The first is the relation's home: arriving tuples are compared with known ones there, and born
+tuples go on to the other indexes.
 
 The life of a tuple:
 
@@ -35,11 +35,13 @@ class PartitionedIndex:
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # tuples in each slot of the map
-    work: np.ndarray | None = None  # what the next iteration is expected to be for each slot, but for the pairs that meet
-    pairs: np.ndarray | float = 0.0  # those
+    work: np.ndarray | None = None  # expected in the next iteration for each slot, without the pairs that meet
+    pairs: np.ndarray | float = 0.0  # expected to meet in the next iteration for each slot
     fresh: np.ndarray | float = 0.0  # tuples of the delta in each slot
-    copies: dict[int, frozenset[int]] = field(default_factory=dict)  # buckets that several partitions have all of: which
-    copied: Parts = field(default_factory=list)  # those tuples, except where they are at home
+    copies: dict[int, frozenset[int]] = field(
+        default_factory=dict
+    )  # bucket → the partitions that have all of it, if there are several
+    copied: Parts = field(default_factory=list)  # the tuples of these buckets, except at home
 
     def __post_init__(self):
         for part in ("full", "delta", "new", "copied"):
@@ -49,13 +51,13 @@ class PartitionedIndex:
             self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
 
     def advance(self) -> None:
-        """The outer iteration is over: delta goes into full, new becomes delta."""
+        """End the outer iteration: delta goes into full, new becomes delta."""
         self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
         self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
 
     def weigh(self, results) -> None:
-        """Expect the work of the next iteration from what the inserts of this one report, as `ra.rules.local_insert.Born`: the
-        delta, what arrives for each tuple of it, and the pairs that meet."""
+        """Estimate the work of the next iteration from the inserts of this one (`ra.rules.local_insert.Born`): the delta, the
+        tuples that arrive for each tuple of it, and the pairs that meet."""
         fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
         received, born = np.zeros((2, self.map.partitions), np.int64)
         for result in results:
@@ -67,7 +69,7 @@ class PartitionedIndex:
         self.work = expected(self.fresh, self.map.tables()[1], received, born)
 
     def meets(self, mover: BucketMap) -> bool:
-        """Whether tuples that are placed by a map are on partitions that have all of this index's bucket of the same number."""
+        """True if tuples placed by a map lie on partitions that have all of this index's bucket of the same number."""
         if (self.map.subbuckets > 1).any():
             return False
         every = zip(mover.homes, self.map.homes, strict=True)
@@ -80,7 +82,7 @@ class PartitionedIndex:
 
 
 def at_rest(index: PartitionedIndex) -> PartitionedIndex:
-    """What an index has in full, as another one that can be gone on with."""
+    """Copy an index with only its full tuples."""
     return PartitionedIndex(index.order, index.keys, index.map, list(index.full), sizes=index.sizes)
 
 
@@ -105,25 +107,25 @@ class PartitionedRelation:
 
     @property
     def bytes(self) -> int:
-        """What the home index takes on all partitions together."""
+        """The bytes of the home index on all partitions."""
         return sum(8 * stored.run.words for blocks in self.home.full for stored in blocks)
 
     def index(self, order: Order) -> PartitionedIndex | None:
         return next((index for index in self.indexes if index.order == order), None)
 
     def paths(self, partition: int):
-        """Of all runs that a partition has."""
+        """Yield the paths of all runs of a partition."""
         for index in self.indexes:
             for part in (index.full, index.delta, index.new, index.copied):
                 yield from (stored.run.path for stored in part[partition])
 
     def as_read(self) -> "PartitionedRelation":
-        """What joins read in an iteration, whatever its inner iterations insert meanwhile."""
+        """Copy the relation as joins read it in an outer iteration, without the inserts of its inner iterations."""
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 
     def settle(self) -> None:
-        """All tuples are in full."""
+        """Move all tuples into full."""
         while self.advance():
             pass
 

@@ -16,7 +16,7 @@ from semi_naive.ra.rules.block import Block, bounds_of, fits, merged, packing_of
 from semi_naive.ra.rules.ir import Order
 
 FEW = 6
-NOBODY = nullcontext()  # there is no other thread
+NOBODY = nullcontext()  # the lock of a table that one thread uses
 
 
 def snapshot(table):
@@ -46,15 +46,14 @@ class Table:
         self.full.setdefault(self.home, [])
 
     def __copy__(self) -> "Table":
-        """As `copy.copy` makes it, in a fifth of the time."""
+        """Copy the attributes, in a fifth of the time of `copy.copy`."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         return other
 
     @classmethod
     def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
-        """A table of blocks that are there already, at home and in other orders, largest first from now on. more: what else a
-        table of the sort is made of."""
+        """Make a table of blocks in home order and in other orders. more: further fields."""
         table = cls(arity, home, **more)
         packing = packing_of(full[home] + delta, arity)
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
@@ -70,7 +69,7 @@ class Table:
         return self.packing.ordered(order)
 
     def _make_room(self, bounds: Bounds) -> None:
-        """Choose the packing, or a wider one: all blocks are packed again then, which their number makes rare."""
+        """Choose the packing, or a wider one. Then all blocks are packed again, which is rare."""
         if self.packing is not None and fits(bounds, self.packing):
             return
         if self.packing is not None and self.count:
@@ -82,7 +81,7 @@ class Table:
         self.new = [block.repacked(self._ordered(self.home)) for block in self.new]
 
     def _used(self) -> Bounds:
-        """The bounds of the values there are, in the columns' own order."""
+        """Return the bounds of all values, in the columns' own order."""
         blocks = self._known()
         bounds = None
         for block in (block for block in blocks if block.size):
@@ -111,7 +110,7 @@ class Table:
 
     @property
     def orders(self) -> set[Order]:
-        """That it is sorted in."""
+        """The orders that it is sorted in."""
         return set(self.full)
 
     @property
@@ -120,27 +119,29 @@ class Table:
 
     @property
     def nbytes(self) -> int:
-        """Of all blocks: full, delta and new, in every order. May be asked for from any thread."""
+        """The bytes of all blocks, in every order. May be read from any thread."""
         full = [block for blocks in list(self.full.values()) for block in blocks]
         apart = self.reduction.nbytes if self.reduction else 0
         return apart + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
-        """Tuples in any order, with repetitions; how many were not known. They are in `new`. `alone`: what threads that insert
-        at the same time hold while they change the table; they sort, and drop what was there before all of them, without."""
+        """Insert tuples in any order, with repetitions, and return how many were not known: those are in `new`.
+
+        `alone`: the lock that threads which insert at the same time hold while they change the table. They sort, and drop
+        tuples of before the iteration, without it."""
         if self.reduction:
             with alone:
                 columns, size = self.reduction.expanded(columns, size)
         return self.add(self.fresh(columns, size, alone), alone) if size else 0
 
     def insert_block(self, block: Block, alone=NOBODY) -> int:
-        """The same for a block in home order."""
+        """Insert a block in home order."""
         if self.reduction:
             return self.insert(block.columns(), block.size, alone)
         return self.add(self.fresh_block(block, alone), alone)
 
     def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
-        """The first half of `insert`: what was not there when the iteration began, for `add`."""
+        """The first half of `insert`: return the tuples that were unknown when the iteration began, for `add`."""
         bounds = bounds_of(columns)
         with alone:
             self._make_room(bounds)
@@ -148,7 +149,7 @@ class Table:
         return self._sifted(Block.of([columns[i] for i in self.home], size, packing), before)
 
     def fresh_block(self, block: Block, alone=NOBODY) -> Block:
-        """The same for a block in home order."""
+        """As `fresh`, for a block in home order."""
         bounds = self._bounds_of(block)
         with alone:
             self._make_room_for(block, bounds)
@@ -156,20 +157,20 @@ class Table:
         return self._sifted(block.repacked(packing), before)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
-        """Of the values of a block in home order, in the columns' own order; None if its packing is the table's."""
+        """Return the bounds of a block in home order, in the columns' own order; None if its packing is the table's."""
         if self.packing is not None and block.packing == self._ordered(self.home):
             return None
         bounds = bounds_of(block.columns())
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
 
     def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
-        """For a block in home order, whatever packing another thread has chosen since its `bounds` were looked at."""
+        """Make room for a block in home order. Another thread may have changed the packing since `bounds` were computed."""
         bounds = self._bounds_of(block) if bounds is None else bounds
         if bounds is not None:
             self._make_room(bounds)
 
     def add(self, block: Block, alone=NOBODY) -> int:
-        """The second half of `insert`: tuples that are `fresh`, some of which may have been added since."""
+        """The second half of `insert`: add `fresh` tuples, of which other threads may have added some since."""
         if not block.size:
             return 0
         with alone:
@@ -188,7 +189,7 @@ class Table:
         return block
 
     def begin_with(self, block: Block) -> None:
-        """Tuples in home order that it has not are its delta; nothing is searched."""
+        """Make unknown tuples, a block in home order, the delta. Nothing is searched."""
         self.delta = {}
         if block.size:
             if self.packing is None:
@@ -208,15 +209,6 @@ class Table:
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
         self.reduce()
-        return self.turn()
-
-    def reduce(self) -> None:
-        """Reduce the candidates in `new` to the tuples that are born."""
-        if self.reduction:
-            self.reduction.reduce(self)
-
-    def turn(self) -> int:
-        """`advance` for a table whose candidates have been reduced."""
         for order, blocks in self.full.items():
             if self.delta_size:
                 self.full[order] = stacked(blocks, self._delta(order), self.most)
@@ -226,25 +218,30 @@ class Table:
             self.new = []
         return self.delta_size
 
+    def reduce(self) -> None:
+        """Reduce the candidates in `new` to the tuples that are born."""
+        if self.reduction:
+            self.reduction.reduce(self)
+
     def settle(self) -> None:
-        """No more iterations: everything goes into full."""
+        """Move all tuples into full, as no iteration follows."""
         while self.advance():
             pass
 
     def _known(self) -> list[Block]:
-        """Everything there is, in home order."""
+        """Return the blocks of full, delta and new, in home order."""
         return [*self._before(), *self.new]
 
     def _before(self) -> list[Block]:
-        """What there was when the iteration began, in home order."""
+        """Return the blocks of before this iteration, in home order."""
         return [*self.full[self.home], *([self.delta[self.home]] if self.delta else [])]
 
     def mark(self) -> list[Block]:
-        """For `back_to`: what has been born by now."""
+        """Return the tuples born so far, for `back_to`."""
         return list(self.new)
 
     def back_to(self, mark: list[Block]) -> None:
-        """Forget what has been born since."""
+        """Drop the tuples born since a mark."""
         self.new = [block.repacked(self._ordered(self.home)) for block in mark]
 
     def rows(self, part: str) -> np.ndarray:
@@ -258,7 +255,7 @@ class Table:
         return rows
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
-        """Rows (n, arity) that are to be in full as well, those of the delta there was among them; and the delta of now."""
+        """Take rows (n, arity) of the machine: `full` goes into full, with the delta of before; `delta` is the delta."""
         self.delta = {}
         if full.shape[0] or delta.shape[0]:
             columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
@@ -288,7 +285,7 @@ class Table:
         return block.reordered(tuple(self.home.index(i) for i in order), packing)
 
     def blocks(self, part: str, order: Order) -> list[Block]:
-        """The blocks of "full", "delta" or "all" (both) in an order; an index that is missing is made, and kept."""
+        """Return the blocks of "full", "delta" or "all" (both) in an order. A missing index is made and kept."""
         if part != "delta" and order not in self.full:
             self.full[order] = [self._reordered(block, order) for block in self.full[self.home]]
         found = [] if part == "delta" else list(self.full[order])
@@ -297,7 +294,7 @@ class Table:
         return found
 
     def columns(self) -> list[np.ndarray]:
-        """All tuples, full, delta and new, as columns in the relation's own order."""
+        """Return all tuples as columns in the relation's own order."""
         self.reduce()
         blocks = self._known()
         if not blocks:

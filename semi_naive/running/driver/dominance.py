@@ -86,15 +86,12 @@ class Dominance:
         return cls(local, found, evaluator) if found else None
 
     def advance(self, tables: dict[str, Any]) -> None:
-        """End an iteration. All tables are reduced before the first one turns, so that conditions are read as they were."""
+        """End an iteration. Candidates are compared before any table advances, so that conditions are read as they were."""
         self.view.tables, self.view.on_partitions = dict(self.local.database.tables), self.local.database.on_partitions
-        for name, table in tables.items():
-            if name in self.reductions:
-                self.reductions[name].reduce(table)
-            else:
-                table.reduce()
+        for name, reduction in self.reductions.items():
+            reduction.reduce(tables[name])
         for table in tables.values():
-            table.turn()
+            table.advance()
         again = {name: reduction.by_conditions(tables) for name, reduction in self.reductions.items()}
         for name, gone in again.items():
             take_out(tables[name], gone)

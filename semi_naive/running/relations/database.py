@@ -1,4 +1,4 @@
-"""The relations of one run, as the driver sees them: in its own memory while they are small, and on the partitions once not."""
+"""The relations of one run: in the driver's memory while they are small, else on the partitions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,16 +32,16 @@ from semi_naive.threads import in_threads
 
 
 class Database:
-    """Tables by relation. Also the `Sizes` that join orders are planned with, and the `Context` that local rules run in."""
+    """Tables by relation. It is also the `Sizes` of the planner, and the `Context` of rules in the driver."""
 
     def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
         self.tables = {name: self.empty_table(name) for name in program.relations}
-        self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations that live on the partitions instead
+        self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
-        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: how many tuples it had, and some of these columns
-        self.kept: dict = {}  # what steps have made of the tuples: tries
+        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: its number of tuples, and a sample of the columns
+        self.kept: dict = {}  # tries and sieves that steps have made
         self.position = 0, 1
         self.most, self.exact, self.unions = MOST, False, True
 
@@ -58,7 +58,7 @@ class Database:
         return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:
-        """Facts: columns (arity, n) that join whatever the relation has."""
+        """Insert facts, as columns (arity, n)."""
         size = columns.shape[1]
         return self.tables[relation].insert(list(columns), size)
 
@@ -69,18 +69,18 @@ class Database:
         return sum(block.size for block in self.blocks(relation, part, order))
 
     def subbuckets(self, relation: str, order, keys) -> int:
-        """Nothing is in buckets here."""
+        """Return 1: tables in the driver have no buckets."""
         return 1
 
     def host_cache_dir(self, read) -> None:
-        """What is in this process's memory is no other's."""
+        """Return None: no other process reads these tables."""
         return None
 
     def count(self, relation: str) -> int:
         return self.on_partitions[relation].count if relation in self.on_partitions else self.tables[relation].count
 
     def bytes(self, relation: str) -> int:
-        """What one index of it takes, at home or in any other order."""
+        """Return the bytes of one index of a relation."""
         if found := self.partitioned(relation):
             return found.bytes
         if relation in self.on_partitions:
@@ -89,15 +89,15 @@ class Database:
         return sum(8 * block.packing.lanes * block.size for block in table.blocks("all", table.home))
 
     def orders(self) -> dict[str, set[Order]]:
-        """Of each table in this process the orders that it is sorted in."""
+        """Return the orders that each table in this process is sorted in."""
         return {name: table.orders for name, table in self.tables.items() if isinstance(table, Table)}
 
     def held(self) -> dict[str, int]:
-        """The bytes of every table in this process, with all of its indexes. May be asked for from any thread."""
+        """Return the bytes of every table in this process, with all of its indexes. Any thread may call it."""
         return {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
 
     def columns(self, relation: str) -> np.ndarray:
-        """All tuples as columns (arity, n), in this process."""
+        """Return all tuples as columns (arity, n), in this process."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].columns()
         parts = self.parts(relation)
@@ -106,7 +106,7 @@ class Database:
         return columns
 
     def rows(self, relation: str) -> np.ndarray:
-        """The same as rows (n, arity)."""
+        """Return all tuples as rows (n, arity), in this process."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].rows()
         parts = self.parts(relation)
@@ -115,19 +115,19 @@ class Database:
         return rows
 
     def parts(self, relation: str) -> list[Part]:
-        """All tuples of a relation in this process, a million or so at a time; none of them is copied."""
+        """Return all tuples of a table in parts of about a million, without a copy."""
         return parts_of(*resting(self.tables[relation]))
 
     def source(self, relation: str) -> Blocks | Columns:
-        """All tuples, to be read in order: where they lie, if this process sees them."""
+        """Return a source of all tuples to be read in order: the runs themselves, if this process can map them."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].source()
         return Blocks(*resting(self.tables[relation]))
 
     def collect(self, relations, begun=()) -> None:
-        """Bring relations that are on the partitions back into this process: what has to be evaluated in one place.
+        """Bring relations on the partitions back into this process.
 
-        begun: those whose rules are about to run, to which their facts are new.
+        begun: relations whose rules are about to run, so that their facts are new.
         """
         for name in {*relations, *begun} & self.on_partitions.keys():
             columns = self.on_partitions.pop(name).columns()
@@ -137,21 +137,21 @@ class Database:
                 self.tables[name].settle()
 
     def place(self, name: str, relation, cluster) -> None:
-        """The relation is on the partitions from now on."""
+        """Replace the table of a relation by its tuples on the partitions."""
         self.on_partitions[name] = OnPartitions(relation, cluster)
         self.tables[name] = self.empty_table(name)
 
     def partitioned(self, name: str) -> PartitionedRelation | None:
-        """A relation that is on the partitions in its indexes."""
+        """Return a relation that has indexes on the partitions."""
         found = self.on_partitions.get(name)
         return found.relation if isinstance(found, OnPartitions) else None
 
     def forget_sizes(self, relation: str) -> None:
-        """What was estimated before the relation had its tuples."""
+        """Drop estimates of before the relation had its tuples."""
         for key in [key for key in self._distinct if key[0] == relation]:
             del self._distinct[key]
 
-    # -- what join orders are planned with
+    # -- estimates for join orders
 
     def size(self, relation: str, part: str = "all") -> float:
         if relation in self.on_partitions:
@@ -160,8 +160,8 @@ class Database:
         return table.delta_size if part == "delta" else table.count
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
-        """How many tuples of another have, in some columns, the values that a tuple has in columns of its own, on average: skew
-        makes it more than the average of all values. From a sample where there are many tuples, and kept."""
+        """Estimate how many tuples of another relation a tuple meets on some columns. With skew that is more than the average
+        of all values. It is computed from a sample if there are many tuples, and kept."""
         if {relation, other} & self.on_partitions.keys():
             return alone(self, other, places)
         counts, key = (self.count(relation), self.count(other)), (relation, columns, other, places)
@@ -171,15 +171,15 @@ class Database:
         return self._met[key][1]
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
-        """How many tuples a tuple has in whichever of other relations it has the fewest in, on average: sides are (column,
-        other relation, its column). None if some are on the partitions."""
+        """Estimate the fewest tuples that a tuple meets in any of several relations. sides: (column, other relation, its
+        column). None if one is on the partitions."""
         if {relation, *(other for _, other, _ in sides)} & self.on_partitions.keys():
             return None
         return fewest_partners(self.tables[relation], [(column, self.tables[other], at) for column, other, at in sides])
 
     def matching(self, relation: str, constants: tuple[tuple[int, Const], ...]) -> float | None:
-        """Tuples that have all these values in these columns, by a sample of the columns that is drawn again once there are
-        twice as many. None of a relation on the partitions."""
+        """Estimate the tuples that have given values in given columns, from a sample that is drawn again if the relation
+        doubles. None for a relation on the partitions."""
         if relation in self.on_partitions:
             return None
         count, columns = self.count(relation), tuple(column for column, _ in constants)
@@ -190,11 +190,11 @@ class Database:
         return alike(drawn[1], wanted, count)
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
-        """Columns of some of a relation's tuples, and the share of all that they are: none if it is on the partitions."""
+        """Return a sample of a relation's tuples as columns, and its share of all; empty for a relation on the partitions."""
         return ([], 0.0) if relation in self.on_partitions else drawn_tuples(self.tables[relation], draw)
 
     def distinct(self, relation: str, column: int) -> float:
-        """Distinct values of a column, from a sample where there are many tuples; asked again once it has doubled."""
+        """Estimate the distinct values of a column, from a sample if there are many tuples; again if the relation doubles."""
         count = self.count(relation)
         known = self._distinct.get((relation, column))
         if known and known[0] / 2 <= count <= 2 * known[0]:
@@ -208,7 +208,7 @@ class Database:
 
 
 def fill(parts: list[Part], put: Callable[[Part, int], None]) -> None:
-    """`put(part, begin)` for every part, where `begin` tuples are before it: in threads, if there are several parts."""
+    """Call `put(part, begin)` for every part, with the number of tuples before it; in threads if there are several parts."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
 
     def one(number: int) -> None:

@@ -38,8 +38,8 @@ class TimedTable(Table):
     name: str
     told: int  # the births of the machine before that tick have been noted
 
-    def turn(self) -> int:
-        if size := super().turn():
+    def advance(self) -> int:
+        if size := super().advance():
             self.clock.births[self.name].append(born(self.delta[self.home], self.clock.now))
             self.clock.now += 1
         return size
