@@ -1,7 +1,7 @@
 """Cleaning up at the end of the process: child processes to end, and temporary files to remove.
 
-They are ended and removed when Python ends, or by `end` when it ends at once. What no process can clean up after itself, as it
-was killed with signal 9, ends by itself (`ra.java`) or is swept by the next one (`Store.create`).
+They are ended and removed when Python exits, or by `end` when it exits at once. After signal 9 no process can clean up: child
+processes then end by themselves (`ra.java`), and files are removed by the next run (`Store.create`).
 """
 
 import atexit

@@ -2,8 +2,8 @@
 
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
-The rules without recursion are the iteration 0. `born` has the tuples of `path` with one attribute more, the number of the
-iteration that made them. How both are evaluated is in `running.iterations`.
+The rules without recursion are iteration 0. `born` has the tuples of `path` with the number of the iteration that derived them
+as a further attribute. The evaluation is in `running.iterations`.
 """
 
 from collections.abc import Callable, Iterator

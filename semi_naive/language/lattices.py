@@ -2,8 +2,8 @@
 
     path(y, min(d + w)) :- path(x, d), edge(x, y, w).
 
-Of each key there is one tuple, with the best value so far; a better one replaces it. That is right only if a better value in a
-body never makes a worse one in a head, and never takes a tuple back: only if every use in recursion is monotone.
+For each key there is one tuple, with the best value so far; a better one replaces it. That is correct only if every use in
+recursion is monotone: a better value in a body never derives a worse one in a head, and never removes a tuple.
 """
 
 from semi_naive.language import syntax

@@ -2,12 +2,12 @@
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1.
 
-says of two different tuples that the first goes if the second is there. As a clause with one head it is
+means that of two different tuples the first is removed if the second exists. As a clause with one head it is
 
     path(x, y, c1) :- path(x, y, c1), path(x, y, c2), c2 < c1.
 
-whose head are the tuples to remove: its first two atoms are the one that goes and the one that stays. This one keeps the least
-value of each key: so the relation is a lattice, as with min(c) in its heads, wherever it is used monotonically.
+whose head derives the tuples to remove; its first two atoms are the removed and the remaining tuple. This example keeps the
+least value of each key, so the relation is a lattice, as with min(c) in its heads, provided that it is used monotonically.
 """
 
 from collections.abc import Iterator

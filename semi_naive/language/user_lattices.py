@@ -11,8 +11,8 @@ every lesser one, is there. So in a body
     r(x) :- name(x), !value(x, $Zero()).        is  r(x) :- name(x), !value(x, _).
                                                 and r(x) :- name(x), value(x, a), @glb(a, $Zero()) = $Bottom().
 
-as in Soufflé. A variable that something else binds is a value that is given, as $Zero() is. In the body of an aggregate, and
-without `Bottom` or `Glb`, values are compared as they are.
+as in Soufflé. A variable bound elsewhere is a given value, like $Zero(). In the body of an aggregate, and without `Bottom` or
+`Glb`, values are compared for equality.
 """
 
 from collections.abc import Iterator
