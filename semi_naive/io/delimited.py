@@ -10,8 +10,7 @@ from semi_naive.io.csv_differences import check_agreement, check_beginning, chec
 from semi_naive.io.fields import arrow_type, bits_of_arrow
 from semi_naive.io.files import line_pieces
 from semi_naive.io.lines import read_lines
-from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
-from semi_naive.io.plain_text import read_plain
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES, read_plain
 
 ARROW_PIECE_BYTES = 1 << 20
 
@@ -19,7 +18,7 @@ ARROW_PIECE_BYTES = 1 << 20
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
     """The columns of a text whose first row is on line `line` of `path`. BadInput names the line, column and value of the first
     error."""
-    if found := read_plain(line_pieces(io.BytesIO(data), PLAIN), form, relation, threads):
+    if found := read_plain(line_pieces(io.BytesIO(data), PARSED_PIECE_BYTES), form, relation, threads):
         return found.columns(values)
     return read_by_rules(data, form, relation, types, values, path, line, threads)
 
@@ -27,8 +26,8 @@ def read_delimited(data: bytes, form, relation, types: dict, values, path: str, 
 def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
     """The columns of a text that is not plain.
 
-    Arrow reads some 10 M rows/s of numbers. Where it refuses, or does not mean the same as Soufflé, the text is taken in
-    pieces of 1 MiB, so that only those with something odd in them are read slowly.
+    Arrow reads some 10 M rows/s of numbers. If it refuses the text, or would read it otherwise than Soufflé, the text is read
+    in pieces of 1 MiB, so that only the affected pieces are read slowly.
     """
     if not relation.arity:
         return np.zeros((0, min(1, len(data))), np.int64)
