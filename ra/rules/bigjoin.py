@@ -29,8 +29,8 @@ BLOCKS = 1 << 32  # more than an index has blocks on a partition
 
 @dataclass
 class Count:
-    """How many tuples atom `number` of `among` has for each binding: the fewest are remembered, and whose they are. A binding
-    without any is dropped. It comes to one subbucket of its bucket; where there are several, all have about as many tuples."""
+    """Count the tuples that atom `number` of `among` has for each binding. OFFER keeps the least count so far and its atom. A
+    binding without tuples is dropped. It is counted in one subbucket of its bucket; the others have about as many tuples."""
 
     relation: str
     part: str
@@ -64,8 +64,8 @@ class Count:
 
 @dataclass
 class Visit:
-    """Each binding goes to where the atom that is `turn` after the one with the fewest tuples has the bucket of its key. Not
-    run as a step: a body is cut into segments here. exchanges: to each atom; None where it is on every host."""
+    """Send each binding to the bucket of its key in an index of the atom that is `turn` after the one with the fewest tuples.
+    Not run as a step: a body is cut into segments here. exchanges: to each atom; None where it is on every host."""
 
     exchanges: tuple[Exchange | None, ...]
     turn: int
@@ -151,8 +151,8 @@ class Propose:
 
 @dataclass
 class Intersect:
-    """Drop the bindings of which the atom that they visit has no tuple. steps: the join of each atom, which binds nothing.
-    Without `listing`, of lists only the number of values is right: for bindings that are counted and not read."""
+    """Drop the bindings for which the visited atom has no tuple. steps: the join of each atom, which binds nothing. Without
+    `listing`, lists keep only their lengths: for bindings that are counted and not read."""
 
     steps: tuple[Join, ...]
     turn: int

@@ -86,8 +86,8 @@ def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
 
 
 def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
-    """How many matches, or the matches, (n, variables) int32, columns in the order of VARIABLES. `trace` is called with the
-    trace, by plans that keep one."""
+    """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. Plans that
+    keep a trace call `trace` with it."""
     tries = vertices.want({atom.relation for atom in query.atoms})
     if plan == "leapfrog" and _elsewhere(spark):
         found = shares.run(query, tries, _context(spark), count=count)
@@ -113,12 +113,12 @@ def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, mem
 
 
 def _elsewhere(spark) -> bool:
-    """Whether there are hosts besides this one: here, threads do what tasks would."""
+    """True if Spark has other hosts. On one host, threads of this process do the work."""
     return spark is not None and not on_this_host(_context(spark).master)
 
 
 def _context(spark):
-    """The SparkContext of a session, or of what runs or can be started."""
+    """Return the SparkContext of a session; without one, that of this process, which is started if need be."""
     from semi_naive.ra.spark import spark_context
 
     return spark_context.context() if spark is None else getattr(spark, "sparkContext", spark)

@@ -60,7 +60,7 @@ class Vertices:
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
-        """Reads a graph. Two sorts of its edges, 40 ns each; BadInput for what is none."""
+        """Read a graph. Two sorts of its edges, 40 ns each; BadInput for what is none."""
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         edges = as_edges(graph, **reading)

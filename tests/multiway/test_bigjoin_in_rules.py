@@ -142,3 +142,26 @@ def test_where_all_nodes_are_alike_binary_joins_ship_no_more(here, monkeypatch):
 def test_a_visit_is_no_step_that_is_run():
     with pytest.raises(TypeError, match="between segments"):
         bigjoin.Visit((), 0, frozenset())(None, None)
+
+
+def test_what_is_replicated_in_one_order_is_not_read_in_buckets(here, wherever):
+    """The first atom's relation is partitioned in another order, and its index of this order is on every host."""
+    text = """
+.decl e, f(x: number, y: number)
+.decl u(x: number)
+.decl w(x: number, y: number, z: number)
+.decl r(x: number, y: number)
+.output r
+e(1, 1). e(2, 4). e(3, 1). e(3, 2).
+f(1, 2). f(2, 2). f(3, 1). f(3, 2). f(3, 3).
+u(3).
+w(1, 1, 3). w(1, 3, 1). w(1, 3, 2). w(1, 3, 3).
+r(x, y) :- e(x, y).
+r(t, y) :- e(x, y), u(x), e(z, t), f(s, t), f(z, x), e(z, y).
+r(z, x) :- e(t, z), w(y, z, x), f(x, t).
+"""
+    with Program(text).run({}, multiway="never") as expected:
+        whole = expected["r"].to_set()
+    for budget in range(40, 200, 10):
+        with Program(text).run({}, here, **PARTITIONED | {"replicate_bytes": budget, "buckets": 5}) as result:
+            assert result["r"].to_set() == whole

@@ -101,8 +101,8 @@ class BigJoin:
 
     def _able(self, name: str) -> list[int]:
         """The atoms that may have the fewest values of a variable for a binding: an atom of which nothing is bound only if its
-        relation is smaller than those of all others, as no binding has more tuples than a relation. Where bindings are counted,
-        in a pattern, an atom of which other variables are unbound would make them several times."""
+        relation is smaller than those of all others, as no binding has more tuples than a relation. In a pattern, of which
+        bindings are counted, an atom with other unbound variables never proposes: it would repeat bindings."""
         able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
         if self.core.order:
             return [n for n in able if variables(self.left[n]) - self.compiler.bound == {name}]

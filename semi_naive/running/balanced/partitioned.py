@@ -100,7 +100,8 @@ class Partitioned:
         if self.walk and any(edges in apart for edges, _ in self.walk.edges):
             self.walk = None  # to run ahead takes all edges to every host
         for name, order, keys in filter(None, [scanned(body, wanted) for body in bodies]):
-            if name not in wanted and (name in apart or self._free(name)):
+            read_whole = (name, order) in self.placing.taken  # on every host, so partitions do not meet it in buckets
+            if name not in wanted and (name in apart and not read_whole or self._free(name)):
                 wanted[name] = {order: keys}
         for name in self.stratum.relations:
             self.relations[name] = self._empty(name, wanted.pop(name, {}))
