@@ -36,7 +36,7 @@ FEATURES = {  # and in which part of the programs each is
     "aggregates": 1, "choices": 1, "eqrel": 1, "floats": 1, "injected": 1, "lattices": 1, "negation": 1, "nested": 1,
     "ranges": 1, "records": 1, "strings": 1, "subsumption": 1, "unsigned": 1, "letters": 0.8, "middle": 0.8,
     "anonymous sums": 0.5, "sums": 0.4, "branches": 0.3, "heads": 0.3, "self-subsumption": 0.3, "wide": 0.3, "lists": 0.2,
-    "polymorphic": 0.2, "tags": 0.4, "text": 0.2, "zeros": 0.2,
+    "polymorphic": 0.2, "powers": 0.2, "tags": 0.4, "text": 0.2, "zeros": 0.2,
 }  # fmt: skip
 SHAPE = (
     Constructor("Box", (("n", "number"), ("p", "Pair"))),
@@ -63,7 +63,8 @@ VALUES = {
 MORE = {
     "letters": {"symbol": ("é",), "Tag": ((0.5, "é", 1),)},
     "middle": {"unsigned": (2**63,)},
-    "wide": {"number": (2**40 + 1, -(2**62), 2**61)},
+    "powers": {"number": (-(2**62), 2**61)},  # of which sums are -2**63
+    "wide": {"number": (2**40 + 1, -(2**62) + 1, 2**61 + 1)},
     "zeros": {"float": (0.0, -0.0, math.nan), "Tag": ((0.0, "a", 1), (-0.0, "a", 1), (math.nan, "b", 1))},
 }
 NAMES = {
@@ -521,7 +522,7 @@ class _Rule:
             return Aggregate(self.new("number"), "count", None, tuple(body)), "number"
         of, target = self.random.choice(targets)
         op = self.random.choice(["sum", "min", "max", "mean"] if self.maker.ordered([of]) else ["sum"])
-        if op == "mean" and (of == "unsigned" or around or "wide" in self.maker.features):
+        if op == "mean" and (of == "unsigned" or around or {"powers", "wide"} & self.maker.features):
             op = "max"  # large integers are not exact as floats
         if of == "number" and op == "mean":
             of, target = "float", Call("to_float", (target,), FLOAT)
