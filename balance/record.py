@@ -1,6 +1,7 @@
 """What makes a dictionary a trace: the parts that whoever draws or retells one relies on (`balance.trace` lists them all)."""
 
 from semi_naive.balance.course import FIGURES
+from semi_naive.host.phrases import shortened
 
 NUMBER = (int, float)
 LIMIT = 2**63  # no count, size or time is as large
@@ -146,5 +147,4 @@ def shown(value) -> str:
     >>> shown("x" * 100)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     """
-    text = repr(value)
-    return text if len(text) <= 40 else text[:39] + "…"
+    return shortened(repr(value), 40)

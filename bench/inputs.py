@@ -60,7 +60,7 @@ def _toy(name: str):
 
 def _beginning(edges: int) -> np.ndarray:
     """The first edges of the bundled graph."""
-    return graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs[:edges]
+    return graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs[:edges]
 
 
 def write(edges: np.ndarray, path: Path) -> str:

@@ -115,7 +115,7 @@ def _join(scale: float) -> Case:
 
 
 def _closure(scale: float) -> Case:
-    edges = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
+    edges = graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs
     return _of("closure", {"edge": edges[: max(100, int(len(edges) * scale))]}, "edge")
 
 
@@ -168,7 +168,7 @@ def _graph(level: int, scale: float) -> np.ndarray:
 
 
 def _same_generation(scale: float, data: Path) -> Case:
-    edges = graphs.read_edges(data / "tg-cedge.tsv.gz").pairs
+    edges = graphs.as_edges(data / "tg-cedge.tsv.gz").pairs
     return _of("same_generation", {"edge": edges[: max(100, int(len(edges) * scale))]}, "edge")
 
 

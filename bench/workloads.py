@@ -90,11 +90,11 @@ def _same_generation(name: str, file: str | None, folder, data, quick, scale) ->
     if quick:
         edges = graphs.tree(5)[:, ::-1]  # from parent to child
     elif file is None:
-        edges = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
+        edges = graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs
     elif data is None:
         return None
     else:
-        edges = graphs.read_edges(data / file).pairs
+        edges = graphs.as_edges(data / file).pairs
     return _workload(name, facts(folder, {"edge": edges}), "same_generation", ("same",))
 
 

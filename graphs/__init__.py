@@ -6,19 +6,18 @@ Importing it costs numpy; pyarrow, pandas, networkx and pyspark are imported by 
 from pathlib import Path
 
 from semi_naive.graphs.generators import bowtie, chain, gnp, grid, rmat, star, tree, zipf
-from semi_naive.io.edges import Edges, as_edges, read_edges
+from semi_naive.io.edges import Edges, as_edges
 from semi_naive.io.errors import BadInput
 
 __all__ = [
     "BadInput",
     "Edges",
-    "as_edges",
     "bowtie",
     "bundled",
     "chain",
     "gnp",
     "grid",
-    "read_edges",
+    "as_edges",
     "rmat",
     "star",
     "tree",
@@ -29,7 +28,7 @@ __all__ = [
 def bundled(name):
     """The path of a bundled graph: "p2p-gnutella09", 26,013 directed edges (SNAP).
 
-    >>> len(read_edges(bundled("p2p-gnutella09")))
+    >>> len(as_edges(bundled("p2p-gnutella09")))
     26013
     """
     path = Path(__file__).parent / f"{name}.tsv.gz"

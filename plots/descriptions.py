@@ -3,8 +3,8 @@
 import numpy as np
 
 from semi_naive.host.numbers import about, number, seconds, size
+from semi_naive.host.phrases import series
 from semi_naive.plots.run import RecordedRun
-from semi_naive.plots.words import several
 
 TITLES = {
     "heat": "Heat map: tuples in each subbucket over the iterations", "imbalance": "Line chart: imbalance over the iterations",
@@ -76,7 +76,7 @@ def _tuples(run: RecordedRun) -> str:
 def _bytes(run: RecordedRun) -> str:
     sent = {name: int(run.shuffled(name).sum()) for name in run.phases(()) if name != "insert"}
     parts = [f"{name} {size(count)}" for name, count in sent.items() if count]
-    return f"{size(sum(sent.values()))} shuffled in all" + (f": {several(parts)}" if len(parts) > 1 else "")
+    return f"{size(sum(sent.values()))} shuffled in all" + (f": {series(parts)}" if len(parts) > 1 else "")
 
 
 def _duplicates(run: RecordedRun) -> str:

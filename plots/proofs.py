@@ -5,7 +5,8 @@ It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several
 
 from dataclasses import dataclass, field
 
-from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL_FONT_POINTS, literal, new_figure, shortened
+from semi_naive.host.phrases import shortened
+from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL_FONT_POINTS, literal, new_figure
 
 MAX_DRAWN_TUPLES = 30  # tuples drawn at most, those nearest to the conclusion
 MAX_TUPLE_CHARACTERS = 44  # characters of a tuple or a condition

@@ -94,15 +94,6 @@ def literal(text: str) -> str:
     return text.replace("$", "\\$")
 
 
-def shortened(text: str, most: int) -> str:
-    """Text cut to a number of characters.
-
-    >>> shortened("path(x, z) :- path(x, y), edge(y, z).", 14)
-    'path(x, z) :-…'
-    """
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
 def engineering(number: float, unit: str = "") -> str:
     """A number with a unit prefix: 21.4 M, 3.2 kB."""
     from matplotlib.ticker import EngFormatter

@@ -2,7 +2,7 @@
 
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import in_full, number, quantity, seconds, size
-from semi_naive.plots.words import several
+from semi_naive.host.phrases import series
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
          "to partitions")  # fmt: skip
@@ -140,7 +140,7 @@ def _plans(strata: list[dict]) -> str:
     kinds = [f"{number(plans.count(plan))} {plan}" for plan in dict.fromkeys(plans) if plan]
     if len(kinds) == 1 and len(plans) > 1 and all(plans):
         return f"{len(strata):,}, all {plans[0]}"
-    return f"{len(strata):,}" + (f": {several(kinds)}" if kinds else "")
+    return f"{len(strata):,}" + (f": {series(kinds)}" if kinds else "")
 
 
 def named(stratum: dict) -> str:

@@ -5,19 +5,10 @@ from itertools import groupby
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import about, seconds, size
+from semi_naive.host.phrases import series
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
 MAX_NAMED_BUCKETS = 6  # buckets named in one event; further ones are counted
-
-
-def several(items) -> str:
-    """Items separated by commas and "and".
-
-    >>> several([1]), several([1, 2, 5])
-    ('1', '1, 2 and 5')
-    """
-    *most, last = map(str, items)
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def events_in_words(events: list[dict]) -> list[str]:
@@ -46,7 +37,7 @@ def _rolled_over(events: list[dict]) -> str:
 
 def _rehomed(event: dict) -> str:
     """Buckets with a new number of subbuckets or a new home; also the sentence of unknown events."""
-    what = several(_resized(event)) if event.get("buckets") else event["event"]
+    what = series(_resized(event)) if event.get("buckets") else event["event"]
     facts = [_whose(event) + what]
     if event.get("moved"):
         took = f" in {seconds(event['seconds'])}" if "seconds" in event else ""
@@ -85,7 +76,7 @@ def _resized(event: dict) -> list[str]:
 def _buckets(names: list) -> str:
     if len(names) > MAX_NAMED_BUCKETS:
         return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: MAX_NAMED_BUCKETS - 1]))}, …)"
-    return f"bucket{'s' * (len(names) > 1)} {several(names)}"
+    return f"bucket{'s' * (len(names) > 1)} {series(names)}"
 
 
 def _copied(event: dict) -> str:

@@ -3,6 +3,7 @@
 import time
 
 from semi_naive.host.numbers import quantity
+from semi_naive.host.phrases import shortened
 
 UPDATE_SECONDS = 0.1  # seconds between two updates, as an iteration may take microseconds
 MAX_NAME_CHARACTERS = 30  # characters of a stratum's name
@@ -21,7 +22,7 @@ class ProgressText:
     def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
         """Report a program: stratum, iteration, delta, tuples so far."""
         text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {quantity(tuples, 'tuple')}"
-        self._say(text, name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…", number - 1, of)
+        self._say(text, shortened(name, MAX_NAME_CHARACTERS), number - 1, of)
 
     def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
         now = time.monotonic()

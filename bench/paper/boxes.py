@@ -35,7 +35,7 @@ def given(scale: int) -> dict[str, np.ndarray]:
     """Graphs by name, an edge once and towards the larger number, as the vertices are numbered."""
     from semi_naive import graphs
 
-    real = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
+    real = graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs
     found = {"p2p-Gnutella09": real, f"RMAT of scale {scale}": graphs.rmat(scale, 16 << scale)}
     return {name: oriented(np.asarray(edges)) for name, edges in found.items()}
 

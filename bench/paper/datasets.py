@@ -19,7 +19,7 @@ class Dataset:
 
     def edges(self, folder: Path | None, size: str) -> np.ndarray:
         """(n, 2) int64. ValueError when the file is not in the folder, or is not a graph."""
-        return self.make[size]() if self.file is None else graphs.read_edges(self.path(folder)).pairs
+        return self.make[size]() if self.file is None else graphs.as_edges(self.path(folder)).pairs
 
     def path(self, folder: Path | None) -> Path:
         """Of the file. ValueError when it is not there."""

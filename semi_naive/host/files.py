@@ -1,6 +1,7 @@
 """Atomic replacement of files."""
 
 import contextlib
+import uuid
 from pathlib import Path
 
 
@@ -9,9 +10,10 @@ def replacing(path):
     """Yield the path of a temporary file beside `path`. It replaces `path` at the end of the block, or is removed after an
     error."""
     path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         yield partial
         partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()

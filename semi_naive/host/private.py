@@ -11,11 +11,10 @@ import logging
 import os
 import stat
 import tempfile
-import uuid
 import zlib
 from pathlib import Path
 
-from semi_naive.host import leftovers
+from semi_naive.host import files, leftovers
 
 log = logging.getLogger("semi_naive")
 
@@ -92,23 +91,17 @@ def _check_above(path: str) -> None:
 def replacing(path: str | os.PathLike, synced: bool = False):
     """Yield a binary file to write. It replaces `path` at the end of the block, or is removed after an error. synced: force it
     to the disk before returning."""
-    partial = f"{os.fspath(path)}.{uuid.uuid4().hex}.partial"
-    try:
+    with files.replacing(path) as partial:
         with _created(partial) as file:
             yield file
             if synced:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(partial, path)
-        if synced:
-            sync(os.path.dirname(os.path.abspath(path)))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise
+    if synced:
+        sync(os.path.dirname(os.path.abspath(path)))
 
 
-def _created(path: str):
+def _created(path: Path):
     """Open a new file, in a folder that is made if it is missing."""
     try:
         return open(path, "xb", opener=opener)

@@ -8,20 +8,14 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
-from semi_naive.io.lines import split
 from semi_naive.io.names import identifiers
 from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import match_files
-from semi_naive.io.sniff import USUAL
+from semi_naive.io.sniff import USUAL, fields_of
 
 SAMPLED_ROWS = 1000  # rows of a text that are read to infer types
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
-AFFINITY = {
-    "INT": "number",
-    "REAL": "float",
-    "FLOA": "float",
-    "DOUB": "float",
-}  # substrings that decide a column's affinity in SQLite
+AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}  # by part of a column's type, as in SQLite
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 
@@ -70,13 +64,7 @@ def _of_sqlite(declared: str, values: list) -> str:
     ('number', 'float', 'symbol', 'number')
     """
     if not values:
-        return (
-            "number"
-            if "INT" in declared
-            else "float"
-            if any(word in declared for word in ("REAL", "FLOA", "DOUB"))
-            else "symbol"
-        )
+        return next((type_ for part, type_ in AFFINITY.items() if part in declared), "symbol")
     if not all(isinstance(value, int | float) for value in values):
         return "symbol"
     return "number" if all(isinstance(value, int) for value in values) else "float"
@@ -91,7 +79,8 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
         lines = [line.decode(errors="replace") for line in islice(wanted, SAMPLED_ROWS + 1 + header)]
     delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
     form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
-    rows = [fields for line in lines[extension == ".mtx" :] if (fields := _fields(line, form))]  # that of a matrix has its size
+    lines = lines[extension == ".mtx" :]  # the first line of a matrix has its size
+    rows = [[text for _, text in fields_of(line, form)] for line in lines]
     if header:
         return (rows[0] if rows else []), rows[1:]
     if len(rows) > 1 and not any(map(FLOAT.fullmatch, rows[0])) and "symbol" != _type([row[-1] for row in rows[1:]]):
@@ -105,13 +94,6 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
 def _delimiter(lines: list[str]) -> str:
     """The delimiter of a .txt file: the first of the usual ones that occurs."""
     return next((one for one in USUAL if lines and one in lines[0].strip()), " ")
-
-
-def _fields(line: str, form: Format) -> list[str]:
-    try:
-        return [text for _, text in split(line, form)]
-    except ValueError:
-        return []  # errors are reported when the file is read
 
 
 def _json(path: str) -> tuple[list[str], list[list[str]]]:

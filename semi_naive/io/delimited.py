@@ -10,8 +10,7 @@ from semi_naive.io.csv_differences import check_agreement, check_beginning, chec
 from semi_naive.io.fields import arrow_type, bits_of_arrow
 from semi_naive.io.files import line_pieces
 from semi_naive.io.lines import read_lines
-from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
-from semi_naive.io.plain_text import read_plain
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES, read_plain
 
 ARROW_PIECE_BYTES = 1 << 20
 
@@ -19,7 +18,7 @@ ARROW_PIECE_BYTES = 1 << 20
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
     """The columns of a text whose first row is on line `line` of `path`. BadInput names the line, column and value of the first
     error."""
-    if found := read_plain(line_pieces(io.BytesIO(data), PLAIN), form, relation, threads):
+    if found := read_plain(line_pieces(io.BytesIO(data), PARSED_PIECE_BYTES), form, relation, threads):
         return found.columns(values)
     return read_by_rules(data, form, relation, types, values, path, line, threads)
 

@@ -69,9 +69,6 @@ def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=
     return load_edges(edge_source(source, header, expand_symmetric, strings, any_ids, delimiter))
 
 
-read_edges = as_edges
-
-
 def load_edges(source: Source) -> Edges:
     """The edges of a source, read in this process. Names get ids in order of first appearance, sources first."""
     names = SymbolTable()

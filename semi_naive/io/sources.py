@@ -19,8 +19,7 @@ from semi_naive.io.lines import located_rows
 from semi_naive.io.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.names import note_order
 from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
-from semi_naive.io.plain_text import PARSED_PIECE_BYTES as PLAIN
-from semi_naive.io.plain_text import read_plain
+from semi_naive.io.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.ra.rules.ir import Kind, Relation
 from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.threads import in_threads
@@ -148,7 +147,9 @@ class TextFile(File):
         begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
-            size = PLAIN if isinstance(stream, gzip.GzipFile) else min(PLAIN, (file_size(self.path) or PLAIN) + 1)
+            size = PARSED_PIECE_BYTES
+            if not isinstance(stream, gzip.GzipFile):
+                size = min(size, (file_size(self.path) or size) + 1)
             found = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return found.columns if found else self._by_rules
 

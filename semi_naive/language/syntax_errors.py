@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 from lark import Token
 
+from semi_naive.host.phrases import series, shortened
 from semi_naive.language.errors import Problem, Span
 
 KINDS = {
@@ -60,7 +61,7 @@ def syntax_problem(
         return Problem("unterminated comment block, missing '*/'", _first_line(span(token)), "close it with */")
     if token.type == "UNCLOSED_STRING":
         return Problem("unclosed string", span(token), 'a string ends with a double quote; one inside of it is written \\"')
-    wanted = _listed(_wishes(expected, name))
+    wanted = series(_wishes(expected, name), "or")
     message = f"syntax error, unexpected {_found(token)}" + (f", expecting {wanted}" if wanted else "")
     problem = Problem(message, span(token), _hint(tokens, at, expected))
     opened = _unclosed(token, stack, expected)
@@ -77,7 +78,7 @@ def _first_line(span: Span) -> Span:
 def _found(token: Token) -> str:
     if token.type == "$END":
         return "end of file"
-    text = str(token) if len(token) <= 40 else f"{token[:37]}…"
+    text = shortened(str(token), 40)
     return f"{KINDS[token.type]} {text}" if token.type in KINDS else text
 
 
@@ -105,11 +106,6 @@ def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
 
 def _quoted(text: str) -> str:
     return text if text.isalpha() else f"'{text}'"
-
-
-def _listed(wishes: list[str]) -> str:
-    *most, last = wishes or [""]
-    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:

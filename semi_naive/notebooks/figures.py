@@ -6,6 +6,7 @@ from html import escape
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
+from semi_naive.host.phrases import shortened
 from semi_naive.planning.strata import Stratum, rule_edges
 
 MAX_STRATA = 60  # strata drawn at most
@@ -30,9 +31,7 @@ class StratumBox:
 
     @property
     def text(self) -> str:
-        names = ", ".join(self.stratum.relations)
-        shown = names if len(names) <= MAX_BOX_CHARACTERS else names[: MAX_BOX_CHARACTERS - 1] + "…"
-        return shown + " ↻" * self.stratum.recursive
+        return shortened(", ".join(self.stratum.relations), MAX_BOX_CHARACTERS) + " ↻" * self.stratum.recursive
 
     @property
     def width(self) -> float:

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from semi_naive.host.numbers import quantity
+from semi_naive.host.phrases import shortened
 from semi_naive.notebooks.figures import balance_svg, strata_svg
 
 ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others
@@ -80,7 +81,7 @@ def clipped_value(value) -> str:
         text = f"({', '.join(map(clipped_value, value))})"
     else:
         text = "nil" if value is None else str(value)
-    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…"
+    return shortened(text, MAX_VALUE_CHARACTERS)
 
 
 def _named(names: list[str]) -> str:

@@ -10,6 +10,7 @@ What is evaluated instead (`language.heads`, `language.recursive_sums`) is nothi
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from semi_naive.host.phrases import series
 from semi_naive.planning import rewrite
 from semi_naive.planning.spoken import as_written
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild
@@ -59,7 +60,7 @@ def _together(op: str, pieces: list[str]) -> str:
     """
     if op in ("sum", "count") or len(pieces) == 1:
         return " + ".join(pieces)
-    return f"{op} of {', '.join(pieces[:-1])} and {pieces[-1]}"
+    return f"{op} of {series(pieces)}"
 
 
 def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Compare]]:

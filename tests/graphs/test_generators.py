@@ -142,7 +142,7 @@ def test_bad_arguments_say_what_was_expected(make):
 
 
 def test_bundled():
-    edges = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
+    edges = graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs
     assert edges.shape == (26_013, 2) and edges.min() == 0
     with pytest.raises(ValueError, match="p2p-gnutella09"):
         graphs.bundled("ego-facebook")

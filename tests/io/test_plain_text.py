@@ -107,7 +107,7 @@ def test_brackets_where_a_comma_separates_are_for_the_rules():
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_of_many_pieces_and_of_many_strings(tmp_path, monkeypatch, values, packed):
-    monkeypatch.setattr("semi_naive.io.sources.PLAIN", 50_000)
+    monkeypatch.setattr("semi_naive.io.sources.PARSED_PIECE_BYTES", 50_000)
     rows = [(f"name {i * i % 9973} {'x' * (i % 40)}", i) for i in range(30_000)]
     data = "".join(f"{name}\t{i}\n" for name, i in rows).encode()
     (tmp_path / "r.facts").write_bytes(gzip.compress(data) if packed else data)
@@ -119,7 +119,7 @@ def test_a_file_of_many_pieces_and_of_many_strings(tmp_path, monkeypatch, values
 
 
 def test_a_wrong_line_far_down_is_named_at_its_place(tmp_path, monkeypatch, values):
-    monkeypatch.setattr("semi_naive.io.sources.PLAIN", 1000)
+    monkeypatch.setattr("semi_naive.io.sources.PARSED_PIECE_BYTES", 1000)
     (tmp_path / "r.facts").write_text("a\t1\n" * 2000 + "b\tx\n" + "c\t2\n" * 2000)
     with pytest.raises(BadInput, match=r"r\.facts:2001:3: 'x' is not a number"):
         source_of_directive(Directive("input", "r", {}), relation(SYMBOL, NUMBER), {}, str(tmp_path)).columns(values)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from semi_naive.graphs import BadInput, as_edges, read_edges
+from semi_naive.graphs import BadInput, as_edges
 from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.edges import edge_source
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
@@ -64,8 +64,8 @@ def test_text_round_trip(write, pairs, extension, gz, end, decoration, last):
     lines = [f"{source}{DELIMITERS[extension]}{target}" for source, target in pairs]
     lines = [decoration, *lines[:1], "", decoration, *lines[1:]]
     path = write("edges" + extension + gz, end.join(lines) + (end if last else ""))
-    assert read_edges(path).named() == pairs
-    assert read_edges(path, strings=True).named() == [(str(source), str(target)) for source, target in pairs]
+    assert as_edges(path).named() == pairs
+    assert as_edges(path, strings=True).named() == [(str(source), str(target)) for source, target in pairs]
 
 
 @tmp_path_reused
@@ -79,7 +79,7 @@ def test_string_round_trip(write, pairs, tabs):
         quoted = [['"' + name.replace('"', '""') + '"' for name in pair] for pair in pairs]
         kept, path = pairs, write("edges.csv", "".join(",".join(pair) + "\n" for pair in quoted))
     if kept and not kept[0][0].startswith("\ufeff"):
-        assert read_edges(path, strings=True).named() == kept
+        assert as_edges(path, strings=True).named() == kept
 
 
 @tmp_path_reused
@@ -92,7 +92,7 @@ def test_matrix_market_round_trip(write, pairs, field, gz):
     value = {"pattern": "", "real": " 0.0", "integer": "  -3"}[field]
     rows = "".join(f"{i} {j}{value}\n" for i, j in pairs)
     text = f"%%MatrixMarket matrix coordinate {field} general\n% by hand\n9 9 {len(pairs)}\n{rows}"
-    assert read_edges(write("m.mtx" + gz, text)).named() == pairs
+    assert as_edges(write("m.mtx" + gz, text)).named() == pairs
 
 
 @given(PAIRS)
@@ -121,7 +121,7 @@ def test_parquet_file_and_directory(tmp_path):
         table = pa.table({"a": pa.array([part, 2], pa.int32()), "b": pa.array([3, 4], pa.uint64())})
         pq.write_table(table, tmp_path / "edges" / f"part-{part}.parquet")
     (tmp_path / "edges" / "_SUCCESS").touch()
-    assert read_edges(tmp_path / "edges" / "part-1.parquet").named() == [(1, 3), (2, 4)]
+    assert as_edges(tmp_path / "edges" / "part-1.parquet").named() == [(1, 3), (2, 4)]
     assert as_edges(tmp_path / "edges").named() == [(0, 3), (2, 4), (1, 3), (2, 4)]
 
 
@@ -130,7 +130,7 @@ def test_strings_are_interned(tmp_path):
     assert edges.pairs.tolist() == [[0, 1], [1, 2], [0, 1]] and edges.names.to_pylist() == ["a", "b", "c"]
     names = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": pa.array(["y", "x"], pa.large_string())})
     pq.write_table(names, tmp_path / "n.parquet")
-    assert read_edges(tmp_path / "n.parquet").named() == as_edges(names).named() == [("x", "y"), ("y", "x")]
+    assert as_edges(tmp_path / "n.parquet").named() == as_edges(names).named() == [("x", "y"), ("y", "x")]
     assert as_edges(names.to_pandas()).named() == [("x", "y"), ("y", "x")]
     assert as_edges(networkx.DiGraph([("x", "y")])).named() == [("x", "y")]
     assert as_edges(np.array([["x", "y"]])).named() == [("x", "y")]
@@ -138,31 +138,31 @@ def test_strings_are_interned(tmp_path):
 
 
 def test_the_delimiter_is_what_the_first_row_says(write):
-    assert read_edges(write("a.csv", "1\t2\n3\t4\n")).named() == [(1, 2), (3, 4)]
-    assert read_edges(write("a.csv", "1;2\n")).named() == [(1, 2)]
-    assert read_edges(write("a.tsv", "1   2\n3 4\n")).named() == [(1, 2), (3, 4)]
-    assert read_edges(write("a.txt", "1, 2\n3 ,4\n")).named() == [(1, 2), (3, 4)]
-    assert read_edges(write("a.txt", "  1 \t 2\t\n3 4 \n")).named() == [(1, 2), (3, 4)]
-    assert read_edges(write("a.csv", "x|y\n"), delimiter="|").named() == [("x", "y")]
-    assert read_edges(write("a.facts", 'a b\t"c"\n')).named() == [("a b", '"c"')]
-    assert read_edges(write("a.csv", '"a, b","c ""d"""\n')).named() == [("a, b", 'c "d"')]
-    assert read_edges(write("a.csv", '"1","2"\n')).named() == [(1, 2)]
-    assert fault_of(read_edges, write("a.csv", "1,2\n"), delimiter="tab").hint
+    assert as_edges(write("a.csv", "1\t2\n3\t4\n")).named() == [(1, 2), (3, 4)]
+    assert as_edges(write("a.csv", "1;2\n")).named() == [(1, 2)]
+    assert as_edges(write("a.tsv", "1   2\n3 4\n")).named() == [(1, 2), (3, 4)]
+    assert as_edges(write("a.txt", "1, 2\n3 ,4\n")).named() == [(1, 2), (3, 4)]
+    assert as_edges(write("a.txt", "  1 \t 2\t\n3 4 \n")).named() == [(1, 2), (3, 4)]
+    assert as_edges(write("a.csv", "x|y\n"), delimiter="|").named() == [("x", "y")]
+    assert as_edges(write("a.facts", 'a b\t"c"\n')).named() == [("a b", '"c"')]
+    assert as_edges(write("a.csv", '"a, b","c ""d"""\n')).named() == [("a, b", 'c "d"')]
+    assert as_edges(write("a.csv", '"1","2"\n')).named() == [(1, 2)]
+    assert fault_of(as_edges, write("a.csv", "1,2\n"), delimiter="tab").hint
 
 
 def test_headers(write):
-    assert read_edges(write("a.csv", "# c\nfrom,to\n1,2\n"), header=True).named() == [(1, 2)]
-    assert read_edges(write("a.csv", "from,to\n1,2\n"), strings=True).named() == [("from", "to"), ("1", "2")]
-    assert read_edges(write("a.csv", "from,to\n# c\n"), header=True).pairs.shape == (0, 2)
-    fault = fault_of(read_edges, write("a.csv", "# c\nfrom,to\n1,2\n"))
+    assert as_edges(write("a.csv", "# c\nfrom,to\n1,2\n"), header=True).named() == [(1, 2)]
+    assert as_edges(write("a.csv", "from,to\n1,2\n"), strings=True).named() == [("from", "to"), ("1", "2")]
+    assert as_edges(write("a.csv", "from,to\n# c\n"), header=True).pairs.shape == (0, 2)
+    fault = fault_of(as_edges, write("a.csv", "# c\nfrom,to\n1,2\n"))
     assert (fault.line, fault.column) == (2, 1) and "header=True" in fault.hint and "strings=True" in fault.hint
 
 
 def test_empty_graphs(write):
     for name in ("a.tsv", "a.csv.gz", "a.txt", "a.facts"):
-        assert read_edges(write(name, "# nothing\n\n")).pairs.shape == (0, 2)
-        assert read_edges(write(name, "\n")).pairs.shape == (0, 2)
-    assert read_edges(write("a.tsv", "# nothing"), strings=True).names.to_pylist() == []
+        assert as_edges(write(name, "# nothing\n\n")).pairs.shape == (0, 2)
+        assert as_edges(write(name, "\n")).pairs.shape == (0, 2)
+    assert as_edges(write("a.tsv", "# nothing"), strings=True).names.to_pylist() == []
     for empty in ([], np.empty((0, 2)), np.array([]), pandas.DataFrame({"a": [], "b": []}), networkx.DiGraph()):
         assert as_edges(empty).pairs.shape == (0, 2) and as_edges(empty).names is None
     assert as_edges(pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())})).pairs.shape == (0, 2)
@@ -170,14 +170,14 @@ def test_empty_graphs(write):
 
 def test_symmetric_matrices(write):
     path = write("s.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 5.0\n2 1 1e3\n3 2 0\n")
-    assert read_edges(path).named() == [(1, 1), (2, 1), (3, 2), (1, 2), (2, 3)]
-    assert read_edges(path, expand_symmetric=False).named() == [(1, 1), (2, 1), (3, 2)]
+    assert as_edges(path).named() == [(1, 1), (2, 1), (3, 2), (1, 2), (2, 3)]
+    assert as_edges(path, expand_symmetric=False).named() == [(1, 1), (2, 1), (3, 2)]
 
 
 def test_any_ids(write):
     pairs = [(-1, 2**63 - 1), (-(2**63), 2**32 + 1)]
     path = write("a.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs))
-    assert read_edges(path, any_ids=True).named() == as_edges(pairs, any_ids=True).named() == pairs
+    assert as_edges(path, any_ids=True).named() == as_edges(pairs, any_ids=True).named() == pairs
 
 
 # Bad files: name, content, line, column, a word of the message, options
@@ -233,24 +233,24 @@ BAD = [
 @pytest.mark.parametrize(("name", "content", "line", "column", "words", "options"), BAD, ids=range(len(BAD)))
 def test_bad_files_name_the_place(write, name, content, line, column, words, options):
     path = write(name, content)
-    fault = fault_of(read_edges, path, **options)
+    fault = fault_of(as_edges, path, **options)
     assert (fault.file, fault.line, fault.column) == (path, line, column)
     assert words in fault.message and fault.hint and str(fault).startswith(path)
 
 
 def test_unreadable_files(write, tmp_path):
-    assert "no such file" in str(fault_of(read_edges, tmp_path / "none.tsv"))
-    assert "no such file" in str(fault_of(read_edges, "none.parquet"))
+    assert "no such file" in str(fault_of(as_edges, tmp_path / "none.tsv"))
+    assert "no such file" in str(fault_of(as_edges, "none.parquet"))
     (tmp_path / "folder.tsv").mkdir()
-    assert "directory" in str(fault_of(read_edges, tmp_path / "folder.tsv"))
+    assert "directory" in str(fault_of(as_edges, tmp_path / "folder.tsv"))
     plain = tmp_path / "a.tsv.gz"
     plain.write_bytes(b"1\t2\n")
-    assert "gzip" in str(fault_of(read_edges, plain))
+    assert "gzip" in str(fault_of(as_edges, plain))
     whole = gzip.compress("".join(f"{i}\t{i + 1}\n" for i in range(9999)).encode())
     plain.write_bytes(whole[: len(whole) // 2])
-    assert "too early" in str(fault_of(read_edges, plain))
+    assert "too early" in str(fault_of(as_edges, plain))
     plain.write_bytes(whole[:40] + bytes(99) + whole[139:])
-    assert "gzip" in str(fault_of(read_edges, plain))
+    assert "gzip" in str(fault_of(as_edges, plain))
 
 
 def test_the_error_survives_pickling():
@@ -339,8 +339,8 @@ def test_tasks_read_what_this_process_reads(write, name):
     lines = [f"{i}{DELIMITERS[name[1:5]]}{i * i}" for i in range(60)]
     lines[30:30] = ["# comment", "", "   "]
     path = write(name, "\ufeff# top\n" + "\r\n".join(lines))
-    assert by_tasks(path, 50) == read_edges(path).named() and len(by_tasks(path)) == 60
-    assert by_tasks(path, 200, strings=True) == read_edges(path, strings=True).named()
+    assert by_tasks(path, 50) == as_edges(path).named() and len(by_tasks(path)) == 60
+    assert by_tasks(path, 200, strings=True) == as_edges(path, strings=True).named()
 
 
 def test_errors_of_tasks_have_the_line_of_the_file(write):
@@ -359,7 +359,7 @@ def test_matrices_by_tasks(write):
     rows = "".join(f"{i + 1} {i} 0.5\n" for i in range(1, 40))
     text = "%%MatrixMarket matrix coordinate real symmetric\n40 40 39\n" + rows
     path = write("s.mtx", text)
-    assert sorted(by_tasks(path, 100)) == sorted(read_edges(path).named())
+    assert sorted(by_tasks(path, 100)) == sorted(as_edges(path).named())
     assert by_tasks(path, 100, expand_symmetric=False) == [(i + 1, i) for i in range(1, 40)]
     fault = fault_of(by_tasks, write("t.mtx", text + "1 1 1\n"), 100)
     assert fault.line == 2 and "40 follow" in fault.message
@@ -368,7 +368,7 @@ def test_matrices_by_tasks(write):
 def test_parquet_by_tasks(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": range(20), "b": range(1, 21)}), path, row_group_size=6)
-    assert len(edge_source(path).spans()) == 4 and by_tasks(path) == read_edges(path).named()
+    assert len(edge_source(path).spans()) == 4 and by_tasks(path) == as_edges(path).named()
     pq.write_table(pa.table({"a": range(20), "b": [*range(19), None]}), path, row_group_size=6)
     assert "edges.b, row 19" in fault_of(by_tasks, path).message
 

@@ -138,7 +138,7 @@ def test_a_graph_that_is_not_kept_leaves_nothing_behind(three_here, monkeypatch,
 
 @pytest.fixture(scope="module")
 def bundled():
-    edges = graphs.read_edges(graphs.bundled("p2p-gnutella09")).pairs
+    edges = graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs
     return Vertices.of(edges), nx.Graph(edges.tolist())
 
 
