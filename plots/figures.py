@@ -34,10 +34,10 @@ WIDTH, HEIGHT = 7.5, 4.6  # inches of one panel by itself
 def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT)) -> dict:
     """The figures of one record, matplotlib Figures by name, the overview first.
 
-    Of a closure: balance, heat, imbalance, times, tuples, bytes, duplicates, partitions; what a plan does not have is left
-    out. Of a Datalog program: strata, rules, and the above of each stratum that was on the partitions, as "path-heat".
-    only: the names wanted, without the stratum. size: inches of one panel by itself. ValueError for what is no trace, and for
-    a name that is none.
+    Of a closure: balance, heat, imbalance, times, tuples, bytes, duplicates, partitions; panels without data under the plan are
+    left out. Of a Datalog program: strata, rules, and the above of each stratum that was on the partitions, as "path-heat".
+    only: the names wanted, without the stratum. size: inches of a single panel. Raises ValueError for an invalid trace, and for
+    an unknown name.
     """
     wanted, spread, found = _wanted(only), drawable(trace), {}
     for name, panel in PROGRAM.items():
@@ -66,7 +66,7 @@ def comparison(traces: list, names=None, only=None) -> dict:
     """The figures of several records side by side, with common axes and colours. Each is labelled by its name, if it has one,
     and by its settings that differ. Keyed by name, as in `figures`.
 
-    Programs are compared stratum by stratum: those that all have. ValueError when they have none in common.
+    Programs are compared by the strata that all of them have. Raises ValueError if there is none.
     """
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")

@@ -1,6 +1,6 @@
 """A figure inside a page: its SVG, shortened, and in the page's colours for light and dark themes.
 
-What `plots.style.svg` promises is relied on: black is text and outlines, the colours are those of `plots.style.NIGHT`.
+It relies on the conventions of `plots.style.svg`: black is text and outlines, and the colours are in `plots.style.NIGHT`.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Shortening of SVG paths: coordinates rounded to a tenth of a point, and points that cannot be seen left out.
 
-A line over thousands of iterations has several of them on one point of paper (1/72 inch); what is seen there is from the lowest
-to the highest.
+In a line over thousands of iterations, several share one point of paper (1/72 inch); only their range, from the lowest to the
+highest, is visible.
 """
 
 import re

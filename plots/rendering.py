@@ -1,7 +1,7 @@
 """Rendering of pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the
 driver.
 
-One line of JSON to it, the record; one line back, the page or what went wrong. It ends when its input does.
+The process reads one line of JSON, a record, and writes one line, the page or an error. It ends with its input.
 """
 
 import contextlib

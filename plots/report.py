@@ -37,8 +37,8 @@ UNFOLDED, LISTED = 12, 400  # events shown unfolded, and at all
 def report(traces, path=None, names=None) -> str:
     """The report of a trace, or of several side by side, as HTML; also written to `path`, atomically.
 
-    names: what the runs are called, one each. It fetches nothing and needs no script. About a tenth of a second a figure,
-    and 300 kB a run. ValueError for what is no trace.
+    names: of the runs, one each. The page fetches nothing and needs no script. It takes about a tenth of a second a figure, and
+    300 kB a run. Raises ValueError for an invalid trace.
     """
     traces, names = _given(traces, names)
     text = page(title_of(traces, names), body(traces, names), standing_alone())

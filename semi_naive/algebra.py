@@ -3,8 +3,8 @@
     edge.join(edge.rename(x="y", y="z")).project("x", "z")        answer(x, z) :- edge(x, y), edge(y, z).
 
 Select, project, join, product, intersection and difference make one body, however deep they are nested, so that the planner
-orders all of its joins. A union has a rule for each side, an aggregate counts in a body of its own, and what an expression has
-twice is computed once: these are relations of the program.
+orders all of its joins. Unions (with a rule for each side), aggregates (with a body of their own) and subexpressions used twice
+become relations of the program, and are computed once.
 """
 
 from __future__ import annotations

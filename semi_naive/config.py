@@ -21,14 +21,14 @@ TUPLES_WORTH_A_JOB = 1_000_000  # tuples that a partition joins and inserts in t
 
 @dataclass(frozen=True)
 class Config:
-    """How to evaluate. The answer does not depend on any tunable, except on `max_iterations` and on what ids are allowed.
+    """The configuration of an evaluation. The answer depends on no tunable but `max_iterations` and the allowed ids.
 
-    A run says which tunables were given and had no effect: see `semi_naive.unused_settings`.
+    A run lists the given tunables that had no effect: see `semi_naive.unused_settings`.
 
     buckets: the fixed number of buckets of a relation. None means eight for each partition, and at least 64.
     partitions: the number of Spark partitions. None means as many as Spark has cores.
     check_interval: the engine looks at the balance every so many iterations.
-    policy: "work" balances the work that the next iteration is expected to be, "paper" what is stored (`balance.placement`).
+    policy: "work" balances the expected work of the next iteration, "paper" the stored tuples (`balance.placement`).
     refine: whether the engine acts on imbalance at all, by either policy.
     refinement_minimum: the tuples that a rebalancing must promise to save the heaviest partition within `horizon`. By policy
         "paper" it is the least size of a subbucket that is split. None means a million, the worth of a Spark job. In a
@@ -40,8 +40,8 @@ class Config:
         times the average subbucket. The bucket gets `refinement_factor` times as many subbuckets.
     consolidate, consolidation_fraction: policy "paper" merges the light buckets once more than this fraction of buckets is
         refined.
-    copy_inner: a bucket of a partitioned relation that never changes is copied to the partitions that hold what is joined with
-        it, unless the bucket is refined. Otherwise the delta is sent to the bucket in every iteration.
+    copy_inner: a bucket of a partitioned relation that never changes is copied to the partitions of the tuples joined with it,
+        unless the bucket is refined. Otherwise the delta is sent to the bucket in every iteration.
     rollover, rollover_threshold: a local join that has made so many tuples ships them, and goes on in an inner iteration.
     run_ahead: while delta has at most so many tuples, one job takes several iterations; 0 switches this off.
     run_ahead_budget: the tuples that one partition makes in such a job, at most.
@@ -52,8 +52,8 @@ class Config:
         its iterations run a tuple at a time, in compiled code, unless that is much work. Others run a block at a time. 0
         switches this off.
     memory: bytes that the tables of a stratum's relations may take in the driver, with all of their indexes. Beyond it the
-        stratum goes to the partitions; one that has to stay in one place ends in `OutOfMemory`. None sets no such bound.
-        In any case a stratum goes once the driver uses 40 % of the machine's memory. As an option it may have a unit, "2G".
+        stratum moves to the partitions; one that cannot be partitioned ends in `OutOfMemory`. None sets no such bound. In any
+        case a stratum goes once the driver uses 40 % of the machine's memory. As an option it may have a unit, "2G".
     replicate_bytes: bytes of each host for copies of the relations that a stratum on the partitions reads of other strata. The
         smallest indexes are replicated first, and all that are replicated take no more together. The others are partitioned:
         each tuple is on one host. The default is 1 GiB.
@@ -62,10 +62,9 @@ class Config:
     follow: in a session a stratum may visit this part of the bindings that it takes to compute it, to follow a change. Beyond
         that, the attempt is undone and the stratum is computed anew. 10,000 bindings are always allowed; 0 computes every
         stratum anew.
-    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration is the
-        stratum's facts and its rules without recursion. Each further one applies all rules to what there was at the end of the
-        one before. So a closure has the paths of up to that length, and by path-path those of up to
-        2 ** (max_iterations - 1).
+    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration
+        consists of the stratum's facts and its rules without recursion. Each further one applies all rules to the tuples of the
+        iteration before. So a closure has the paths of up to that length, and by path-path of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     query_seconds: seconds that an evaluation may take: a run from its facts on, or in a session a query, a transaction, a
         subscription or a registration, with the time that it waits for others. Then it ends in `LimitExceeded`, which names

@@ -63,8 +63,8 @@ def vectorised(function: Callable) -> Vectorised:
 class UserFunctor:
     """A declared functor with its function, called by the evaluator with columns of arguments.
 
-    params, result: their types; types: all types of the program, by name. EvaluationError if the function raises anything or
-    gives what is not of the result's type: it says of which arguments.
+    params, result: their types; types: all types of the program, by name. Raises EvaluationError, with the arguments, if the
+    function raises an exception or returns a value that is not of the result's type.
     """
 
     name: str

@@ -50,10 +50,10 @@ def compiling() -> Iterator[None]:
 class Program:
     """A checked program. Raises `ProgramError`, with everything that is wrong at its place, if it cannot be run.
 
-    text: in Soufflé's dialect. file: what errors call it. include_dirs: where .include and #include look besides.
+    text: in Soufflé's dialect. file: its name in errors. include_dirs: further folders for .include and #include.
     defines: macros, {"N": "10"}. functors: {name: function} of what the program declares by .functor, or `Libraries` (see
-    `semi_naive.functors`). legacy: an old program, with what Soufflé's --legacy lets pass. sandbox: a folder that what it
-    includes, its .input and .output stay below; without one a program may read and write any file that its user may.
+    `semi_naive.functors`). legacy: an old program, with what Soufflé's --legacy lets pass. sandbox: a folder that all paths of
+    its includes, .input and .output must be below; without one a program may read and write any file that its user may.
     """
 
     sandbox: Sandbox | None = None
@@ -213,8 +213,8 @@ class Program:
     ) -> str:
         """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
 
-        Plans and orders depend on how large relations are: with `facts`, as for `run`, they are those that a run on them
-        starts with. Nothing is evaluated. A facts file that is missing is an empty relation.
+        Plans and orders depend on the sizes of relations: with `facts`, as for `run`, they are the initial ones of a run on
+        these. Nothing is evaluated. A facts file that is missing is an empty relation.
         """
         from semi_naive.planning.explain.planned import explained
 

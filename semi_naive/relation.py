@@ -61,8 +61,8 @@ class Relation(Tuples):
     """A set of tuples with named columns. Immutable and lazy: an operator returns a new relation and runs nothing.
 
     When its tuples are first needed a relation becomes a Datalog program, which is run once: in this process while it is small,
-    on Spark's partitions once it is large (`Config.local_tuples`). From then on it is its tuples, with an index for each set of
-    columns that others have been joined on; what it was made of may go. They are kept as long as the relation, until `close`.
+    on Spark's partitions once it is large (`Config.local_tuples`). From then on it holds its tuples, with an index for each set
+    of columns that it has been joined on, and releases its inputs. The tuples live as long as the relation, or until `close`.
     """
 
     def __init__(self, schema: Schema, node: Operator, spark: Any = None, config: Config | None = None):
@@ -158,7 +158,7 @@ class Relation(Tuples):
         return self.select(names)
 
     def project(self, *names: str) -> "Relation":
-        """Only these columns, in this order; what becomes equal is one tuple."""
+        """Only these columns, in this order; duplicates are dropped."""
         columns = self.schema.positions(names)
         return self._with(self.schema.pick(columns), Project, columns=columns)
 
@@ -291,7 +291,7 @@ class Relation(Tuples):
         return self._answer().to_list()
 
     def to_df(self) -> "DataFrame":
-        """A Spark DataFrame. Evaluates; what is on the partitions is read there whenever Spark needs it, and then stays until
+        """A Spark DataFrame. Evaluates; tuples on the partitions are read there whenever Spark needs them, and stay until
         `close` or the end of the program, even if this object does not."""
         return self._answer().to_df()
 

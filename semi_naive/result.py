@@ -36,8 +36,8 @@ class Closure(Answer):
     Reading is lazy and repeatable; `close`, or leaving a `with` block, or the end of the program removes the runs, and so
     does forgetting the object unless `to_df` was called.
 
-    vertices: of each number in the tuples the graph's own vertex, if it was numbered anew; names: of each vertex its name in a
-    pyarrow array, if vertices are numbered names. columns: what its columns are called.
+    vertices: the graph's vertex of each number in the tuples, if they were renumbered; names: the name of each vertex in a
+    pyarrow array, if vertices are names. columns: the names of its columns.
     """
 
     def __init__(self, result, trace: dict, vertices: np.ndarray | None = None, names=None, columns=("x", "y")):

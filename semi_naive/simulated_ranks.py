@@ -1,9 +1,8 @@
 """Simulation of a program on many ranks: the engine's own tasks, one rank after the other in this process, with modelled times.
 
-A rank is what a Spark partition is to the engine, so what is counted is what the engine does, to the tuple: its rules, its
-hash, its bucket maps, its balance. Only the seconds are made up. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray
-2020), section 4; `semi_naive.balance.simulate` counts closures alone, without making their tuples rank by rank, on many more
-ranks.
+A rank corresponds to a Spark partition, and the counts are exactly the engine's: its rules, hash, bucket maps and balancing.
+Only the seconds are modelled. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4;
+`semi_naive.balance.simulate` counts closures alone, without making their tuples rank by rank, on many more ranks.
 """
 
 import sys
@@ -79,8 +78,8 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
     """The record of `program` on `facts`, as for `Program.run`, on `ranks` ranks: that of a run, whose strata have a trace
     each, with lists by rank, and seconds modelled by `machine` (default: `Machine()`).
 
-    Every stratum that can be is on the ranks. Costs what the run costs on one core, and some milliseconds for each rank,
-    phase and iteration. ValueError for more than 4,096 ranks.
+    Every stratum that can be partitioned is on the ranks. It takes the time of the run on one core, and some milliseconds for
+    each rank, phase and iteration. Raises ValueError for more than 4,096 ranks.
     """
     if not isinstance(ranks, int) or not 1 <= ranks <= MAX_RANKS:
         raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1 to {MAX_RANKS:,} for a program")

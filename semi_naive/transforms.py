@@ -6,8 +6,8 @@ edges.transform(transforms.transitive_closure)                               # c
 edges.transform(transforms.evaluated, program, reads="edge", output="path")
 accounts.transform(transforms.evaluated, "rules.dl", reads="account", output="risk", facts={"limit": limits})
 
-What such a DataFrame reads stays where it is until the end of the program: `semi_naive.transitive_closure(edges).to_df()` and
-`program.run(…)[…].to_df()` make the same one, and have something to close.
+The data behind such a DataFrame is kept until the end of the program: `semi_naive.transitive_closure(edges).to_df()` and
+`program.run(…)[…].to_df()` give the same DataFrame and can be closed.
 """
 
 import os
@@ -31,9 +31,9 @@ def evaluated(rows, program: "Program | str | os.PathLike", reads: str | None = 
               **options):  # fmt: skip
     """A relation of a program that has the rows as facts of another relation. Runs at once.
 
-    program: a `Program`, or the path of one. reads: the relation with these facts; None: the only .input. output: the relation
-    that is wanted; None: the only .output. facts: those of other relations, {name: data}. options: as for `Program.run`.
-    ValueError where a relation has to be named.
+    program: a `Program`, or the path of one. reads: the relation with these facts; None: the only .input. output: the resulting
+    relation; None: the only .output. facts: of other relations, {name: data}. options: as for `Program.run`. ValueError where a
+    relation has to be named.
     """
     from semi_naive.program import Program
 

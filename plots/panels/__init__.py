@@ -1,7 +1,7 @@
 """Panels: functions `panel(axes, run)`, each of which draws one aspect of a run on given axes, and reads nothing else.
 
-`among` are the runs that it is drawn beside: what is chosen by the numbers (a colour's meaning, a logarithmic axis, a second
-axis) is chosen for all of them, so that side by side one may compare. A panel that has nothing to show of a run says why.
+`among` are the runs drawn side by side: choices that depend on the data (a colour scale, a logarithmic axis, a second axis) are
+made for all of them, so that they can be compared. A panel without data shows the reason.
 """
 
 from semi_naive.plots.panels.balance import imbalance

@@ -13,8 +13,8 @@ MOST_ROWS, MOST_COLUMNS = 512, 1000  # resolution of a screen; rows beyond it ar
 def heat_map(axes, run, among=(), of: str = "") -> None:
     """Draw the tuples in each subbucket over the iterations: one band for each bucket, split into its subbuckets.
 
-    of: "subbuckets" or "partitions"; by itself the first, or the second where the trace has no sizes. Of runs side by side the
-    last has the scale of colours. Takes time in proportion to the sizes in the trace.
+    of: "subbuckets" or "partitions"; the default is the second if the trace has no sizes, else the first. Of runs side by side
+    the last one has the colour scale. Takes time in proportion to the sizes in the trace.
     """
     of = of or ("subbuckets" if run.has_sizes else "partitions")
     if not len(run) or run.by_task or (of == "subbuckets" and not run.has_sizes):

@@ -1,6 +1,7 @@
 """The flags of Soufflé 2.5. `semi-naive run` accepts all of them: it obeys each one, or says why it has no effect.
 
-A flag that changes no answer is noted in a line, and the run goes on. One that asks for something else than a run is refused.
+A flag that changes no answer is noted in a line, and the run continues. A flag that asks for something other than a run is
+refused.
 """
 
 import os

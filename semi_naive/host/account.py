@@ -7,8 +7,8 @@
                 ...
     account.parts()                   # {"load": 0.2, "intern": 0.1, "other": 0.001}
 
-An account is that of one thread. What other threads do meanwhile is in the part in which this one waits for them. To turn to
-another part takes half a microsecond; that is no part of an iteration of a few tuples, so no part is as short as one.
+An account belongs to one thread. The time of other threads is charged to the part in which this thread waits for them. Changing
+the part takes half a microsecond, too long for each iteration of a few tuples, so parts are coarser than that.
 """
 
 import threading

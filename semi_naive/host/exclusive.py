@@ -32,7 +32,7 @@ LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process: what it make
 def exclusive(path: str | os.PathLike, patience: float = LOCK_TIMEOUT_SECONDS) -> Iterator[bool]:
     """Hold the lock of a path, exclusively on this host; the lock file is removed afterwards.
 
-    False if this one goes on without being so: after `patience` seconds, or where files cannot be locked.
+    Yields False if this process continues without the lock: after `patience` seconds, or if files cannot be locked.
     """
     opened: list = []
     with afterwards(partial(_let_go, path, opened)):

@@ -1,9 +1,9 @@
 """Deferring interrupts, by Ctrl-C and other signals, while a step must not be left half done.
 
-Python calls the handler of a signal in the main thread, between two instructions there. The handler of Ctrl-C raises
-KeyboardInterrupt. Two rules bound what such an exception can leave. A step that must be done is idempotent, and is done
-`afterwards`: again, if an interrupt came in its midst. Two facts that must agree are changed by one call of C code, which no
-interrupt divides.
+Python calls a signal's handler in the main thread, between two bytecode instructions. The handler of Ctrl-C raises
+KeyboardInterrupt. Two rules limit the effects of such an exception. A step that must complete is idempotent, and runs in
+`afterwards`, which repeats it if it was interrupted. Two values that must agree are changed by one call of C code, which cannot
+be interrupted.
 """
 
 import _signal  # the functions of `signal` without its conversions to enums, which take 15 µs a block

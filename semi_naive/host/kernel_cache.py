@@ -194,7 +194,7 @@ def cache_folder() -> Path:
 def wheel_kernels() -> Path:
     """The directory of the kernels installed from a wheel (see `setup.py`), as trustworthy as the package itself.
 
-    A checkout that is imported from has none. It uses those of an installed wheel, whose names match if the code is the same.
+    A checkout has none itself. It uses those of an installed wheel, whose names match if the code is the same.
     """
     own = Path(sys.modules[OURS].__file__ or "").with_name("kernels")
     installed = (folder for entry in sys.path if (folder := Path(entry, OURS, "kernels")).is_dir())

@@ -4,8 +4,8 @@
         …
     limits.cancel("its client has left")                  # any thread
 
-An evaluation calls `check` between two pieces of work, each of which is bounded: batches of bindings, slices of the compiled
-machine, iterations, jobs of Spark. So it ends there with LimitExceeded, and its caller rolls back what it has made.
+An evaluation calls `check` between bounded pieces of work: batches of bindings, slices of the compiled machine, iterations,
+Spark jobs. There it raises LimitExceeded, and its caller rolls back.
 """
 
 import contextlib

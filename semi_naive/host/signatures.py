@@ -1,8 +1,8 @@
 """The types of kernels, described without numba, which takes half a second to load.
 
-`types.int64`, `types.Array(types.int64, 1, "C")`, `types.Tuple((…))` and so on mean what they mean in numba. A type called with
-the types of arguments is a signature. Both say, too, what compiled code makes of a value when it gets it or hands it back: so
-a kernel that runs uncompiled gets and gives the same.
+`types.int64`, `types.Array(types.int64, 1, "C")`, `types.Tuple((…))` and so on mean the same as in numba. A type called with
+argument types is a signature. Both convert values as compiled code does, so that an uncompiled kernel has the same arguments
+and results.
 """
 
 import operator

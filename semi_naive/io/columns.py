@@ -22,9 +22,9 @@ DECLARE = "declare the relation with the types that you want: .decl edge(x: symb
 def inferred_columns(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
     """The (name, type) of each column of a file, or of a pattern's first file; the name is "" if the file has none.
 
-    Parquet has both. Of text the first 1,000 rows are looked at: a column is a number if all its fields are decimal integers, a
-    float if all are numbers, else a symbol. header: its first line has the names. Of a `table` of SQLite, whose columns may
-    hold anything, values are looked at likewise. BadInput where nothing can be told.
+    Parquet has both. The types of text are inferred from the first 1,000 rows: number if all fields are decimal integers, float
+    if all are numbers, else symbol. header: the first line has the names. The columns of a `table` of SQLite are inferred from
+    values likewise, as SQLite does not enforce types. Raises BadInput if there is nothing to infer from.
     """
     path = (match_files(path) or [path])[0]
     if is_parquet(path):

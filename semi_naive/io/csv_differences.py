@@ -1,6 +1,6 @@
 """Checks for texts that Arrow's CSV parser reads otherwise than Soufflé does. Each check is one scan, at some GB/s.
 
-The rules themselves are in `semi_naive.io.lines`. What Arrow refuses is no matter, as it is then read by the rules.
+The rules are implemented in `semi_naive.io.lines`. Texts that Arrow refuses need no check, as they are read by the rules then.
 """
 
 import re

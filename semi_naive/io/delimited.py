@@ -26,8 +26,8 @@ def read_delimited(data: bytes, form, relation, types: dict, values, path: str, 
 def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
     """The columns of a text that is not plain.
 
-    Arrow reads some 10 M rows/s of numbers. Where it refuses, or does not mean the same as Soufflé, the text is taken in
-    pieces of 1 MiB, so that only those with something odd in them are read slowly.
+    Arrow reads some 10 M rows/s of numbers. If it refuses the text, or would read it otherwise than Soufflé, the text is read
+    in pieces of 1 MiB, so that only the affected pieces are read slowly.
     """
     if not relation.arity:
         return np.zeros((0, min(1, len(data))), np.int64)

@@ -8,7 +8,7 @@ class BadInput(ValueError):
     the decompressed file, comments included; ``column`` is the character, from 1, at which the offending field
     starts. Unknown parts are None and left out of the text.
 
-    ``hint`` is what a Python program can do; ``shell`` is what to do on the command line, where that is something else.
+    ``hint`` is advice for a Python program; ``shell`` is advice for the command line, if that differs.
 
     >>> print(BadInput("'x' is not an integer", "a.csv", 3, 5, "pass strings=True"))
     a.csv:3:5: 'x' is not an integer

@@ -85,7 +85,8 @@ def parse_record(text: str, type_, types: dict):
     """The nested value of a record's text: lists for records, `Branch` for branches, None for nil. Raises Mismatch for a text
     that is no value of the type.
 
-    Symbols in it end at the next comma or closing bracket, or are in double quotes, with backslashes before what is special.
+    Symbols in it end at the next comma or closing bracket, or are in double quotes, with special characters escaped by
+    backslashes.
     """
     done: list = []
     open_ = [_Open((), "", done)]  # unfinished records and branches

@@ -24,7 +24,7 @@ from semi_naive.ra.spark.reports import Report, reports
 class SendSymbols:
     """Sends the distinct strings of a partition's input to partitions by their hash, and reports the number of rows.
 
-    `read`: what turns a record of the source into parts, or None where they are parts already.
+    `read`: turns a record of the source into parts; None if the records are parts already.
     """
 
     read: Callable | None

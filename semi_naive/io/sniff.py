@@ -21,8 +21,8 @@ USUAL = ("\t", ",", ";", " ")
 def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=None) -> tuple[Format, list]:
     """The `Format` of an edge list, and the types of its two columns. Reads the first two rows after the header only.
 
-    `delimiter` is taken as it is if there is one, else the file's name is a first guess. BadInput when the first row settles
-    nothing: a header that was not announced, or numbers that are no integers.
+    A given `delimiter` is used; otherwise the file's extension is a first guess. Raises BadInput if the first row is an
+    undeclared header, or has numbers that are no integers.
     """
     extension = extension_of(path)
     if extension == ".mtx":

@@ -1,7 +1,7 @@
 """Facts that are not read yet: in this process, in files, or in Spark.
 
-A source knows its relation, so what is read is typed. The driver reads it whole, as columns; or Spark's tasks read its
-*spans*, each on its own (`semi_naive.io.parallel`), where it `can_spread`.
+A source knows its relation, so values are typed. The driver reads a source as whole columns; or, if it `can_spread`, Spark's
+tasks read its *spans* independently (`semi_naive.io.parallel`).
 """
 
 import gzip

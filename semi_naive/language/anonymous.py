@@ -2,7 +2,7 @@
 
     a(x, w) :- b(x, y), p = [x, y], p = [v, w].
 
-p goes into no relation, so nothing says its type; and nothing needs to, for the rule is
+No relation holds p, so its type is unknown; it is not needed, as the rule is equivalent to
 
     a(x, w) :- b(x, y), x = v, y = w.
 """

@@ -1,7 +1,7 @@
 """From the parser's reductions to the syntax tree: one method for each rule of the grammar, innermost rules first.
 
-What the grammar accepts and the engine does not do, or what is wrong in a way no grammar can say, is noted as a problem
-at its place; the tree then has something harmless instead, so that the rest is looked at all the same.
+Constructs that the grammar accepts but the engine does not support, and errors beyond a grammar, are noted as problems at their
+place; the tree gets a harmless substitute, so that the rest is checked as well.
 """
 
 from dataclasses import replace

@@ -3,9 +3,9 @@
     .comp Graph<N> { .decl edge(a: N, b: N)  edge(x, y) :- edge(y, x). }    →    .decl g.edge(a: city, b: city)
     .init g = Graph<city>                                                        g.edge(x, y) :- g.edge(y, x).
 
-A name inside of a component means what the component itself has, else what the one around has, and so on outwards. That
-comes of itself: an instance puts its name before what it declares and leaves other names alone, and then the instance
-around does the same with all that came out.
+A name inside of a component refers to the component's own declaration, else to that of the enclosing one, and so on outwards.
+Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
+instance does the same with the result.
 """
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace

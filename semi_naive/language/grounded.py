@@ -1,8 +1,8 @@
 """Groundedness: whether each variable of a clause is bound.
 
-A positive atom grounds its arguments, an equality passes groundedness either way, a record or a branch from all of its
-arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once the
-variables that it takes from outside are.
+A positive atom grounds its arguments. An equality propagates groundedness in both directions, a record or a branch from all of
+its arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once its
+outer variables are.
 """
 
 from semi_naive.language import syntax

@@ -3,7 +3,7 @@
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
 
-Of each key (the other columns) there is one tuple. Every rule contributes to it: `sum`, `mean`, `min` and `max` take a value
+For each key (the other columns) there is one tuple. Every rule contributes to it: `sum`, `mean`, `min` and `max` take a value
 of each distinct binding of the body's variables, and each `_` of an atom is a variable of its own; `count(e, …)` counts the
 distinct values of its arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its
 tuples: to a count or a sum as a number to be added.

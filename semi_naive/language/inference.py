@@ -2,10 +2,10 @@
 
 Every variable (by its name) and every other expression starts as any type at all. Constraints narrow the sets of possible
 types until nothing changes; then overloaded functors and numeric constants settle for one kind, which may narrow further.
-A functor whose arguments are narrowed goes before one of whose arguments nothing is known: of `to_string(n), n = range(0, 4)`
-the range is first, and settles for numbers. An empty set is a clash.
+A functor with narrowed arguments is settled before one without: in `to_string(n), n = range(0, 4)` the range is first, and
+becomes one of numbers. An empty set is a clash.
 
-The heads of one clause are typed together: of `a(to_string(n)), b(n) :- n = range(0, 4)` both have the n that b asks for.
+The heads of one clause are typed together: in `a(to_string(n)), b(n) :- n = range(0, 4)` both heads have the n that b requires.
 """
 
 from collections.abc import Sequence

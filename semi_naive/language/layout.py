@@ -4,8 +4,8 @@ breaks inside of statements are kept.
     path(x,z):-path(x,y),          becomes      path(x, z) :- path(x, y),
       edge(y ,z).                                   edge(y, z).
 
-It goes by tokens and brackets alone, and not by the grammar: so it needs to know little of the language, and texts that do not
-parse, as macros are still in them, have a layout too.
+The layout depends on tokens and brackets only, not on the grammar, so texts that do not parse, such as those with macros, can
+be formatted, too.
 """
 
 import re

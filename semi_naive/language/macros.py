@@ -33,8 +33,8 @@ class TooMuch(ValueError):
 class Macros(pcpp.Preprocessor):
     """A preprocessor of pcpp that reports problems as ours, and records the origin of its tokens.
 
-    pcpp's tokens know their file and line. The column is found again in that line: tokens keep their order, and what a
-    macro gave stands where the macro's name does.
+    pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
+    macro get the place of the macro's name.
     """
 
     def __init__(self, file: str, include_dirs, defines, result):

@@ -1,4 +1,4 @@
-"""Text → syntax tree. The grammar is in grammar.lark, what becomes of its rules in `build`."""
+"""Text → syntax tree. The grammar is in grammar.lark, and the nodes of its rules are made in `build`."""
 
 import io
 import logging

@@ -1,7 +1,7 @@
 """Preprocessing of a program's text: `#define` and other C directives, `#include`, `.include` and `.once`.
 
-The directives of C are left to pcpp. It gets to see only texts that have such a directive (or macros from the command
-line), because it is slow and takes its tokens for C's. What comes out is a `Text`, which knows where each part was written.
+The directives of C are carried out by pcpp. It processes only texts with such a directive (or under macros of the command
+line), because it is slow and tokenizes as C. The result is a `Text`, which has the origin of each part.
 """
 
 import os

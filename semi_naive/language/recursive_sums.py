@@ -3,13 +3,14 @@
     cost(part, sum(n * c)) :- uses(part, other, n), cost(other, c).       the bill of materials
     cost(part, price) :- bought(part, price).
 
-A sum is complete only when all that it adds up is. So the keys are finished in order: first those that need no other, then
-those that need only these. Rules without values find the keys, and which needs which:
+A sum is complete once all its summands are. So the keys are computed in dependency order, starting with keys that depend on no
+other. Rules without values derive the keys and their dependencies:
 
     cost@key(part) :- uses(part, other, n), cost@key(other).
     cost@needs1(part, other) :- uses(part, other, n), cost@key(other).
 
-and then each round (`running.loops`) evaluates the rules for the keys whose turn it is, on what is known of the keys before:
+and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the values known so
+far:
 
     cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
 

@@ -1,8 +1,8 @@
 """Scopes of variables in aggregates.
 
-A variable that is grounded around an aggregate is *injected* into it, unless the target mentions it. One that is grounded
-only inside but used outside is a *witness*: of min and max it gets the value (or values) at which the result was found. All
-others are *local*: they are renamed apart, so that in the end a name means one variable in the whole clause.
+A variable that is grounded outside of an aggregate is *injected* into it, unless the target mentions it. A variable that is
+grounded only inside but used outside is a *witness*: for min and max it gets the value (or values) that attain the result. All
+other variables are *local*: they are renamed apart, so that a name denotes one variable in the whole clause.
 """
 
 from dataclasses import dataclass, replace

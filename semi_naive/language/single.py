@@ -1,4 +1,4 @@
-"""Clauses with one head and without disjunction: what the checks and the lowering work on.
+"""Normalisation to clauses with one head and without disjunction, which the checks and the lowering work on.
 
     A(x), B(x) :- C(x), (D(x) ; !(E(x), x < 3)).
 

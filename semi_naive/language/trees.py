@@ -49,7 +49,7 @@ def walk_all(nodes):
 def rebuilt(node, change):
     """A copy of the tree, with `change(node)` in place of each node for which it is not None.
 
-    Every node of the copy is an object of its own, so that what is found out about a node can be kept by its identity.
+    Every node of the copy is a new object, so that facts about a node can be stored by its identity.
     """
     changed = change(node)
     if changed is not None:

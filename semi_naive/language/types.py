@@ -1,8 +1,8 @@
 """Declared types: their definitions, and the subtype relation.
 
-The lattice is Soufflé's. Over each of the predefined types stands the type of its constants: `1` is a __number, of which
-`number` is a subtype, of which in turn are all that are declared `<: number`. So a constant may stand wherever its kind
-is right, while a variable that comes from an attribute of one subtype may not go into one of another.
+The lattice is Soufflé's. Above each predefined type is the type of its constants: `1` is a __number, of which `number` is a
+subtype, and all types declared `<: number` are subtypes of `number`. So a constant is allowed at any place of its kind, while a
+variable of one subtype is not allowed in an attribute of another.
 """
 
 from semi_naive.language import syntax

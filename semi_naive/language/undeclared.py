@@ -20,9 +20,10 @@ USUAL = Kind.NUMBER.value  # the default of types that nothing determines
 def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
     """The program with a .decl for every undeclared relation, and an .output if it has none.
 
-    columns: the (name, type) of the columns of relations that get facts. Of others the types are those of what rules put in:
-    rules over known relations first, a number where nothing tells. What is output are relations with rules that the rules of
-    no other relation read; if each is read, that of the last rule. ProgramError for a relation with neither rules nor facts.
+    columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
+    rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
+    other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for a relation with neither
+    rules nor facts.
     """
     uses = _uses(source)
     _check(source, uses, columns)

@@ -6,14 +6,15 @@ A position is won if some move leads to a lost one, and lost if all moves lead t
 round in circles for ever is neither. In the well-founded model (Van Gelder, Ross, Schlipf 1991) `win` has the true tuples, and
 `win.undefined` those that are neither true nor false.
 
-It is the limit of an alternating fixpoint (Van Gelder 1989). Every relation that depends on such a negation becomes two: what
-is true, and what is possible, which is all that is not false.
+It is the limit of an alternating fixpoint (Van Gelder 1989). Every relation that depends on such a negation becomes two: the
+true tuples, and the possible ones, that is, those not false.
 
     win@possible(x) :- move(x, y), !win@known(y).          what is not known to be won may be lost
     win(x)          :- move(x, y), !win@possible(y).       what cannot be won is lost
 
-where win@known is what was true a round before: no rule derives it, so these rules are stratified. Each round more is true and
-less is possible; when a round adds nothing, what is possible and not true is undefined (`running.loops`).
+where win@known has the tuples that were true in the previous round: no rule derives it, so these rules are stratified. Each
+round adds true tuples and removes possible ones; when a round changes nothing, the tuples that are possible and not true are
+undefined (`running.loops`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,8 @@
     path(x, y) :- edge(x, y).
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), or path(x, y), path(y, z)
 
-So no tuple of the closure is looked at, wherever they are. The proof of a pair n edges apart has the height n by the linear
-rules, and by the last one the least k for which 2^(k - 1) is at least n.
+So no tuple of the closure is read. The proof of a pair n edges apart has the height n by the linear rules, and by the last one
+the least k for which 2^(k - 1) is at least n.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
-"""A proof of least height: the tuple's instances, those of their premises, and so on, until facts prove it.
+"""Search for a proof of least height: the instances of the tuple, of their premises, and so on, until facts prove it.
 
-A fact has the height 0, any other tuple one more than the highest premise of the instance that makes it. All proofs of a
-height up to k are within the tuples that k steps back lead to. So the search goes back a step at a time, and ends as soon
-as the tuple is proven in no more steps than it has gone: it looks only at what could be in such a proof. (Zhao, Subotić,
-Scholz 2020, "Debugging large-scale Datalog: a scalable provenance evaluation strategy", look for proofs of least height
-as well, by heights that a run writes down.)
+A fact has height 0, any other tuple one more than the highest premise of its instance. All proofs of a height up to k consist
+of tuples within k steps backwards. So the search goes back step by step, and ends once it has a proof whose height is at most
+the number of steps; it visits only tuples that could be in such a proof. (Zhao, Subotić, Scholz 2020, "Debugging large-scale
+Datalog: a scalable provenance evaluation strategy", look for proofs of least height as well, by heights that a run writes
+down.)
 """
 
 from array import array

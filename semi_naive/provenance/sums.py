@@ -4,7 +4,7 @@
     degree(x, count(y)) :- edge(y, x).             2 = count y : { edge(3, y) ; edge(y, 3) }
                                                    edge(3, 4)   [fact]
 
-What is evaluated instead (`language.heads`, `language.recursive_sums`) is nothing that anybody has written.
+The evaluated rules (`language.heads`, `language.recursive_sums`) are generated ones, and not shown.
 """
 
 from collections.abc import Iterator, Mapping

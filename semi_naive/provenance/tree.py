@@ -1,7 +1,7 @@
 """A proof as a tree over its conclusion, in Soufflé's format, as text and as JSON.
 
-Below a limit of depth a proof is cut off: `subproof path(0)` stands for the proof of this number, which can be asked for by
-itself.
+Below a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, which can be requested
+separately.
 """
 
 import json

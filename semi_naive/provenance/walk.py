@@ -1,7 +1,7 @@
 """Evaluation of a rule's body for one head tuple, literal by literal, to the first that fails.
 
-Each literal is compiled by itself, once, from the variables that are bound by then, and its bindings are those that the next
-one begins with.
+Each literal is compiled separately, once, for the variables bound before it, and its bindings are the input of the next
+literal.
 """
 
 from collections.abc import Callable, Iterable, Iterator
