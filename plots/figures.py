@@ -185,10 +185,10 @@ def _rows_figure(panel, records: list[dict], called: list[str], name: str):
 
 
 def _rows(record: dict, name: str) -> int:
-    from .panels.program import MOST_ROWS
+    from semi_naive.plots.panels.program import MAX_ROWS
 
     found = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
-    return max(2, min(len(found), MOST_ROWS) + (name == "strata"))
+    return max(2, min(len(found), MAX_ROWS) + (name == "strata"))
 
 
 def _program(record: dict) -> str:

@@ -7,6 +7,8 @@ import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
+from semi_naive.plots.panels.partitions import bars_of
+from semi_naive.plots.panels.plane import COPIED, SECONDS, plane, rectangles
 from semi_naive.plots.style import (
     DARK,
     SAND,
@@ -19,9 +21,6 @@ from semi_naive.plots.style import (
     titled,
     wrapped,
 )
-
-from .panels.partitions import bars_of
-from .panels.plane import COPIED, SECONDS, plane, rectangles
 
 WIDTH, HEIGHT = 11, 4.8  # inches of one record's figure
 STEP_INCHES = 0.17  # inches of a step of BiGJoin
