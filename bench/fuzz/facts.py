@@ -255,7 +255,7 @@ def _by_driver(source):
 
 def _in_pieces(source, size: int):
     """Plain text too, by several threads."""
-    with patch("semi_naive.io.delimited.ARROW_PIECE_BYTES", size), patch("semi_naive.io.sources.PLAIN", size):
+    with patch("semi_naive.io.delimited.ARROW_PIECE_BYTES", size), patch("semi_naive.io.sources.PARSED_PIECE_BYTES", size):
         return _by_driver(source)
 
 
