@@ -62,10 +62,9 @@ class Config:
     follow: in a session a stratum may visit this part of the bindings that it takes to compute it, to follow a change. Beyond
         that, the attempt is undone and the stratum is computed anew. 10,000 bindings are always allowed; 0 computes every
         stratum anew.
-    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration is the
-        stratum's facts and its rules without recursion. Each further one applies all rules to what there was at the end of the
-        one before. So a closure has the paths of up to that length, and by path-path those of up to
-        2 ** (max_iterations - 1).
+    max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration
+        consists of the stratum's facts and its rules without recursion. Each further one applies all rules to the tuples of the
+        iteration before. So a closure has the paths of up to that length, and by path-path of up to 2 ** (max_iterations - 1).
     rule: which of `RULES` derives the closure.
     query_seconds: seconds that an evaluation may take: a run from its facts on, or in a session a query, a transaction, a
         subscription or a registration, with the time that it waits for others. Then it ends in `LimitExceeded`, which names

@@ -18,7 +18,7 @@ GROWTH_BETWEEN_HEIGHTS = 1.2  # growth factor of the number of tuples between tw
 MAX_INSTANCES = 2_000_000  # instances of a search at most: some gigabytes
 
 
-class NotFound(Exception):
+class NoProof(Exception):
     """No proof exists from the known facts."""
 
 
@@ -52,7 +52,7 @@ class Search:
             if height is not None and (height <= steps or not wanted):
                 return self._needed(chosen)
             if not wanted:
-                raise NotFound
+                raise NoProof
 
     def _back(self, wanted: list[Node]) -> list[Node]:
         """Expand some tuples; return their premises that are new."""

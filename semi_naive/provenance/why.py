@@ -20,7 +20,7 @@ from semi_naive.provenance.closures import Paths, paths_of
 from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, collected_table
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
 from semi_naive.provenance.proofs import value_text as in_program
-from semi_naive.provenance.search import NotFound, Search
+from semi_naive.provenance.search import NoProof, Search
 from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import BodyWalk
@@ -98,7 +98,7 @@ class Why:
             raise ValueError(f"{atom(name, tuple(row))} is not there; why_not tells what it lacks")
         try:
             return self._proof(node, Search(self.instances, self._is_fact).proven(node))
-        except NotFound:
+        except NoProof:
             told = f"{atom(name, tuple(row))} has no proof of tuples that are there now"
             if self.program.relations[name].joins:
                 raise ValueError(f"{told}: it is the least upper bound of several that rules have made") from None
