@@ -56,7 +56,7 @@ class Watched:
 
     def open(self) -> None:
         """Go on where the session before has ended."""
-        new = self.path is None or not self.path.exists()
+        new = self.path is None or not (self.path / "manifest.json").exists()  # written last of a first opening
         self.session = self.program.session({"edge": self.edges} if new else None, path=self.path, retain=self.retain)
         self.told: set[tuple] = self.session["path"].to_set()
         self.session.subscribe("path", self._tell)
