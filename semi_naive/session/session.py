@@ -171,10 +171,12 @@ class Session(Committing, Relations):
         """Why a tuple is not there now, as `Result.why_not` has it."""
         return self._now.why_not(relation, row, **parameters)
 
-    def explain(self, name: str | None = None) -> str:
+    def explain(self, name: str | None = None, changes: bool = False) -> str:
         """The strata of the program and their plans, as `Program.explain` has them, or of rules that are registered: by the
-        sizes of now."""
+        sizes of now. changes: the rules that maintain the strata, or that of one relation, when facts change."""
         self.check_process()
+        if changes:
+            return self.upkeep.explain_changes(name, self.known)
         if name not in self.registry.rules:
             if name is not None:
                 self.known(name)

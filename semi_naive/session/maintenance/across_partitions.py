@@ -9,13 +9,16 @@ Each step is evaluated by the balanced plan. If partitions make more tuples than
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from semi_naive.host import budget
-from semi_naive.planning.strata import Stratum, names_read
+from semi_naive.planning.maintaining import Maintained
+from semi_naive.planning.maintaining.flips import is_exact
+from semi_naive.planning.maintaining.names import explicit, gained, lost, suspects
+from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.changes import Change, own_order
-from semi_naive.ra.rules.ir import Atom, Rule
+from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.partitioned import PartitionedRelation, at_rest
 from semi_naive.ra.rules.subtracting import TakeOut
 from semi_naive.ra.rules.table import Table
@@ -26,43 +29,11 @@ from semi_naive.running.relations.dealing import deal
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
-from semi_naive.session.maintenance.flips import flips, is_exact
-from semi_naive.session.maintenance.following import rederiving
 from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, here, index_of, laid_out, side
-from semi_naive.session.maintenance.suspecting import explicit, suspecting, suspects
 
-GAINED, LOST = "+", "-"  # of a relation, what it has gained or lost; no program has one of such a name
 MANY = 1 << 22  # pairs of a closure that come and go, and are found here
 MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
 SOME = 10_000  # tuples that may be in any case
-
-
-@dataclass
-class Deltas:
-    """The rules by which one stratum goes on. `gained`, `lost`: by the relation below whose changes they begin with."""
-
-    stratum: Stratum
-    known: set[str]  # its relations that may have explicit facts
-    gained: list[tuple[str, Rule]] = field(init=False)
-    lost: list[tuple[str, Rule]] = field(init=False)
-
-    def __post_init__(self):
-        rules, own = self.stratum.rules, set(self.stratum.relations)
-        self.below = names_read(rules) - own
-        self.closed = {flip.relation for rule in rules for flip in flips(rule)}
-        self.suspecting = suspecting(self.stratum, self.known)
-        self.gained = [one for rule in rules for one in _beginning(rule, self.below, GAINED)]
-        heads = [replace(rule, head=replace(rule.head, relation=suspects(rule.head.relation))) for rule in rules]
-        self.lost = [one for rule in heads for one in _beginning(rule, self.below, LOST)]
-        self.rederiving = [rederiving(rule) for rule in rules]
-
-
-def _beginning(rule: Rule, below: set[str], how: str) -> Iterator[tuple[str, Rule]]:
-    """For each atom of a relation below, the rule with what has changed of it there."""
-    for place, literal in enumerate(rule.body):
-        if isinstance(literal, Atom) and literal.relation in below:
-            changed = replace(literal, relation=literal.relation + how)
-            yield literal.relation, replace(rule, body=(*rule.body[:place], changed, *rule.body[place + 1 :]), plan=None)
 
 
 class AcrossPartitions:
@@ -72,7 +43,7 @@ class AcrossPartitions:
 
     def __init__(self, upkeep: Any):
         self.upkeep = upkeep
-        self.deltas: dict[int, Deltas] = {}
+        self.deltas: dict[int, Maintained] = {}
 
     def changes_of_closure(
         self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
@@ -111,11 +82,11 @@ class AcrossPartitions:
         ):
             return False
         if number not in self.deltas:
-            self.deltas[number] = Deltas(
+            self.deltas[number] = Maintained(
                 stratum, {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
             )
         names = self.deltas[number].below | set(stratum.relations)
-        if self.deltas[number].closed & changes.keys():
+        if any(flip.relation in changes for flip in self.deltas[number].flips):
             return False
         return self.upkeep.few_changed(names, own, changes, SOME, MOST)
 
@@ -141,7 +112,7 @@ class AcrossPartitions:
             rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
             once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
             for name in (name for name, change in below.items() if change.came):
-                put(name + GAINED, name, side(self.upkeep.cluster, name + GAINED, below[name], born=True))
+                put(gained(name), name, side(self.upkeep.cluster, gained(name), below[name], born=True))
                 once += [rule for other, rule in deltas.gained if other == name]
             for name in stratum.relations:
                 table = Table(self.upkeep.program.relations[name].arity)
@@ -154,16 +125,16 @@ class AcrossPartitions:
             self._evaluated(number, stratum, once, rest, frozenset(apart))
 
     def _suspected_there(
-        self, number: int, deltas: Deltas, own: Mapping, below: Mapping[str, AnyChange], put: Callable
+        self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], put: Callable
     ) -> dict[str, PartitionedRelation]:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
-        lost = [name for name, change in below.items() if change.went]
-        if not lost and not any(name in own and own[name].lost.size for name in names):
+        losing = [name for name, change in below.items() if change.went]
+        if not losing and not any(name in own and own[name].lost.size for name in names):
             return {}
         now = {name: self.upkeep.kept(name) for name in below}
-        for name in lost:
-            put(name + LOST, name, side(self.upkeep.cluster, name + LOST, below[name], born=False))
+        for name in losing:
+            put(lost(name), name, side(self.upkeep.cluster, lost(name), below[name], born=False))
         for name in deltas.known:
             put(explicit(name), name, self.upkeep.explicit(name))
         for name in names:
@@ -171,7 +142,7 @@ class AcrossPartitions:
             if name in own:
                 table.insert_block(own[name].lost)
             put(suspects(name), name, table)
-        once = [rule for name, rule in deltas.lost if name in lost]
+        once = [rule for name, rule in deltas.lost if name in losing]
         for name in below:
             self.upkeep.keep(name, self.upkeep.origin.kept(name))
         try:

@@ -25,26 +25,22 @@ from typing import cast
 
 from semi_naive.planning.joins.body import Body, names
 from semi_naive.planning.joins.order import outgrown, versions
+from semi_naive.planning.maintaining import Maintained
+from semi_naive.planning.maintaining.counted import counting
+from semi_naive.planning.maintaining.flips import NEGATED
+from semi_naive.planning.maintaining.guarded import Proof, proof
+from semi_naive.planning.maintaining.names import asked, explicit, lost, suspects
+from semi_naive.planning.maintaining.suspected import suspecting, there
 from semi_naive.ra.rules.ages import Now, Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
-from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Term, Var, Wild
+from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
 from semi_naive.ra.rules.table import Table
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
-from semi_naive.session.maintenance.counting import Counts, counting
-from semi_naive.session.maintenance.flips import NEGATED, flips
-from semi_naive.session.maintenance.guard import Guard, Proof, proof
+from semi_naive.session.maintenance.counting import Counts
+from semi_naive.session.maintenance.guard import Guard, planned
 from semi_naive.session.maintenance.heads import Heads
-from semi_naive.session.maintenance.suspecting import (
-    Incremental,
-    Suspecting,
-    asked,
-    explicit,
-    lost,
-    suspecting,
-    suspects,
-    there,
-)
+from semi_naive.session.maintenance.suspecting import Incremental, Suspecting
 
 
 @dataclass
@@ -69,8 +65,9 @@ class Following(Incremental):
         ]  # the numbers are negative: those from 0 on are of the stratum's own recursion
         relations = self.database.program.relations
         self.closed = {name: relations[name] for name in self.stratum.relations if is_closed(relations[name])}
-        self.rederiving = [rederiving(rule, relations[rule.head.relation].lattice is not None) for rule in self.stratum.rules]
-        self.flips = [flip for rule in self.stratum.rules for flip in flips(rule)]
+        best = {name for name, relation in self.closed.items() if relation.lattice is not None}
+        rules = Maintained(self.stratum, self.known, best)
+        self.rederiving, self.flips = rules.rederiving, rules.flips
         heads = Counter(rule.head.relation for rule in self.stratum.rules)
         self.single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
         self.single -= self.closed.keys() | self.recursive
@@ -82,7 +79,6 @@ class Following(Incremental):
         for name in self.stratum.relations:
             for beside in (suspects(name), asked(name), explicit(name)):
                 self.indexes.arities[beside] = self.indexes.arities[name]
-        best = {name for name, relation in self.closed.items() if relation.lattice is not None}
         self.suspecting = Suspecting(
             suspecting(self.stratum, self.known, best, self.kinds), self.number, self.database, self.indexes, self.profile,
             multiway=self.multiway, memory=self.memory, stays=self.stays, small=small, cores=self.cores,
@@ -276,7 +272,7 @@ class Following(Incremental):
         key = id(proof), 0
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
             self.planned = True
-            self.bodies[key] = proof.plan(self)
+            self.bodies[key] = planned(proof, self)
         return self.bodies[key]
 
     @contextmanager
@@ -317,22 +313,3 @@ def is_single(rule: Rule) -> bool:
     negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
     certain = all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
     return plain and closed and certain and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
-
-
-def rederiving(rule: Rule, best: bool = False) -> Rule:
-    """The rule for suspects alone, as far as atoms of its body bind the terms of its head: what is computed is computed again,
-    and so is the value of a key whose `best` one is suspected.
-
-    >>> from semi_naive.ra.rules.ir import Call, Kind
-    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
-    >>> print(rederiving(Rule(Atom("p", (x, Call("+", (y, y), Kind.NUMBER))), (Atom("e", (x, y)),))))
-    p(x, (y + y)) :- p:(x, _), e(x, y).
-    """
-    bound = {term for literal in rule.body if isinstance(literal, Atom) for term in literal.args if isinstance(term, Var)}
-
-    def pattern(term: Term) -> Term:
-        return term if isinstance(term, Const) or term in bound else Wild()
-
-    patterns = [pattern(term) for term in rule.head.args]
-    first = Atom(suspects(rule.head.relation), (*patterns[:-1], Wild()) if best else tuple(patterns))
-    return replace(rule, body=(first, *rule.body), plan=None)

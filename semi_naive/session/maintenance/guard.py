@@ -20,37 +20,31 @@ from typing import Any
 
 from semi_naive.planning.joins.body import Body, Compiler, names
 from semi_naive.planning.joins.order import Greedy
-from semi_naive.planning.rewrite import substitute, variables_of
+from semi_naive.planning.maintaining.guarded import Proof
+from semi_naive.planning.maintaining.names import Kinds, columns_of
+from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
 from semi_naive.ra.rules.changes import own_order
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
-from semi_naive.ra.rules.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
+from semi_naive.ra.rules.ir import Atom, Compare, Kind, Term, Var
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
-Kinds = dict[str, tuple[Kind, ...]]
 BORN = "@born"  # the tick of a tuple that something is derived of, among the variables of a body
 
 
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """The derivations by a rule (`of`) of one tuple, `rule`: its head has the terms of all atoms of the stratum."""
-
-    of: Rule
-    rule: Rule
-
-    def plan(self, local: Any) -> Body:
-        """Its steps, from the columns of a tuple; `local`: a `Local`."""
-        rule, parts = self.rule, {n: "full" for n, each in enumerate(self.rule.body) if _reads(each, local.below)}
-        greedy = Greedy(local.database, parts, made=local.database.orders())
-        compiler = Compiler(rule, greedy, local.indexes.order_for, parts, True)
-        first = {name for name in variables_of(rule) if name.startswith("@")}
-        steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
-        sizes = {each.relation: local.database.size(each.relation) for each in rule.body if isinstance(each, Atom)}
-        return Body(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+def planned(proof: Proof, local: Any) -> Body:
+    """Plan a proof from the columns of a tuple; `local`: a `Local`."""
+    rule, parts = proof.rule, {n: "full" for n, each in enumerate(proof.rule.body) if _reads(each, local.below)}
+    greedy = Greedy(local.database, parts, made=local.database.orders())
+    compiler = Compiler(rule, greedy, local.indexes.order_for, parts, True)
+    first = {name for name in variables_of(rule) if name.startswith("@")}
+    steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
+    sizes = {each.relation: local.database.size(each.relation) for each in rule.body if isinstance(each, Atom)}
+    return Body(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
 
 
 @dataclass
@@ -133,50 +127,10 @@ class Guard:
         return found
 
 
-def proof(rule: Rule, own: Kinds) -> Proof:
-    """Of a rule; own: the relations of the stratum.
-
-    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
-    >>> step = Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (y, z))))
-    >>> print(proof(step, {"p": (Kind.NUMBER,) * 2}).rule)
-    p(@0, :y) :- p(@0, :y), e(:y, @1).
-    >>> print(proof(replace(step, head=Atom("p", (x, x))), {"p": (Kind.NUMBER,) * 2}).rule)
-    p(@0, :y) :- p(@0, :y), e(:y, :z), @0 = @1.
-    """
-    columns, same = columns_of(own[rule.head.relation]), []
-    given: dict[str, Term] = {}
-    for column, term in zip(columns, rule.head.args, strict=True):
-        if isinstance(term, Var) and term.name not in given:
-            given[term.name] = replace(column, kind=term.kind)
-        else:
-            same.append((term, column))
-    given |= {name: replace(each, name=f":{name}") for name, each in variables_of(rule).items() if name not in given}
-    body: list = []
-    terms: list[Term] = []
-    for place, literal in enumerate(rule.body):
-        literal = substitute(literal, given)
-        if isinstance(literal, Atom) and literal.relation in own:
-            named = zip(literal.args, own[literal.relation], strict=True)
-            literal = replace(literal, args=tuple(_named(term, f"{place}_{i}", kind) for i, (term, kind) in enumerate(named)))
-            terms += literal.args
-        body.append(literal)
-    body += [Compare("=", substitute(term, given), column, Kind.NUMBER) for term, column in same]  # the same bits
-    return Proof(rule, replace(rule, head=Atom(rule.head.relation, tuple(terms)), body=tuple(body), plan=None, join="binary"))
-
-
 def _terms(step: Join) -> tuple[Term, ...]:
     """The columns of the tuples that a join meets, in their order, as far as it knows them."""
     bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
     return tuple(bound[place] for column in range(len(step.order)) if (place := step.order.index(column)) in bound)
-
-
-def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
-    """Variables for the columns of a tuple; no program has any of these names."""
-    return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))
-
-
-def _named(term: Term, name: str, kind: Kind) -> Term:
-    return Var(f":{name}", kind) if isinstance(term, Wild) else term
 
 
 def _reads(literal, relations: set[str]) -> bool:

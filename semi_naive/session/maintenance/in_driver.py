@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from semi_naive.host import budget
+from semi_naive.planning.maintaining.flips import flips, is_exact
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import (
@@ -26,7 +27,6 @@ from semi_naive.ra.rules.changes import (
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
-from semi_naive.session.maintenance.flips import flips, is_exact
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.improving import may_improve
 from semi_naive.session.maintenance.spread import AnyChange

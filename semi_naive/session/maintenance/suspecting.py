@@ -1,20 +1,14 @@
-"""What follows from suspects, as a recursion of its own: linear, over tables that stay as they are.
+"""Evaluate a stratum from deltas that are given, once a transaction; that of its suspects with a guard."""
 
-    reach:(y) :- reach:(x), edge(x, y), !reach=(y).         of  reach(y) :- reach(x), edge(x, y).
-
-where reach= has the explicit facts. So it goes on as any recursion does, a tuple at a time where few are suspected in each of
-many iterations.
-"""
-
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from semi_naive.planning.joins.order import origin, part_of
-from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Order, Rule, Var
+from semi_naive.planning.joins.order import origin
+from semi_naive.planning.maintaining.names import columns_of
+from semi_naive.ra.rules.ir import Order, Rule
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.driver.local import Local
-from semi_naive.session.maintenance.guard import Guard, Kinds, columns_of
+from semi_naive.session.maintenance.guard import Guard
 
 
 @dataclass
@@ -96,62 +90,3 @@ class Suspecting(Incremental):
             made = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
             self.guarded[id(rule), number] = body, self.guard, made
         return made
-
-
-def suspects(name: str) -> str:
-    """The relation of a relation's suspects."""
-    return part_of(name, "")
-
-
-def asked(name: str) -> str:
-    """The relation of what is asked first whether it is suspected."""
-    return part_of(name, ".")
-
-
-def lost(name: str) -> str:
-    """The relation of what a relation has lost; no program has one of that name."""
-    return f"{name}-"
-
-
-def explicit(name: str) -> str:
-    """The relation of a relation's explicit facts; no program has one of that name."""
-    return f"{name}="
-
-
-def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:
-    """The stratum of a stratum's suspects: for each of its own atoms in a body, the rule with suspects there; and with
-    `kinds`, of the relations, for what is asked first. known: relations that may have explicit facts; best: those that have the
-    best value of each key, and no other.
-
-    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
-    >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
-    >>> for each in suspecting(Stratum(("path",), [rule], True), {"path"}).rules: print(each)
-    path:(x, z) :- path:(x, y), path(y, z), !path=(x, z).
-    path:(x, z) :- path(x, y), path:(y, z), !path=(x, z).
-    """
-    rules = []
-    for name, each in (kinds or {}).items():
-        rules.append(Rule(Atom(suspects(name), columns_of(each)), (Atom(asked(name), columns_of(each)),)))
-    for rule in stratum.rules:
-        head = replace(rule.head, relation=suspects(rule.head.relation))
-        for place, literal in enumerate(rule.body):
-            if isinstance(literal, Atom) and literal.relation in stratum.relations:
-                first = replace(literal, relation=suspects(literal.relation))
-                body = (*rule.body[:place], first, *rule.body[place + 1 :], *there(rule.head, known, best))
-                rules.append(replace(rule, head=head, body=body, plan=None))
-    return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
-
-
-def there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
-    """That a head is there, where not all that rules make is, and that it is no explicit fact."""
-    if head.relation not in known and head.relation not in best:
-        return
-    terms = []
-    for place, term in enumerate(head.args):
-        terms.append(term if isinstance(term, Var | Const) else Var(f"@{place}", term.kind))
-        if terms[-1] != term:
-            yield Compare("=", terms[-1], term, Kind.NUMBER)
-    if head.relation in best:
-        yield replace(head, args=tuple(terms))
-    if head.relation in known:
-        yield Not(Atom(explicit(head.relation), tuple(terms)))

@@ -18,6 +18,7 @@ from typing import Any, cast
 from semi_naive.host import limits, memory
 from semi_naive.host.budget import OverBudget
 from semi_naive.host.jit import load_kernels
+from semi_naive.planning.maintaining import maintaining
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra.rules.changes import (
@@ -159,6 +160,24 @@ class Upkeep(Anew):
         alone = [each for number, each in enumerate(self.strata) if number not in self.looping and self.are_plain(each)]
         self.shared = {name for stratum in alone if not stratum.rules
                        for name in stratum.relations if name in changeable and name not in self.facts.written}  # fmt: skip
+
+    def explain_changes(self, name: str | None, known: Callable[[str], Any]) -> str:
+        """The rules that maintain the strata, or the stratum of one relation; `known` raises if there is no such relation."""
+        strata = [each for each in self.strata if each.rules and (name is None or name in each.relations)]
+        if name is not None and not strata:
+            known(name)
+            return f"{name}\n  no rule derives it\n"
+        return "\n".join(map(self._explained, strata))
+
+    def _explained(self, stratum: Stratum) -> str:
+        relations = {name: self.program.relations[name] for name in stratum.relations}
+        explicit = {*self.facts.given, *self.facts.written} & relations.keys()
+        best = {name for name, each in relations.items() if each.lattice is not None}
+        steps = maintaining(stratum, explicit, best, {name: each.kinds for name, each in relations.items()})
+        lines = [", ".join(stratum.relations)]
+        for step, rules in steps.items():
+            lines += [f"  {step}", *(f"    {rule}" for rule in rules)]
+        return "\n".join(lines) + "\n"
 
     # -- a transaction
 

@@ -1,0 +1,116 @@
+"""Counted: maintain counts and sums of aggregates by the gains and losses of their bodies.
+
+    corners(c) :- c = count : { edge(x, y), edge(y, z), edge(x, z) }.
+
+becomes, with the relation {}1 of the counts:
+
+    corners(c) :- {}1(c).        corners(c) :- !{}1(_), c = 0.
+
+The delta versions of the body add the bindings of new tuples to {}1, and subtract those of lost tuples. If the aggregate shares
+variables with the rest of the rule, {}1 has these before the count, and a row for each of their values that has any. New tuples
+of a negated atom are subtracted, lost ones added. Sums of floats, minima and means are computed again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+
+from semi_naive.planning.joins.body import has_wild, names
+from semi_naive.planning.joins.multiway import core_of
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.rules import ir
+from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
+
+LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted
+WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds of which a sum is another one less what is not in it
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """An aggregate, the relation of its results, and the variables that come first there; `body`: with its wildcards named."""
+
+    relation: str
+    rule: Rule
+    literal: Aggregate
+    outer: tuple[Var, ...]
+    body: tuple
+
+    @property
+    def atom(self) -> Atom:
+        return Atom(self.relation, (*self.outer, self.literal.result))
+
+    @property
+    def reads(self) -> set[str]:
+        return {each.relation for each in map(_atom_of, self.body) if each is not None}
+
+
+def counted(rule: Rule, place: int, relation: str) -> Counted | None:
+    """The aggregate at a place of a rule's body, if gains and losses of its body tell how it changes: its own atoms bind all
+    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic: for other bodies it is
+    quicker to compute the groups of the changed tuples again."""
+    literal = rule.body[place]
+    sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
+    if not (literal.op == "count" or sums) or not all(isinstance(each, LITERALS) for each in literal.body):
+        return None
+    body = tuple(_named(each, number) for number, each in enumerate(literal.body))
+    atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
+    bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
+    outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
+    inner = names(body) | (names(literal.target) if literal.target is not None else set())
+    if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)) or inner & outside and not core_of(atoms):
+        return None
+    return Counted(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
+
+
+def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Counted]]:
+    """Replace the aggregates of a rule that can be maintained by counts, and return these as well.
+
+    >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
+    >>> rule = Rule(Atom("edges", (n,)), (Aggregate(n, "count", None, (Atom("edge", (x, y)),)),))
+    >>> for each in replaced(rule, lambda: "{}1")[0]: print(each)
+    edges(n) :- {}1(n).
+    edges(n) :- !{}1(_), n = 0.
+    """
+    rules, found = [rule], []
+    for literal in [each for each in rule.body if isinstance(each, Aggregate)]:
+        one = counted(rule, rule.body.index(literal), named())
+        if one is not None:
+            found.append(one)
+            zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
+            none = Not(replace(one.atom, args=(*one.outer, Wild())))
+            rules = [_with(each, literal, instead) for each in rules for instead in ((one.atom,), (none, zero))]
+    return rules, found
+
+
+def counting(stratum: Stratum) -> tuple[Stratum, list[Counted]]:
+    """Replace the aggregates of a stratum that can be maintained by counts, and return these as well."""
+    number = count()
+    rules: list[Rule] = []
+    found: list[Counted] = []
+    for rule in stratum.rules:
+        made, some = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}")
+        rules, found = rules + made, found + some
+    return replace(stratum, rules=rules), found
+
+
+def _with(rule: Rule, literal, instead: tuple) -> Rule:
+    place = rule.body.index(literal)
+    return replace(rule, body=(*rule.body[:place], *instead, *rule.body[place + 1 :]), plan=None)
+
+
+def _named(literal, number: int):
+    """An atom whose wildcards have names, as each of their values counts."""
+    if not isinstance(literal, Atom):
+        return literal
+    args = (Var(f"{number}:{i}", Kind.NUMBER) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
+    return replace(literal, args=tuple(args))
+
+
+def _is_odd(literal) -> bool:
+    """Whether a literal has wildcards within terms."""
+    atom = _atom_of(literal)
+    return atom is not None and any(has_wild(term) and not isinstance(term, Wild) for term in atom.args)
+
+
+def _atom_of(literal) -> Atom | None:
+    return literal.atom if isinstance(literal, Not) else literal if isinstance(literal, Atom) else None

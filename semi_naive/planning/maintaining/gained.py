@@ -1,0 +1,22 @@
+"""Insert: the rules that begin with the tuples that relations below a stratum have gained, or lost."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from semi_naive.ra.rules.ir import Atom, Rule
+
+
+def beginning(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
+    """For each atom of a relation below, that relation and the rule that reads its changed tuples there.
+
+    >>> from semi_naive.planning.maintaining.names import gained
+    >>> from semi_naive.ra.rules.ir import Kind, Var
+    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    >>> rule = Rule(Atom("reach", (y,)), (Atom("reach", (x,)), Atom("edge", (x, y))))
+    >>> for name, each in beginning(rule, {"edge"}, gained): print(name, each)
+    edge reach(y) :- reach(x), edge+(x, y).
+    """
+    for place, literal in enumerate(rule.body):
+        if isinstance(literal, Atom) and literal.relation in below:
+            changed = replace(literal, relation=named(literal.relation))
+            yield literal.relation, replace(rule, body=(*rule.body[:place], changed, *rule.body[place + 1 :]), plan=None)

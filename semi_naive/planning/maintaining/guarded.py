@@ -1,0 +1,50 @@
+"""Guard: the rules that prove a suspect by older tuples, so that it stays."""
+
+from dataclasses import dataclass, replace
+
+from semi_naive.planning.maintaining.names import Kinds, columns_of
+from semi_naive.planning.rewrite import substitute, variables_of
+from semi_naive.ra.rules.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The derivations by a rule (`of`) of one tuple, `rule`: its head has the terms of all atoms of the stratum."""
+
+    of: Rule
+    rule: Rule
+
+
+def proof(rule: Rule, own: Kinds) -> Proof:
+    """Of a rule; own: the relations of the stratum.
+
+    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    >>> step = Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (y, z))))
+    >>> print(proof(step, {"p": (Kind.NUMBER,) * 2}).rule)
+    p(@0, :y) :- p(@0, :y), e(:y, @1).
+    >>> print(proof(replace(step, head=Atom("p", (x, x))), {"p": (Kind.NUMBER,) * 2}).rule)
+    p(@0, :y) :- p(@0, :y), e(:y, :z), @0 = @1.
+    """
+    columns, same = columns_of(own[rule.head.relation]), []
+    given: dict[str, Term] = {}
+    for column, term in zip(columns, rule.head.args, strict=True):
+        if isinstance(term, Var) and term.name not in given:
+            given[term.name] = replace(column, kind=term.kind)
+        else:
+            same.append((term, column))
+    given |= {name: replace(each, name=f":{name}") for name, each in variables_of(rule).items() if name not in given}
+    body: list = []
+    terms: list[Term] = []
+    for place, literal in enumerate(rule.body):
+        literal = substitute(literal, given)
+        if isinstance(literal, Atom) and literal.relation in own:
+            named = zip(literal.args, own[literal.relation], strict=True)
+            literal = replace(literal, args=tuple(_named(term, f"{place}_{i}", kind) for i, (term, kind) in enumerate(named)))
+            terms += literal.args
+        body.append(literal)
+    body += [Compare("=", substitute(term, given), column, Kind.NUMBER) for term, column in same]  # the same bits
+    return Proof(rule, replace(rule, head=Atom(rule.head.relation, tuple(terms)), body=tuple(body), plan=None, join="binary"))
+
+
+def _named(term: Term, name: str, kind: Kind) -> Term:
+    return Var(f":{name}", kind) if isinstance(term, Wild) else term

@@ -1,0 +1,36 @@
+"""The names of the relations that stand beside a relation while its stratum is maintained; no program has any of them."""
+
+from semi_naive.planning.joins.order import part_of
+from semi_naive.ra.rules.ir import Kind, Var
+
+Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
+
+
+def suspects(name: str) -> str:
+    """Name the suspects of a relation: tuples that may have no derivation any more."""
+    return part_of(name, "")
+
+
+def asked(name: str) -> str:
+    """Name the tuples that the guard tests before they are suspects."""
+    return part_of(name, ".")
+
+
+def lost(name: str) -> str:
+    """Name the tuples that a relation has lost in this transaction."""
+    return f"{name}-"
+
+
+def explicit(name: str) -> str:
+    """Name the explicit facts of a relation."""
+    return f"{name}="
+
+
+def gained(name: str) -> str:
+    """Name the tuples that a relation has gained in this transaction."""
+    return f"{name}+"
+
+
+def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
+    """Variables for the columns of a tuple."""
+    return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))
