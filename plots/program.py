@@ -23,7 +23,7 @@ def strata_table(trace: dict) -> str:
     ]  # fmt: skip
     columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
                ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
-    caption = "Those that took longest first; # is the place in the order of evaluation, as explain has it"
+    caption = "Slowest first; # is the position in the order of evaluation, as in explain"
     return _long("strata", caption, columns, rows) if rows else ""
 
 
@@ -65,7 +65,7 @@ def relations(trace: dict) -> str:
     held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
     rows = [[name, f"{count:,}", bar(count / most), *_held(held.get(name))] for name, count in counts.items()]
     columns = [("relation", "text"), ("tuples", "number"), ("share", "bar"), ("memory", "number"), ("bytes a tuple", "number")]
-    caption = "Tuples; and what tables in the driver take, with all of their indexes"
+    caption = "Tuples, and the memory of tables in the driver with all their indexes"
     return _long("relations", caption, columns, rows) if rows else ""
 
 

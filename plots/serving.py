@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'
-        status += '<noscript><p>Renewed by a script; <a href="report">what there is now</a> needs none.</p></noscript>\n'
+        status += '<noscript><p>Refreshed by a script; <a href="report">the current report</a> needs none.</p></noscript>\n'
         self._send("text/html", page(title, status + BEGINNING, script))
 
     def _script(self, viewer: str) -> None:

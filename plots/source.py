@@ -23,7 +23,7 @@ def source_sections(trace: dict) -> str:
     parts = [_file(number, *each, total, alone=len(shown) == 1) for number, each in enumerate(shown)]
     if not parts:
         return ""
-    said = paragraph("What each rule took, in all its versions, and as heat its share of what all rules took.", "quiet")
+    said = paragraph("The time of each rule, in all its versions; the heat is its share of the time of all rules.", "quiet")
     return "\n".join([said, *parts])
 
 

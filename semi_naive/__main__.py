@@ -421,7 +421,7 @@ def _report(closure, quiet: bool) -> None:
     Console(soft_wrap=not sys.stdout.isatty()).print(table)
 
 
-# # Errors of valid runs, by the module that raises them. A module that is not loaded has raised nothing, and loading
+# Errors of valid runs, by the module that raises them. A module that is not loaded has raised nothing, and loading
 # it to find out takes as long as a small program.
 FAILURES = {
     "semi_naive.ra.spark.failures": ("DiskFull", "JobFailed"),

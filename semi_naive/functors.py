@@ -238,7 +238,7 @@ class UserFunctor:
             return cloudpickle.dumps(_Compiled.of(self.function))
         except Exception as error:
             told = f"functor {self.name} cannot be sent to Spark's workers: {type(error).__name__}: {error}"
-            hint = "what the function refers to must be possible to pickle: open files and connections in the function itself"
+            hint = "objects that the function refers to must be picklable: open files and connections in the function itself"
             raise BadInput(told, hint=hint) from error
         finally:
             if travels:

@@ -14,7 +14,7 @@ class Sandbox:
 
     def __init__(self, folder):
         self.folder = os.path.realpath(folder)
-        self.advice = f"in a sandbox, what a program names stays below {self.folder}"
+        self.advice = f"in a sandbox, all files must be below {self.folder}"
         if not os.path.isdir(self.folder):
             raise ValueError(f"the sandbox {os.fspath(folder)} is no folder: expected one that is there")
 
@@ -51,7 +51,7 @@ class NoFiles(Sandbox):
     """A sandbox without files, for rules and queries registered with a running session, possibly over a network."""
 
     def __init__(self):
-        self.advice = "write here what the file says"
+        self.advice = "write the content of the file here"
 
     def refusal(self, path: str) -> str:
         return "Registered rules and queries include no files"

@@ -1,6 +1,6 @@
 """Simulation of a closure or a program on many ranks: `simulate(edges, ranks)`, `simulate(program, ranks, facts)`.
 
-How it counts is told in `balance.simulate` for closures, and in `simulated_ranks` for programs.
+The method is described in `balance.simulate` for closures, and in `simulated_ranks` for programs.
 """
 
 from typing import Any

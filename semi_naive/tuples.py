@@ -57,7 +57,7 @@ class Evaluated:
     def _recorded(self) -> dict:
         """The trace; raises ValueError if there is none."""
         if not self.trace:
-            raise ValueError("nothing was recorded of how these tuples came about: only what a run has made has a trace")
+            raise ValueError("no run is recorded for these tuples: only results of runs have a trace")
         return self.trace
 
     def close(self) -> None:

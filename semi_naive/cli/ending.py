@@ -123,13 +123,13 @@ def watch_memory() -> None:
     """End the process, from a thread beside the main one, when memory is about to be used up."""
     memory = import_module("semi_naive.host.memory")
     while not Ending.done:
-        left, error = memory.last_of_it()
+        left, error = memory.bytes_before_kill()
         if error is not None:
             end_now(MemoryExhausted(error))
         time.sleep(min(max(left / MAX_BYTES_ALLOCATED_A_SECOND, SHORTEST_LOOK), LONGEST_LOOK))
 
 
-def leave() -> None:
+def exit_process() -> None:
     """End the process, after Python has printed an uncaught error, waited for threads and run exit functions. If the last
     output cannot be written, Python ends by itself, and reports it."""
     with contextlib.suppress(OSError, ValueError):
@@ -141,7 +141,7 @@ def leave() -> None:
 def command() -> None:
     """The command `semi-naive`."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    atexit.register(leave)  # called after all that is registered later
+    atexit.register(exit_process)  # called after all that is registered later
     warnings.filterwarnings("ignore", PANDAS, FutureWarning)
     listen()
     try:

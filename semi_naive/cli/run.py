@@ -54,7 +54,7 @@ def run_program(program: str | None, given: dict) -> None:
     spark = spark_of(given["master"], given["jobs"])
     if given["no_warn"]:
         logging.getLogger("semi_naive").setLevel(logging.ERROR)
-    complain(checked, souffle.shown_warnings(checked.warnings, given))
+    print_warnings(checked, souffle.shown_warnings(checked.warnings, given))
     if given["explain"]:
         click.echo(checked.explain(facts=named, config=config, only_outputs=True, plan=given["plan"]), nl=False)
         return
@@ -73,7 +73,7 @@ def run_program(program: str | None, given: dict) -> None:
                 if given[what]:
                     write_record(given[what], record)
             if given["verbose"] or sys.stderr.isatty() and not given["quiet"]:
-                tell(result.trace, given["verbose"])
+                print_summary(result.trace, given["verbose"])
             write_report(given["report"], result.trace, checked.name, page)
             if asks:
                 from semi_naive.cli.explain import explain
@@ -87,12 +87,14 @@ def printing(given: dict) -> dict:
     unsaid = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT and given["output"] == "."
     output = "-" if unsaid and (given["format"] or given["rules"] is not None) else given["output"]
     if given["format"] and output != "-":
-        raise BadInput(f"--format {given['format']} is of what -D - prints", hint=".output r(…) says how files are written")
+        raise BadInput(
+            f"--format {given['format']} applies to results printed with -D -", hint=".output r(…) sets the format of files"
+        )
     usual = "souffle" if given["rules"] is None or not unsaid else "table" if sys.stdout.isatty() else "tsv"
     return {"output": output, "format": given["format"] or usual}
 
 
-def tell(trace: dict, strata: bool) -> None:
+def print_summary(trace: dict, strata: bool) -> None:
     """Print the last line of a run on standard error: the results, and the time of each part; if asked for, also of each
     stratum."""
     from semi_naive.plots.summary import outcome
@@ -186,7 +188,7 @@ def definitions(macros) -> dict[str, str]:
     return {name: value if equals else "1" for name, equals, value in pairs}
 
 
-def complain(program, warnings: list) -> None:
+def print_warnings(program, warnings: list) -> None:
     """Print a program's warnings on standard error."""
     from semi_naive.language.errors import rendered
 

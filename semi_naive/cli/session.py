@@ -1,7 +1,7 @@
 """`semi-naive session`: reads transactions and queries line by line, and prints the changes.
 
-Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. Outside of
-begin and commit each change is a transaction of its own.
+Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. A change
+outside of begin and commit is a transaction of its own.
 """
 
 import os
@@ -53,14 +53,14 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0):
     """Open the session of a program in a file."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
-    from semi_naive.cli.run import check_folders, complain, definitions, libraries_of, sandbox_of
+    from semi_naive.cli.run import check_folders, definitions, libraries_of, print_warnings, sandbox_of
 
     facts = FactOptions.given(given["facts"], given["header"])
     check_folders(facts.folder or ".", "-", given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
     reading["sandbox"] = sandbox_of(given | {"output": "-"})
     checked = Origin(program, facts=facts).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
-    complain(checked, checked.warnings)
+    print_warnings(checked, checked.warnings)
     config = Config().with_options(given["options"])
     session = checked.session(facts.of_session(checked), path=state, retain=retain, config=config)
     if session.derived_anew:

@@ -68,7 +68,7 @@ class Names:
         kinds = ("type", "parameter") if declaration.kind in ("type", "parameter") else (declaration.kind,)
         return any(self._looked_up(kind, name, declaration.within) is not None for kind in kinds)
 
-    # -- what is declared
+    # -- declarations
 
     def _declare(self, statements, scope: Component | None):
         for node in statements:
@@ -96,7 +96,7 @@ class Names:
             self._own[key] = self.occurrences[place] = declaration
             self.declarations.append(declaration)
 
-    # -- what is used
+    # -- occurrences
 
     def _use(self, statements, scope: Component | None):
         for node in statements:
@@ -207,7 +207,7 @@ class Names:
                 if scope is None:
                     return
 
-    # -- what a name means
+    # -- lookup
 
     def _meant(self, kind: str, name: str, scope, inside: bool) -> Declaration | None:
         """The declaration that a name refers to. inside: look only in the component itself, and in its bases."""
@@ -235,7 +235,7 @@ class Names:
                 return found
         return None
 
-    # -- where it is written
+    # -- places in the text
 
     def _in(self, span: Span, name: str, before: str = "", last: bool = False) -> Span | None:
         """The span of a name inside of a span: its first occurrence after the pattern `before`, or its last one."""

@@ -1,7 +1,7 @@
 """`semi-naive lsp`: the language server over standard input and output, by pygls.
 
-Texts are checked a moment after the last key. Columns are counted in the units that the editor asked for; in the rest of the
-engine they count from 1, in characters.
+Texts are checked after a pause in typing. Columns are counted in the editor's units; in the rest of the engine they count from
+1, in characters.
 """
 
 import asyncio

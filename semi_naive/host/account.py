@@ -23,7 +23,7 @@ PARTS = {  # in the order of a run, with their meanings
     "compile": "the program's text becomes checked rules and strata",
     "load": "facts are read",
     "intern": "strings of the facts get numbers",
-    "plan": "orders of joins are chosen, and what goes where",
+    "plan": "join orders and the place of each relation are chosen",
     "kernels": "machine code is loaded, or compiled where this machine has never run it",
     "spark": "Spark starts",
     "iterate": "rules are evaluated",

@@ -81,7 +81,7 @@ def _taken(file, until: float) -> bool:
             return True
         except BlockingIOError:
             if time.monotonic() > until:
-                raise TimeoutError("another process has not finished what it makes") from None
+                raise TimeoutError("another process holds the lock") from None
             time.sleep(POLL_SECONDS)
 
 

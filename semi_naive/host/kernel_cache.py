@@ -53,7 +53,7 @@ def dispatcher_of(kernel) -> Dispatcher:
     _Compiling.since = _Compiling.since or now
     if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
         _Compiling.told = True
-        log.getChild("compiling").info("compiling what this machine has never run: some seconds, once")
+        log.getChild("compiling").info("compiling kernels that are new on this machine: some seconds, once")
     try:
         return _made(kernel)
     finally:

@@ -50,7 +50,7 @@ _looked = [0.0]
 _places: list[tuple[Callable[[], str], str]] = []  # places of the open blocks, innermost last
 
 
-def due() -> bool:
+def check_is_due() -> bool:
     """True a few times a second, when memory is to be looked at again; cheap enough to ask for every batch."""
     now = time.monotonic()
     if now < _looked[0] + CHECK_SECONDS:
@@ -72,7 +72,7 @@ def _ours(room: Room) -> bool:
     return room.of != MACHINE or ours() > OWN_SHARE_TO_BLAME * room.limit
 
 
-def last_of_it() -> tuple[float, OutOfMemory | None]:
+def bytes_before_kill() -> tuple[float, OutOfMemory | None]:
     """The bytes left before the system kills a process, and the error once less than half of `check`'s reserve is left. A
     shortage of address space is an error of its own. Costs 0.1 ms while memory suffices."""
     room = min((room for room in rooms() if room.of != ADDRESSES), key=lambda each: each.left, default=None)

@@ -1,4 +1,4 @@
-"""Facts in, results out: the files, tables and Python data that a program reads and writes, a closure's edges among them.
+"""Input and output: the files, tables and Python data that programs and closures read and write.
 
     source_of(data, relation, types)                            what a Python program passes, before its rows are read
     source_of_directive(directive, relation, types, folder)     what an .input names, likewise

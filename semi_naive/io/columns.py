@@ -42,7 +42,7 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
         names, rows = _json(path) if extension == ".json" else _text(path, extension, header)
     wide = max(map(len, rows), default=len(names))
     if not wide:
-        raise BadInput("there is no row that tells what columns it has", path, hint=DECLARE)
+        raise BadInput("there is no row to infer the columns from", path, hint=DECLARE)
     found = [_type([row[at] for row in rows if len(row) == wide]) for at in range(wide)]
     return list(zip([*identifiers(names), *[""] * wide], found, strict=False))
 

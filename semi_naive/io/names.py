@@ -1,7 +1,7 @@
 """Matching columns to attributes by name: one rule for all readers, in this process and in Spark's tasks.
 
-1. If every attribute of the relation has a column of its name, columns are read by name, in any order; others are not read.
-2. If no attribute has one, columns are read in their order, and a note says so.
+1. If every attribute of the relation has a column of its name, columns are read by name, in any order; others are ignored.
+2. If no attribute has one, columns are read in their order, and a note is logged.
 3. If some attributes have one and others have not, the facts are refused.
 """
 

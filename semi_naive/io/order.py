@@ -1,6 +1,6 @@
 """The rows of a result in sorted order, so that a program's output is the same each time.
 
-Soufflé orders symbols by when they were first seen; here they go by their text, and so do records; numbers by size.
+Soufflé orders symbols by first appearance; here symbols and records are ordered by text, numbers by size.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
 """Sources read by Spark's tasks: large files, and Spark DataFrames. No row passes through the driver.
 
 A text file is cut into byte ranges, a parquet file into row groups, and every span is parsed by a task; a DataFrame comes as
-Arrow from the tasks that make it. Tasks return what is wrong as data, so that the user sees one `BadInput` instead of a Java
-trace; line numbers inside a range are counted from its start, and only when there is an error does the driver count the lines
-before it.
+Arrow from the tasks that make it. Tasks return errors as data, so that the user sees one `BadInput` instead of a Java trace.
+Line numbers are counted from the start of a range; only after an error does the driver count the lines before it.
 """
 
 import pickle

@@ -1,6 +1,6 @@
 """Parsing plain text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
 
-It keeps to Soufflé's rules (`semi_naive.io.lines`), so it refuses what they would not take as it stands.
+It follows Soufflé's rules (`semi_naive.io.lines`), and refuses texts that these would treat in a special way.
 """
 
 from collections.abc import Iterator

@@ -37,8 +37,8 @@ class PrintedRelation(NamedTuple):
 def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
     """Print relations to a binary stream. form: one of `FORMATS` but the first.
 
-    tsv has no header, csv one; of several relations each begins with a line of its name, and a blank line is between. json is
-    one object, which has of each relation its tuples as objects; nil in a record is null. A table has the first rows.
+    csv has a header, tsv has none. Several relations are separated by blank lines, and each begins with a line of its name.
+    json is one object with the tuples of each relation as objects; nil in a record is null. A table shows the first rows.
     """
     if form == "json":
         return _json(found, stream)

@@ -1,7 +1,7 @@
 """Packing nested Python values or text into records, and unpacking them. Nothing recurses, so lists of a million cells work.
 
-A record is made when its fields are: nodes are collected first, then given their ids height by height, all of one
-height and type with one call of `values.pack`.
+A record is packed after its fields: nodes are collected first, and then packed by height, all of one height and type by one
+call of `values.pack`.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """Writing the rows of a relation, in order, for `.output` and `.printsize`.
 
-Of more than a few rows pieces are merged and turned into text by kernels on all cores: 62 M pairs of numbers take some 3 s of
-processor time as text, and 2 s as parquet.
+Large results are merged and formatted in pieces, by kernels on all cores: 62 M pairs of numbers take some 3 s of processor time
+as text, and 2 s as parquet.
 """
 
 import functools

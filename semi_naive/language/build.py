@@ -77,7 +77,7 @@ class StatementBuilder(TermBuilder):
         name, value = saying(children)
         return (str(name), value)
 
-    # -- relations and what is done with them
+    # -- relations and directives
 
     @worded
     def relation_decl(self, _span, _keyword, names, *rest):

@@ -118,7 +118,7 @@ def clause_problems(single: Single, relations, recursive: bool):
     if single.fact:
         for arg in single.head.args:
             if not _constant(arg):
-                hint = "a fact has no body that could say what it stands for; write text in double quotes"
+                hint = "a fact has no body that could bind it; write text in double quotes"
                 yield Problem("Argument in fact is not constant", arg.span, hint)
 
 

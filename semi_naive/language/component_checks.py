@@ -63,7 +63,7 @@ class _Check:
         where = f"in component {component.name}"
         for relation in parts(component, RelationDecl):
             if relation.name in overridden:
-                hint = "what a component declares itself it need not override"
+                hint = "a component need not override its own declarations"
                 self.problem(f"Override of non-inherited relation {relation.name} {where}", component.span, hint)
         for relation in [relation for ancestor in ancestors for relation in parts(ancestor, RelationDecl)]:
             if relation.name in overridden and "overridable" not in relation.qualifiers:

@@ -150,7 +150,7 @@ class _Instances:
         for declaration in declarations:
             if declaration.name in before:
                 notes = [("Previous definition", before[declaration.name].span)]
-                hint = "an instance has what its component inherits as well"
+                hint = "an instance includes the declarations that its component inherits"
                 message = f"Redefinition of {word} {declaration.name}"
                 self.problems.append(Problem(message, declaration.span, hint, notes=notes))
             before.setdefault(declaration.name, declaration)

@@ -88,7 +88,7 @@ class Macros(pcpp.Preprocessor):
             raise TooMuch(f"macro {expanding_from[0]} expands to more than {MAX_MACRO_TOKENS:,} tokens")
         return found
 
-    # -- what pcpp asks
+    # -- called by pcpp
 
     def on_error(self, file, line, msg):
         text = self._line(file, line)

@@ -169,7 +169,7 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
             at += 1
         except _Unexpected as error:
             if not error.stacks[0]:  # they were too deep to be kept: there is no way back
-                hint = "give a part of what is in the brackets a name: x = …, or make it a relation of its own"
+                hint = "name a part of the expression in brackets: x = …, or make it a relation of its own"
                 problems.append(Problem("syntax error in brackets that are nested too deep", text.span(tokens[at]), hint))
                 break
             state.state_stack, state.value_stack = (

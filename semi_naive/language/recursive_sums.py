@@ -100,8 +100,8 @@ class RecursiveSums:
         body, known = _bound([*body, *named], values)
         if unknown := [term for term in key if isinstance(term, ir.Var) and term.name not in known]:
             shown = unknown[0].name.split("@")[0]
-            message = f"The key of {name} depends on what is aggregated" + f", by {shown}" * ("." not in shown)
-            hint = "keys are found before values: compute it from what no rule of this recursion aggregates"
+            message = f"The key of {name} depends on an aggregated value" + f", by {shown}" * ("." not in shown)
+            hint = "keys are derived before values: compute it from relations that this recursion does not aggregate"
             self.problems.append(Problem(message, rule.span or NOWHERE, hint))
             return
         text = f"keys of: {rule.text or rule}"

@@ -213,7 +213,7 @@ def _user_aggregate(typing, node):
         return
     types = [type_ for _, type_ in declared.parameters]
     if len(types) != 2 or types[0] != declared.result:
-        hint = f".functor {name}(so_far: T, value: U): T takes what has been aggregated, and the next value"
+        hint = f".functor {name}(so_far: T, value: U): T takes the value aggregated so far, and the next value"
         yield Problem(f"Functor {name} cannot aggregate", node.span, hint)
         return
     for part, what in ((node, "result"), (node.init, "initial value"), (node.target, "target")):

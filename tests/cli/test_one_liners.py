@@ -210,7 +210,7 @@ WRONG = {
     "no pattern": (["-e", "a(x) :- e(x).", "-F", "e=none*.tsv"], "no file fits this pattern"),
     "no relation": (["-e", "a(1).", "-F", "e=edges.tsv"], "the program has no such relation"),
     "no form": (["-e", "a(1).", "--format", "yaml"], "yaml"),
-    "a form of files": (["-e", "a(1).", "--format", "csv", "-D", "out"], "--format csv is of what -D - prints"),
+    "a form of files": (["-e", "a(1).", "--format", "csv", "-D", "out"], "--format csv applies to results printed with -D -"),
     "header": (["-e", "a(1).", "--header"], "--header is of files that -F NAME=FILE names"),
 }  # fmt: skip
 

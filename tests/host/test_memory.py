@@ -40,7 +40,7 @@ def test_a_run_stops_before_memory_is_used_up(full):
 @pytest.mark.parametrize("small", [0, 250], ids=["a block at a time", "a tuple at a time"])
 def test_a_stratum_leaves_a_driver_that_has_too_much(here, machine, monkeypatch, small):
     monkeypatch.setattr(memory, "scarce", lambda: True)
-    monkeypatch.setattr(memory, "due", lambda: True)
+    monkeypatch.setattr(memory, "check_is_due", lambda: True)
     monkeypatch.setattr(stratum, "SLICE", 50)  # instructions between two looks
     with Program(COUNTING.replace("1000000", "100")).run(spark=here, small_delta=small) as result:
         assert result["a"].count() == 101
@@ -139,7 +139,7 @@ def test_the_address_space_and_what_others_use_are_no_reason_to_end(monkeypatch)
     full = [Room(99, 100, memory_limits.ADDRESSES), Room(99, 100, memory_limits.MACHINE)]
     monkeypatch.setattr(memory, "rooms", lambda: full)
     monkeypatch.setattr(memory, "ours", lambda: 1)
-    assert memory.last_of_it() == (float("inf"), None)
+    assert memory.bytes_before_kill() == (float("inf"), None)
 
 
 def test_what_helps_is_what_helps_there():

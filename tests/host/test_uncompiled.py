@@ -172,5 +172,5 @@ def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
     for number in range(3):
         njit(types.int64(types.int64), cache=True)(eval(f"lambda x: x + {number}")).compiled()
     assert [line for line in caplog.messages if "compiling" in line] == [
-        "compiling what this machine has never run: some seconds, once"
+        "compiling kernels that are new on this machine: some seconds, once"
     ]

@@ -313,7 +313,7 @@ class Local:
         costs memory alone, while there is memory. LimitExceeded at a limit of the evaluation."""
         limits.check()
         limits.check_bytes(self.nbytes)
-        look = memory.due()
+        look = memory.check_is_due()
         if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
             return True
         if look:

@@ -106,7 +106,7 @@ class Small:
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():
             self.machine.leave()  # the next delta is looked at in the tables
-        if memory.due():
+        if memory.check_is_due():
             memory.check()
             scarce = self.local.budget is not None and memory.scarce()
             if scarce or self._full():
