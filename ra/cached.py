@@ -32,7 +32,7 @@ else:
             return value
 
 
-class Here(dict):
+class ProcessLocal(dict):
     """What has a meaning in this process alone, as addresses have: another process gets an empty one.
 
     >>> import pickle
@@ -41,4 +41,4 @@ class Here(dict):
     """
 
     def __reduce__(self):
-        return Here, ()
+        return ProcessLocal, ()

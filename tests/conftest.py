@@ -69,7 +69,7 @@ def processes(monkeypatch):
         return Values(table)
 
     monkeypatch.setattr("semi_naive.running.progress.state.Values", values)
-    monkeypatch.setattr("semi_naive.running.progress.checkpoint.LONG", -1.0)
+    monkeypatch.setattr("semi_naive.running.progress.checkpoint.CHECKPOINT_SECONDS", -1.0)
 
 
 @pytest.fixture(autouse=True)

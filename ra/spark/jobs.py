@@ -29,7 +29,7 @@ from semi_naive.ra.storage.runs import Remove, RunMissing, Store, unlink
 
 log = logging.getLogger("semi_naive")
 
-ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
+MAX_JOB_ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
 # Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
 # fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
 VOTES = 6
@@ -92,7 +92,7 @@ class PartitionedJobs:
                     self._ship(missing, shipments)
                     continue
                 lost, failed = lost + 1, job_failure(error, self.sc)
-                if lost == ATTEMPTS or not isinstance(failed, WorkerLost):
+                if lost == MAX_JOB_ATTEMPTS or not isinstance(failed, WorkerLost):
                     raise failed from error
                 if memory_limits.kills() > killed:  # the same would happen again
                     raise memory.killed() from error
@@ -103,7 +103,7 @@ class PartitionedJobs:
         what, path, host, partition = missing
         place = partition, os.path.dirname(path)
         tries = shipments[place][1] + 1 if place in shipments else 1
-        if not self.local and partition is not None and tries <= ATTEMPTS:
+        if not self.local and partition is not None and tries <= MAX_JOB_ATTEMPTS:
             sent = shipping.shipment(self, partition, path, host if tries == 1 else None)
             if sent is not None:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)

@@ -7,7 +7,7 @@ import warnings
 from semi_naive.host import leftovers
 
 AGAIN = "run again, and another one is started"
-ENDS = 2.0  # seconds
+ENDING_SECONDS = 2.0  # that a Java process may take to end after its connection is gone
 THEIRS = "start a new SparkSession, and run again"
 
 
@@ -36,7 +36,7 @@ def ended(gateway, patience: float = 0.0) -> bool:
 def error(gateway) -> SparkLost:
     """What to say of a context that is lost, and what to do: of one that we have started, or somebody else."""
     process = getattr(gateway, "proc", None)
-    status = _status(process, ENDS) if process is not None else None
+    status = _status(process, ENDING_SECONDS) if process is not None else None
     how = "has ended" if status is None else f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     what = f"Spark's Java process {how}" if process is None or status is not None else "the SparkContext was stopped"
     return SparkLost(f"{what}: {AGAIN if leftovers.is_ours(process) else THEIRS}")

@@ -104,7 +104,7 @@ def _made(conf, given_up: threading.Event):
             try:
                 made = SparkContext(conf=conf, gateway=java)
             except Exception as error:
-                if not lost.ended(java, lost.ENDS):
+                if not lost.ended(java, lost.ENDING_SECONDS):
                     raise
                 lost.forget()
                 raise lost.error(java) from error

@@ -24,9 +24,9 @@ from semi_naive.ra.storage.checksum import Checksum, checksum_of
 from semi_naive.ra.words import drop, merge_all, seek
 
 PREFIX = "semi-naive-"
-PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so that they stay in the cache
-CHUNK = 1 << 18  # bytes that are written at a time: they are in the cache still when they have been added to the checksum
-MANY = 1 << 16  # handles of runs that a process remembers it has verified
+MERGED_WORDS = 1 << 16  # of each run that a merge reads at a time: half a megabyte stays in the cache
+WRITTEN_BYTES = 1 << 18  # of one write: they are still in the cache when the checksum reads them
+MAX_VERIFIED_RUNS = 1 << 16  # handles that a process remembers it has verified
 
 MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
 
@@ -71,7 +71,7 @@ class Run:
         if self not in _verified:
             if self.words and checksum_of(words) != self.checksum:
                 raise RunMissing(self.path, what=DAMAGED)
-            if len(_verified) >= MANY:
+            if len(_verified) >= MAX_VERIFIED_RUNS:
                 _verified.clear()
             _verified.add(self)
         return words
@@ -114,9 +114,9 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     with private.replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
             view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
-            for begin in range(0, len(view), CHUNK):
-                checksum.add(view[begin : begin + CHUNK])
-                file.write(view[begin : begin + CHUNK])
+            for begin in range(0, len(view), WRITTEN_BYTES):
+                checksum.add(view[begin : begin + WRITTEN_BYTES])
+                file.write(view[begin : begin + WRITTEN_BYTES])
     return Run(str(path), checksum.bytes // 8, lanes, checksum.value)
 
 
@@ -145,7 +145,7 @@ def subtracted(arrays: list[np.ndarray], known: list[np.ndarray]):
 
 def _bound(arrays: list[np.ndarray]) -> np.uint64:
     """The last word of a piece that has at most PIECE words of each array."""
-    return min(array[min(PIECE, array.size) - 1] for array in arrays)
+    return min(array[min(MERGED_WORDS, array.size) - 1] for array in arrays)
 
 
 def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:

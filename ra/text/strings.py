@@ -16,7 +16,7 @@ from semi_naive.ra.words import JIT
 ONES, HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 HIGH_HALF = np.uint64((1 << 64) - (1 << 32))
 BITS = 62  # of the hash of a string
-LARGEST = 1 << 30  # bytes of a pyarrow array of strings: its offsets end at 2 GiB
+MAX_ARROW_BYTES = 1 << 30  # of a pyarrow array of strings: its offsets end at 2 GiB
 
 _read, _bytes = types.Array(types.uint8, 1, "C", readonly=True), types.Array(types.uint8, 1, "C")
 _i64 = types.Array(types.int64, 1, "C")
@@ -210,7 +210,7 @@ class Hashed:
 
 def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Iterator:
     """Yields the strings that stand in UTF-8 bytes from each `begins` to its `ends`, as pyarrow arrays. One array has at most
-    `LARGEST` bytes, unless a single string has more.
+    `MAX_ARROW_BYTES` bytes, unless a single string has more.
 
     >>> [array.to_pylist() for array in string_arrays(np.frombuffer(b"abc", np.uint8), np.array([1, 0]), np.array([3, 0]))]
     [['bc', '']]
@@ -219,7 +219,7 @@ def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Ite
 
     total, first = np.cumsum(ends - begins), 0
     while first < len(begins):
-        limit = LARGEST + (total[first - 1] if first else 0)
+        limit = MAX_ARROW_BYTES + (total[first - 1] if first else 0)
         last = max(first + 1, int(np.searchsorted(total, limit, "right")))
         offsets = np.empty(last - first + 1, np.int64)
         content = _copied(data, begins[first:last], ends[first:last], offsets)

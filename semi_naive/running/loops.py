@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from semi_naive.planning.rewriting.loops import Loop
+from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.table import Table, snapshot
@@ -47,7 +47,7 @@ def _carry(known: str, name: str, database: Database) -> None:
     database.forget_sizes(known)
 
 
-def undefined(loops: Iterable[Loop], database: Database) -> list[str]:
+def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
     """What to say of relations that the program writes and that have undefined tuples, which it does not write."""
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}

@@ -21,10 +21,10 @@ from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.running.progress.manifest import DurableFiles
-from semi_naive.running.progress.state import State
+from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal
 
-LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
+CHECKPOINT_SECONDS = 10.0  # since the last checkpoint, after which the end of a stratum makes one
 VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
@@ -33,7 +33,7 @@ IDS = {Kind.SYMBOL, Kind.RECORD}
 class Checkpoints:
     """The checkpoint of one run in Config.checkpoint_dir."""
 
-    run: State
+    run: RunState
     iteration: int = 0  # of the stratum that runs, when it was last saved
     copies: dict[str, dict] = field(default_factory=dict)  # by path: the runs that have been copied
     complete: dict[tuple, dict] = field(default_factory=dict)  # by name, and whether its rules have run: relations
@@ -66,7 +66,7 @@ class Checkpoints:
         return iteration - self.iteration >= self.run.config.checkpoint_interval
 
     def late(self) -> bool:
-        return time.perf_counter() - self.when > LONG
+        return time.perf_counter() - self.when > CHECKPOINT_SECONDS
 
     # -- saving
 

@@ -11,17 +11,17 @@ from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.running.progress.checkpoint import Checkpoints
-from semi_naive.running.progress.state import State
+from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.on_partitions import Remade
 
-RESTARTS = 3  # after lost runs
+MAX_RESTARTS = 3  # after lost runs
 
 
 @dataclass
 class Recovery:
     """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
 
-    run: State
+    run: RunState
     load: Callable  # the facts of relations of some names, again
     done: set[int] = field(default_factory=set)
     restarts: int = 0
@@ -96,7 +96,7 @@ class Recovery:
     def back(self, number: int, lost: Exception) -> None:
         """Undo whatever cannot be gone on with; what has been undone is no longer among `done`."""
         self.restarts += 1
-        if self.restarts > RESTARTS:
+        if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
         so_far = self.run.look() if self.run.look else {"iterations": [], "events": []}
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}

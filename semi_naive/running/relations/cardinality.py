@@ -3,7 +3,7 @@
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.running.relations.database import Database
 
-UNKNOWN = 1000  # tuples of a relation of which nothing is known
+ASSUMED_TUPLES = 1000  # of a relation without any estimate
 
 
 class Cardinality:

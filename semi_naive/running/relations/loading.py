@@ -23,7 +23,7 @@ from semi_naive.threads import in_threads
 
 
 @dataclass
-class Loading:
+class FactLoader:
     """The facts of one run."""
 
     program: Program

@@ -29,7 +29,7 @@ def unless_lost(made: Iterator) -> Iterator:
         raise RunsLost(str(missing)) from None
 
 
-class Readable:
+class ReadableRelation:
     """How the tuples are read: `pieces` of them by tasks of Spark, or chunks by threads where all tasks run on this host."""
 
     relation: Any
@@ -115,7 +115,7 @@ class Readable:
                 place(some)
 
 
-class InRuns(Readable):
+class InRuns(ReadableRelation):
     """One whose tuples lie in runs: `blocks` of each partition."""
 
     @property
@@ -200,7 +200,7 @@ class SignedInRuns(InRuns):
 
 
 @dataclass
-class Remade(Readable):
+class Remade(ReadableRelation):
     """One whose tuples are made again whenever they are read."""
 
     relation: Reachability

@@ -183,7 +183,7 @@ class Answer(Tuples):
         from pyspark.sql import SparkSession
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.LARGE:
+        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
             return self._result.lent.frame(self._maker(ToSpark).schema(), map(as_spark_has_it, self.to_batches()))
         if self.stored is None:
             return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from semi_naive.planning.joins.body import Body, names
+from semi_naive.planning.joins.body import PlannedBody, names
 from semi_naive.planning.joins.order import outgrown, versions
 from semi_naive.ra.rules.ages import Now, Ticks
 from semi_naive.ra.rules.block import Block
@@ -272,7 +272,7 @@ class Following(Incremental):
         self.guard.now.ticks = ticks
         return self.guard
 
-    def _planned(self, proof: Proof) -> Body:
+    def _planned(self, proof: Proof) -> PlannedBody:
         key = id(proof), 0
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
             self.planned = True

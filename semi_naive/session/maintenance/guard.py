@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.joins.body import Body, Compiler, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.planning.rewrite import substitute, variables_of
 from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
@@ -42,7 +42,7 @@ class Proof:
     of: Rule
     rule: Rule
 
-    def plan(self, local: Any) -> Body:
+    def plan(self, local: Any) -> PlannedBody:
         """Its steps, from the columns of a tuple; `local`: a `Local`."""
         rule, parts = self.rule, {n: "full" for n, each in enumerate(self.rule.body) if _reads(each, local.below)}
         greedy = Greedy(local.database, parts, made=local.database.orders())
@@ -50,7 +50,7 @@ class Proof:
         first = {name for name in variables_of(rule) if name.startswith("@")}
         steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
         sizes = {each.relation: local.database.size(each.relation) for each in rule.body if isinstance(each, Atom)}
-        return Body(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+        return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
 
 
 @dataclass
