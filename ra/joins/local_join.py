@@ -20,7 +20,7 @@ MAX_CHUNK_HEADS = 1 << 20  # head tuples made before they are coded and shipped:
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, types.int64), **JIT)
 def _match(outer, inner, shift):
-    """For each inner tuple (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer.
+    """Return z << 32 | number of the group for each inner tuple (y, z) whose y the outer has, and the groups' bounds in outer.
 
     Gallops over both, so that of a large delta only the groups' ends are looked at.
     """

@@ -19,7 +19,7 @@ LOW = np.uint64((1 << 32) - 1)
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.int64, types.int64), **JIT)
 def _of_key(inner, key, low, high):
-    """The positions [low, high) of a key among those of some keys."""
+    """Find the positions [low, high) of a key among keys."""
     while low < high and inner[low] >> HALF < key:
         low += 1
     end = low

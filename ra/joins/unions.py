@@ -191,7 +191,7 @@ def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, c
 
 
 def cells_of(keys: np.ndarray) -> int:
-    """How many words a bitmap of a row takes."""
+    """Count the words that a bitmap of a row takes."""
     return int((keys & CELL).max(initial=0)) + 1
 
 

@@ -20,7 +20,7 @@ Made = TypeVar("Made")
 
 @dataclass
 class BackgroundCall:
-    """A call of another thread: what it has found or raised once it is done."""
+    """A call that another thread makes, with its result or its exception."""
 
     call: Callable[[], Any]
     done: threading.Event = field(default_factory=threading.Event)

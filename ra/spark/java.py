@@ -46,7 +46,7 @@ class NoJava(RuntimeError):
 
 
 class NotStarted(RuntimeError):
-    """The Java process of Spark has ended before Spark was there; the message has what it said."""
+    """The Java process of Spark ended before Spark was there; the message has its output."""
 
 
 def check_java() -> int:
@@ -70,8 +70,8 @@ def heap() -> int:
 
 
 def gateway(conf, given_up: threading.Event):
-    """pyspark's connection to a new Java process with the settings of a SparkConf; to the one that has started this process, if
-    one has. NotStarted with what it said if it does not start, or if it is `given_up` before it has."""
+    """Connect pyspark to a new Java process with the settings of a SparkConf, or to the one that started this process. Raises
+    NotStarted, with the process's output, if it does not start or is `given_up` before it has."""
     from pyspark.java_gateway import launch_gateway
 
     from semi_naive.ra.storage.runs import Store
@@ -97,7 +97,7 @@ def gateway(conf, given_up: threading.Event):
 
 
 def _places(conf, scratch) -> Iterator[tuple[str, str]]:
-    """Where a Spark of this host alone writes: below our own folder, so that nothing is left of one that is killed."""
+    """Return the folders a local Spark writes to: below the engine's own, so that a killed process leaves nothing."""
     if not on_this_host(conf.get("spark.master", "")):
         return
     os.makedirs(scratch.path("spark"))
@@ -134,8 +134,8 @@ def _command(conf) -> list[str]:
 
 
 def _started(command: list[str], told: str, said, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
-    """The process, and the port and the secret that it tells. What it says besides goes to a file that nobody sees, for life,
-    unless it does not start."""
+    """Start the process; return it with its port and secret. Its other output goes to a file, which is read only if it does not
+    start."""
     from pyspark.serializers import UTF8Deserializer, read_int
 
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": told}

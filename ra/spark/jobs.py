@@ -1,4 +1,4 @@
-"""The shuffles: what turns tasks on partitions into Spark jobs, and a failed job into the same answer or one clear error.
+"""The shuffles: tasks on partitions as Spark jobs. A failed job ends in the same answer or in one clear error.
 
 An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns
 an iterable. A *job* is a chain of tasks: what every task but the last yields, `(destination, record)`, is shuffled to the
@@ -99,7 +99,7 @@ class PartitionedJobs:
                 log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
     def _ship(self, missing: tuple, shipments: dict) -> None:
-        """Add to the shipments what a failed job has missed; RunsLost if no host has it."""
+        """Add the missing runs of a failed job to the shipments. Raises RunsLost if no host has them."""
         what, path, host, partition = missing
         place = partition, os.path.dirname(path)
         tries = shipments[place][1] + 1 if place in shipments else 1
@@ -126,7 +126,7 @@ class PartitionedJobs:
         return spark_call(self.sc, rdd.collect, _look)
 
     def everywhere(self, task):
-        """An RDD of what a task returns in every executor that has a core free."""
+        """Return an RDD with the result of a task from every executor that has a free core."""
         cores = self.sc.defaultParallelism
         return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
 

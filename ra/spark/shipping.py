@@ -111,7 +111,7 @@ def place_of(folder: str) -> Place:
 
 
 def shipment(jobs, partition: int, path: str, lacking: str | None):
-    """An RDD of (partition, Piece): what the hosts have in the folder of a missing run. None if no host has the run.
+    """Return an RDD of (partition, Piece) with the hosts' files in the folder of a missing run; None if no host has the run.
 
     `jobs`: the PartitionedJobs. They reach every host that has a free core. `lacking`: the name of the host that will read the
     files, which is not sent what it has; None if that is not known.

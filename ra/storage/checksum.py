@@ -37,7 +37,7 @@ def _added(words, total, page, at):
 
 
 class Checksum:
-    """Of bytes that come in pieces.
+    """The checksum of bytes that come in pieces.
 
     >>> whole, pieces = Checksum(), Checksum()
     >>> whole.add(bytes(range(20)))
@@ -68,7 +68,7 @@ class Checksum:
 
 
 def checksum_of(words: np.ndarray) -> int:
-    """Of an array."""
+    """Compute the checksum of an array."""
     whole = Checksum()
     whole.add(words)
     return whole.value

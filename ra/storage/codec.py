@@ -1,4 +1,4 @@
-"""What goes over the wire: sorted words as varint-coded differences, split by destination while they are coded.
+"""The wire format: sorted words as varint-coded differences, split by destination while they are coded.
 
 Sorted tuples differ little from one to the next: 1.0 byte a tuple was measured on random graphs, where Spark's shuffle
 carries about 150 MB/s. Seven bits a byte, low first, the high bit set on all but the last byte of a difference.

@@ -34,8 +34,7 @@ _verified: set["Run"] = set()
 
 
 class RunMissing(Exception):
-    """A run is not on the host of the task that reads it: it is on another one, or its host or its disk is gone. Or what is
-    there is not what was written, which is no better."""
+    """A run is not on the host of the task that reads it: it is on another one, its host or disk is gone, or it is damaged."""
 
     def __init__(self, path: str, partition: int | None = None, what: str = MISSING):
         super().__init__(f"{what}: {path} on {socket.gethostname()}, read by partition {partition}")
@@ -77,8 +76,8 @@ class Run:
         return words
 
     def mapped(self) -> np.ndarray:
-        """The words as they are: only that there are as many as there should be is sure. Copy-on-write only because kernels
-        take writable arrays; nobody writes."""
+        """Map the words of the file; only their number is checked. Copy-on-write, because kernels take writable arrays; the
+        file is not written."""
         if not self.words:
             return np.empty(0, np.uint64)
         try:
@@ -96,7 +95,7 @@ class Run:
         return np.frombuffer(pages, np.uint64)
 
     def lost(self) -> bool:
-        """Whether it is gone or damaged. Reads all of it."""
+        """True if the run is gone or damaged. Reads all of it."""
         _verified.discard(self)
         try:
             self.open()
@@ -149,7 +148,7 @@ def _bound(arrays: list[np.ndarray]) -> np.uint64:
 
 
 def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The words of sorted arrays up to a bound, and what is left of them."""
+    """Split sorted arrays into their words up to a bound and the rest."""
     ends = [seek(array, 0, bound) for array in arrays]
     ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, arrays, strict=True)]
     parts = list(zip(ends, arrays, strict=True))
@@ -204,7 +203,7 @@ class Remove:
 
 
 def sweep(base: Path) -> None:
-    """Remove what evaluations of this host left in `base` whose driver is no longer alive (killed, powered off)."""
+    """Remove the directories in `base` of evaluations of this host whose driver is no longer alive (killed, powered off)."""
     with contextlib.suppress(OSError):
         for left in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
             with contextlib.suppress(ValueError, PermissionError):

@@ -71,7 +71,7 @@ SortedRun = WordRun | ChunkRun
 
 
 def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
-    """Where each piece begins in each run, and the last one ends: positions (pieces + 1, runs). No piece is empty.
+    """Return the bounds of all pieces in each run: positions (pieces + 1, runs). No piece is empty.
 
     >>> cuts([Words(np.array([[1, 4, 9]], "u8")), Words(np.array([[2, 3]], "u8"))], 2).tolist()
     [[0, 0], [1, 1], [2, 2], [3, 2]]

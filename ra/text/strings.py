@@ -66,7 +66,7 @@ def hash_of(data, begin, end):
 
 @njit(inline="always")
 def same(data, begin, end, other, at):
-    """Whether the bytes from `begin` to `end` stand in another array from `at` on."""
+    """True if the bytes from `begin` to `end` stand in another array from `at` on."""
     while begin + 8 <= end:
         if word_at(data, begin) != word_at(other, at):
             return False
@@ -82,8 +82,8 @@ def same(data, begin, end, other, at):
 
 @njit(inline="always")
 def same_backwards(data, begin, end, at):
-    """Whether the bytes from `begin` to `end` stand at `at` of the same array as well. The last are compared first: names that
-    are close to each other often begin alike."""
+    """True if the bytes from `begin` to `end` stand at `at` of the same array as well. The last are compared first, because
+    similar names often begin alike."""
     other = at + (end - begin)
     while end - begin >= 8:
         end -= 8
@@ -100,7 +100,7 @@ def same_backwards(data, begin, end, at):
 
 @njit(inline="always")
 def next_of(data, begin, end, one, two):
-    """Where a byte first is `one` or `two`, from `begin` on; `end` if nowhere."""
+    """Find the first byte from `begin` on that is `one` or `two`; `end` if there is none."""
     ones, twos, at = ONES * np.uint64(one), ONES * np.uint64(two), begin
     while at + 8 <= data.size and at < end:
         word = word_at(data, at)

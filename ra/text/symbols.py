@@ -115,7 +115,7 @@ class SymbolTable:
 
     @property
     def own(self) -> int:
-        """How many strings are not from the table below."""
+        """Count the strings that are not from the table below."""
         return self._count
 
     @property
@@ -128,11 +128,11 @@ class SymbolTable:
         return self.number(*places_of(as_strings(strings)))
 
     def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        """Number strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
         return self.number_hashed(Hashed(data, begins, ends, hash_places(data, begins, ends)))
 
     def number_hashed(self, strings: Hashed) -> np.ndarray:
-        """The same of strings whose hashes are known. 130 ns a string of 40 bytes."""
+        """Number strings whose hashes are known. 130 ns a string of 40 bytes."""
         begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
         given = strings.data, begins, ends, strings.hashes
         if self.base:
@@ -151,7 +151,7 @@ class SymbolTable:
         return ids
 
     def find(self, strings) -> np.ndarray:
-        """The ids of strings, -1 of those that have none; none is numbered."""
+        """Return the ids of strings, -1 of strings without one; none is numbered."""
         data, begins, ends = places_of(as_strings(strings))
         found = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
@@ -163,7 +163,7 @@ class SymbolTable:
         return found
 
     def back_to(self, own: int) -> None:
-        """Forget all but so many of the strings here; others will have the ids of those that are forgotten."""
+        """Forget all but so many of this table's strings; later strings reuse the ids of the forgotten ones."""
         with locked(self._lock):
             if own < self._count:
                 self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
@@ -202,7 +202,7 @@ class SymbolTable:
         return both.take(arrow_of(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """How many bytes the strings of ids have. KeyError where one was never given out."""
+        """Return the lengths in bytes of the strings of ids. KeyError of an unknown id."""
         self._check(ids)
         if not self._below:
             return self._ends[ids + 1] - self._ends[ids]

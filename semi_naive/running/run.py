@@ -71,7 +71,7 @@ class ProgramRun(RunState):
 
     @part("load")
     def load(self, facts, lenient: bool, names=None) -> None:
-        """What the relations, or those of some names, have before any rule runs."""
+        """Load the facts of the relations, or of some by name, before any rule runs."""
         wanted = set(self.program.relations if names is None else names)
         given = facts if isinstance(facts, dict) else {}
         folder = "." if facts is None or isinstance(facts, dict) else facts
@@ -104,7 +104,7 @@ class ProgramRun(RunState):
                     yield relation.name, Given(relation, types, partial(_raise, missing))
 
     def load_constants(self, wanted=None) -> None:
-        """Facts in the program's text, those of one relation together."""
+        """Load the facts in the program's text, those of one relation together."""
         rows: dict[str, list[Rule]] = {}
         for stratum in self.compiled.strata:
             plain = [rule for rule in stratum.rules if is_fact(rule) and (wanted is None or rule.head.relation in wanted)]
@@ -207,7 +207,7 @@ class ProgramRun(RunState):
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
     def _begin(self, number: int, stratum) -> None:
-        """From here on `so_far` tells of this stratum."""
+        """Make `so_far` describe this stratum from here on."""
         self.look, self.began = None, time.perf_counter()
         self.now = {
             "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
@@ -282,7 +282,7 @@ class ProgramRun(RunState):
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 
     def _unread(self, name: str, number: int) -> bool:
-        """Whether no stratum but its own reads a relation: then its tuples may be made whenever somebody asks for them."""
+        """True if only its own stratum reads a relation: then its tuples may be made on demand."""
         return number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):

@@ -1,4 +1,4 @@
-"""Where a run is: its program, settings, database and cluster, what its strata have done, and the record of all that."""
+"""The state of a run: program, settings, database and cluster, the strata evaluated so far, and their record."""
 
 import time
 from collections.abc import Callable

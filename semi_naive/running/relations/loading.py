@@ -33,7 +33,7 @@ class FactLoader:
     config: Config
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
-        """The facts of sources join whatever their relations have, in this order; files are read on all cores meanwhile."""
+        """Add the facts of sources to their relations, in this order; files are read on all cores meanwhile."""
         for name, source, columns in in_threads(self._begun, self._each(sources)):
             self._add(name, source, columns)
 

@@ -1,4 +1,4 @@
-"""What is estimated of a table without reading all of it, or in one pass: distinct values, how many tuples a value meets."""
+"""Estimates about a table from a sample or in one pass: distinct values, partners of a value."""
 
 import math
 
@@ -18,7 +18,7 @@ def table_size(table) -> int:
 
 
 def distinct_values(table, column: int) -> float:
-    """How many distinct values a column of a table has: 2 ns a tuple."""
+    """Estimate the distinct values of a table's column: 2 ns a tuple."""
     total = table_size(table)
     if not total:
         return 1.0
@@ -30,8 +30,8 @@ def distinct_values(table, column: int) -> float:
 
 
 def distinct_among(values: np.ndarray) -> int:
-    """How many distinct values there are: exactly if they are few or lie close together, otherwise to 1 %, from how many bits
-    of a bitmap their hashes leave unset (Whang, Vander-Zanden and Taylor, 1990, linear counting).
+    """Count distinct values: exactly if they are few or lie close together, otherwise to 1 %, from the bits of a bitmap that
+    their hashes leave unset (Whang, Vander-Zanden and Taylor, 1990, linear counting).
 
     >>> spaced = np.arange(100_000, dtype=np.int64) % 30_000
     >>> distinct_among(spaced), abs(distinct_among(spaced * 1_000_003) - 30_000) < 300
@@ -80,8 +80,8 @@ def fewest_partners(table, sides) -> float:
 
 
 def alike(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
-    """How many of so many tuples have certain values in some columns, of which a sample is given. Where none of it has, half
-    of what one in the sample would stand for."""
+    """Estimate how many of so many tuples have certain values in some columns, from a sample of these. If none of the sample
+    has, half of what one in it would stand for."""
     found = int(np.count_nonzero(np.logical_and.reduce([c == value for c, value in zip(columns, wanted, strict=True)])))
     each = total / max(1, columns[0].size)
     return found * each if found or each <= 1 else each / 2

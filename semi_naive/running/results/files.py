@@ -59,7 +59,7 @@ def write_relation(answer, path: str, form: Format) -> None:
 
 
 def written_by(answer, path: str):
-    """What fails in the block as an error of ours: of a full disk, of Spark, of memory."""
+    """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
     return told(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
 
 
