@@ -1,1 +1,1 @@
-"""What a relation is and what can be done to it: packing, runs, the two shuffles, the steps of rules."""
+"""Relations and their operations: packed tuples, runs, the two shuffles, and the steps of rules."""

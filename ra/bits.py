@@ -9,8 +9,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Instruction:
-    """For kernels to call. uncompiled: what it does in a kernel that is not compiled; compiled: as `numba.extending.intrinsic`
-    has it."""
+    """A machine instruction for kernels. uncompiled: its definition in Python; compiled: its code for numba, by
+    `numba.extending.intrinsic`."""
 
     uncompiled: Callable
     compiled: Callable

@@ -15,7 +15,7 @@ u64_rows = types.Array(types.uint64, 2, "C")
 
 
 def changes(rows: np.ndarray) -> np.ndarray:
-    """Where sorted tuples differ from the one before, booleans (n,); the first always does.
+    """Mark the sorted tuples that differ from the one before, booleans (n,); the first is marked.
 
     >>> changes(np.array([[1, 1, 2], [5, 5, 5]])).tolist()
     [True, False, True]
@@ -118,7 +118,7 @@ def _among(left, right):
 
 
 def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Which tuples of a sorted block are in another sorted block, booleans (n,).
+    """Mark the tuples of a sorted block that are in another sorted block, booleans (n,).
 
     >>> among(np.array([[1, 2, 4]], "u8"), np.array([[2, 3]], "u8")).tolist()
     [False, True, False]

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 else:
 
     class cached:
-        """As `functools.cached_property`, which in Python 3.11 has one lock for a class, so that threads wait for each
-        other. Here two of them may both compute it, and the same comes out.
+        """A `functools.cached_property` without its lock: in Python 3.11 a class has one for all instances, so that threads
+        wait for each other. Two threads may both compute the value, which is the same.
 
         >>> class Words:
         ...     size = cached(lambda self: print("counted") or 3)
@@ -32,8 +32,8 @@ else:
             return value
 
 
-class Here(dict):
-    """What has a meaning in this process alone, as addresses have: another process gets an empty one.
+class ProcessLocal(dict):
+    """A dictionary of values that are valid in this process alone, such as addresses. Pickled, it is empty.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(Here(words=0x7F00)))
@@ -41,4 +41,4 @@ class Here(dict):
     """
 
     def __reduce__(self):
-        return Here, ()
+        return ProcessLocal, ()

@@ -36,7 +36,7 @@ def chunked(words):
 
 @njit(types.int64(u64), **JIT)
 def size_of(masks):
-    """How many words they stand for."""
+    """Count the words of chunks."""
     total = np.uint64(0)
     for mask in masks:
         total += count_bits(mask)
@@ -115,7 +115,7 @@ def union(keys, masks, other_keys, other_masks):
 
 @njit(two(u64, u64, u64, u64), **JIT)
 def minus(keys, masks, known, known_masks):
-    """The chunks of words that are not among others. Gallops where those are many more."""
+    """Subtract chunks from chunks. Gallops where the others are many more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
     many = known.size > 16 * keys.size
@@ -135,7 +135,7 @@ def minus(keys, masks, known, known_masks):
 
 @njit(two(u64, u64, u64), **JIT)
 def minus_words(keys, masks, known):
-    """The chunks of words that are not among others, which are ascending words. Gallops where those are many more."""
+    """Subtract ascending words from chunks. Gallops where the words are many more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
     many = known.size > 16 * keys.size

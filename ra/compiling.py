@@ -15,15 +15,15 @@ import semi_naive.ra
 from semi_naive.host import jit
 from semi_naive.ra.spark.spark_context import cpus
 
-MOST = 8  # processes: each takes 150 MB, and begins with what takes it 2 s
-LEFT_OUT = "semi_naive.ra.spark.daemon"  # which becomes a server of Spark's when it is imported
+MAX_PROCESSES = 8  # each takes 150 MB and 2 s to start
+UNCOMPILED_MODULE = "semi_naive.ra.spark.daemon"  # it becomes a server of Spark's when it is imported
 
 
 def compile_into(folder: str) -> None:
     """Compile all kernels into a folder, and nothing else is in it then. CalledProcessError."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    shares = min(cpus(), MOST)
+    shares = min(cpus(), MAX_PROCESSES)
     command = [sys.executable, "-m", "semi_naive.ra.compiling", folder]
     processes = [subprocess.Popen([*command, str(share), str(shares)]) for share in range(shares)]
     for process in processes:
@@ -38,7 +38,7 @@ def compile_share(folder: str, share: int, of: int) -> None:
     from semi_naive.host.kernel_cache import is_cached, machine_code
 
     for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):
-        if module.name != LEFT_OUT:
+        if module.name != UNCOMPILED_MODULE:
             import_module(module.name)
     for kernel in jit.defined_kernels()[share::of]:
         if not is_cached(kernel):

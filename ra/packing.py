@@ -19,7 +19,7 @@ Bounds = tuple[tuple[int, int], ...]  # of each column: the least and the greate
 
 
 class Field(NamedTuple):
-    """Where a column is: its lane, how far above the lowest bit, its number of bits, and its minimum."""
+    """The place of a column: its lane, its distance from the lowest bit, its number of bits, and its minimum."""
 
     lane: int
     shift: int
@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Packing:
-    """How the columns of one relation, in the order they are stored in, key columns first, become words.
+    """The layout of a relation's columns in words, in the order they are stored in, key columns first.
 
     >>> narrow = Packing(((-2, 5), (0, 1000)))
     >>> words = narrow.pack(np.array([[-2, 5], [7, 1000]]))
@@ -69,7 +69,7 @@ class Packing:
         return {}
 
     def ordered(self, order: tuple[int, ...]) -> "Packing":
-        """Of the same columns in another order of them, or of some of them."""
+        """Return the packing of the same columns, or some of them, in another order."""
         if order not in self._orders:
             self._orders[order] = Packing(tuple(self.bounds[place] for place in order))
         return self._orders[order]

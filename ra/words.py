@@ -17,7 +17,7 @@ u64 = types.Array(types.uint64, 1, "C")
 JIT = {"cache": True, "nogil": True}
 JOIN = JIT | {"few": 400}  # of what may take the product of its arrays' sizes
 RADIX_BITS = 11
-FEW = 24  # words that are kept in order one by one
+MAX_INSERTION_SORTED_WORDS = 24  # kept in order one by one
 
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
@@ -71,7 +71,7 @@ def _unique(words):
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
 def put(words, begin, end, word):
-    """Insert a word into the ascending words[begin:end] unless it is there; where they end now. For `FEW` words."""
+    """Insert a word into the ascending words[begin:end] unless it is there; return their end. For few words."""
     place = end
     while place > begin and words[place - 1] > word:
         place -= 1

@@ -20,7 +20,7 @@ from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
 from semi_naive.io.sources import Source
 from semi_naive.notebooks.progress import showing
-from semi_naive.planning.detect_closure import SMALL
+from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.ra.spark import spark_context
 from semi_naive.unused_settings import OF_A_CLOSURE, unused_settings
 
@@ -123,7 +123,7 @@ def read_input_edges(edges, **reading) -> Edges | Source:
 
 def starts_in_driver(graph: Edges | Source, config: Config) -> bool:
     """True if a closure without a given plan is first evaluated in this process."""
-    here = isinstance(graph, Edges) and graph.rows() <= SMALL and config.local_tuples != 0
+    here = isinstance(graph, Edges) and graph.rows() <= MIN_JOB_EDGES and config.local_tuples != 0
     return here and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
 
 

@@ -179,11 +179,11 @@ class Program:
         _check_given(facts)
         with open_account():
             with part("start"):
-                from semi_naive.running.run import Run
+                from semi_naive.running.run import ProgramRun
             config = (config or Config()).with_options(options)
             compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
             with showing(progress, self.name, "stratum") as told:
-                return Run(self, compiled, config, spark, told, watch, plan).run(facts, lenient)
+                return ProgramRun(self, compiled, config, spark, told, watch, plan).run(facts, lenient)
 
     def session(
         self, facts: Any = None, path: Path | None = None, retain: int = 0, spark: Any = None, config: Config | None = None,

@@ -69,7 +69,7 @@ def processes(monkeypatch):
         return Values(table)
 
     monkeypatch.setattr("semi_naive.running.progress.state.Values", values)
-    monkeypatch.setattr("semi_naive.running.progress.checkpoint.LONG", -1.0)
+    monkeypatch.setattr("semi_naive.running.progress.checkpoint.CHECKPOINT_SECONDS", -1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -173,6 +173,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 @pytest.fixture
 def implied(monkeypatch):
     """However small a closure is, it is known by its edges, and changes are counted."""
-    monkeypatch.setattr("semi_naive.session.maintenance.anew.SMALL", 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.anew.MIN_JOB_EDGES", 0)
     for name, value in {"LEAST": 1, "FEW": 0}.items():
         monkeypatch.setattr(f"semi_naive.session.maintenance.implied.{name}", value)

@@ -188,7 +188,7 @@ def dataframes(spark) -> None:
 
 def written(answer) -> str:
     """The file that tasks write in pieces, which come to the driver in some chunks each."""
-    files.MANY, ranges.CHUNK_BYTES = 10, 10_000
+    files.MIN_TASK_WRITTEN_TUPLES, ranges.CHUNK_BYTES = 10, 10_000
     return "".join(lines(answer, keepends=True))
 
 

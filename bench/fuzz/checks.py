@@ -15,7 +15,7 @@ from semi_naive.balance.trace import VERSION
 from semi_naive.host.budget import OverBudget, Work
 from semi_naive.planning.rewriting.passes import compiled
 from semi_naive.ra.rules import ir
-from semi_naive.running.run import Run
+from semi_naive.running.run import ProgramRun
 from semi_naive.session.maintenance.budget import Budget
 
 LAYOUTS = [
@@ -60,7 +60,8 @@ def run(case: Case, config: Config, spark=None, plan: str | None = None, progres
     """The relations of a run that leaves none out, and its trace, which can be drawn."""
     limited = config.max_iterations is not None
     planned, options = compiled(case.checked, None, list(case.facts), limited), {"plan": plan} if plan else {}
-    with Run(Program.from_checked(case.checked), planned, config, spark, progress, **options).run(case.facts, False) as result:
+    run = ProgramRun(Program.from_checked(case.checked), planned, config, spark, progress, **options)
+    with run.run(case.facts, False) as result:
         checked(result.trace, VERSION)
         return contents(result), result.trace
 

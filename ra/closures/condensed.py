@@ -1,4 +1,4 @@
-"""How a closure changes with the edges of its graph, by components and bit rows, without a list of all its pairs.
+"""Maintenance of a closure by components and bit rows, when edges change, without a list of all its pairs.
 
 The nodes of a strongly connected component reach the same nodes. So there is one row of bits for each component: the union of
 those that its edges lead to (Purdom 1970, *A transitive closure algorithm*; Nuutila 1995, *Efficient transitive closure
@@ -67,9 +67,9 @@ def components(indptr, targets, moments, moment):
 
 @njit(u64(i64, i64, i64, types.int64, i64, types.int64, i64, types.int64), **JOIN)
 def reached(indptr, targets, moments, moment, component, count, bits, width):
-    """Which nodes each component reaches at a moment by an edge or more: bit b of the words from c * width on says whether
-    component c reaches the node with bits[node] = b. A node whose bit is not within [0, 64 * width) has none. One pass over the
-    edges: `width` words for each that leads to another component."""
+    """Mark the nodes that each component reaches by an edge or more: bit b of the words from c * width on is set if component c
+    reaches the node with bits[node] = b. A node whose bit is outside of [0, 64 * width) has none. One pass over the edges:
+    `width` words for each that leads to another component."""
     firsts = np.zeros(count + 2, np.int64)
     for c in component:
         firsts[c + 2] += 1
@@ -118,7 +118,7 @@ def turned(indptr, targets):
 
 @njit(types.int64(i64, u64, i64, u64, types.int64, types.int64, types.int64), **JOIN)
 def surplus_size(component, rows, other_component, other_rows, width, begin, end):
-    """How many bits the rows of nodes [begin, end) have that their other rows have not. 2 ns a word."""
+    """Count the bits that the rows of nodes [begin, end) have and their other rows lack. 2 ns a word."""
     size = 0
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
@@ -129,8 +129,8 @@ def surplus_size(component, rows, other_component, other_rows, width, begin, end
 
 @njit(types.int64(i64, u64, i64, u64, types.int64, types.int64, types.int64, rows_of, rows_of, rows_of, types.int64), **JOIN)
 def surplus(component, rows, other_component, other_rows, width, begin, end, of_node, of_bit, words, at):
-    """The pairs (node, node of a bit) for all those bits, in the order of nodes and bits, as words (lanes, n) from `at` on:
-    of_node[:, node] | of_bit[:, bit]. Returns where they end. 2 ns a word that is compared, 5 ns a pair."""
+    """Write the pairs (node, node of a bit) of all these bits, in the order of nodes and bits, as words (lanes, n) from `at`
+    on: of_node[:, node] | of_bit[:, bit]. Returns their end. 2 ns a word that is compared, 5 ns a pair."""
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
         for word in range(width):

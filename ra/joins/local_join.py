@@ -13,14 +13,14 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, seek, sort, u64
+from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, put, seek, sort, u64
 
-CHUNK = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
+MAX_CHUNK_HEADS = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
 
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, types.int64), **JIT)
 def _match(outer, inner, shift):
-    """For each inner tuple (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer.
+    """Return z << 32 | number of the group for each inner tuple (y, z) whose y the outer has, and the groups' bounds in outer.
 
     Gallops over both, so that of a large delta only the groups' ends are looked at.
     """
@@ -103,7 +103,7 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
                 for i in range(low, high):
                     out[made + i - low] = row | outer[i] & mask
                 made += high - low
-            elif most <= FEW:
+            elif most <= MAX_INSERTION_SORTED_WORDS:
                 for i in range(low, high):
                     made = put(out, begin, made, row | outer[i] & mask)
             else:
@@ -141,9 +141,9 @@ class KeyedJoin:
         pairs, starts, ends = _match(self.outer, self.inner, self.shift)
         pairs = sort(pairs)
         seen = np.zeros((self.domain + 63) // 64, np.uint64)
-        out = np.empty(CHUNK + self.domain + 1, np.uint64)
+        out = np.empty(MAX_CHUNK_HEADS + self.domain + 1, np.uint64)
         while self.cursor < pairs.size and (limit is None or self.made < limit):
-            room = CHUNK + self.domain if most is None or most >= CHUNK else most
+            room = MAX_CHUNK_HEADS + self.domain if most is None or most >= MAX_CHUNK_HEADS else most
             room = room if limit is None else min(room, limit - self.made)
             made, joined, self.cursor = _compose(self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen)
             self.made, self.joined = self.made + made, self.joined + joined

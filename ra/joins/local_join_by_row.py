@@ -10,8 +10,8 @@ tuples sorted by (y, x), and its heads are sorted by (z, x); so two joins in a r
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.joins.local_join import CHUNK, settle_row
-from semi_naive.ra.words import FEW, JIT, JOIN, i64, put, u64
+from semi_naive.ra.joins.local_join import MAX_CHUNK_HEADS, settle_row
+from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, put, u64
 
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
@@ -19,7 +19,7 @@ LOW = np.uint64((1 << 32) - 1)
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.int64, types.int64), **JIT)
 def _of_key(inner, key, low, high):
-    """The positions [low, high) of a key among those of some keys."""
+    """Find the positions [low, high) of a key among keys."""
     while low < high and inner[low] >> HALF < key:
         low += 1
     end = low
@@ -50,7 +50,7 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
             if coarse:
                 low, high = _of_key(inner, key, low, high)
             total += high - low
-            if total <= FEW:
+            if total <= MAX_INSERTION_SORTED_WORDS:
                 for j in range(low, high):
                     made = put(out, begin, made, row | inner[j] & LOW)
                 continue
@@ -69,7 +69,7 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
     return made, joined, cursor
 
 
-def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, cursor: int = 0, most: int = CHUNK):
+def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, cursor: int = 0, most: int = MAX_CHUNK_HEADS):
     """Yield (words, joined, cursor): sorted arrays of heads (x, z), without repetitions, from sorted words (x, y) and (y, z) of
     two halves each; the pairs that met in them; and the outer tuple that is next. They are made from outer[cursor:], `most`
     at a time, or those of one x.
@@ -84,7 +84,7 @@ def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, curs
     """
     base, coarse, starts = directory
     seen = np.zeros(greatest // 64 + 1, np.uint64)
-    out = np.empty(min(most, CHUNK) + seen.size * 64 + 1, np.uint64)
+    out = np.empty(min(most, MAX_CHUNK_HEADS) + seen.size * 64 + 1, np.uint64)
     while cursor < outer.size:
         made, joined, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
         if made:

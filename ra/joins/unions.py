@@ -15,9 +15,9 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.chunks import SIX, Chunks
-from semi_naive.ra.words import FEW, JIT, JOIN, i64, seek, sort, u64
+from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, seek, sort, u64
 
-MADE = 1 << 17  # chunks of heads that are handed over at a time
+HANDED_OVER_CHUNKS = 1 << 17  # chunks of heads that are handed over at a time
 ROW = 26  # bits of a key below the row
 BELOW = np.uint64(ROW)
 CELL = np.uint64((1 << 26) - 1)
@@ -89,7 +89,7 @@ def _read(row, keys, masks, made, seen, cells, low, high):
 def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low, high):
     """Add a group of chunks to a row whose few chunks are out[first:made], or, once low ≤ high, in the bitmap."""
     if low > high:
-        if made - first + end - begin <= FEW:
+        if made - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
                 made = _put(out, bits, first, made, row | keys[i] & CELL, masks[i])
             return made, low, high
@@ -111,7 +111,7 @@ def _rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, 
     """Make whole rows from outer[cursor:] until they might not fit. Returns (chunks made, cursor). (base, coarse, starts): the
     directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
     made = 0
-    room, groups, step = out.size - seen.size - FEW, np.uint64(starts.size - 1), np.uint64(coarse)
+    room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and made < room:
         x, first, low, high = outer[cursor] >> BELOW, made, np.int64(seen.size), np.int64(-1)
         row = x << BELOW
@@ -175,7 +175,7 @@ def _match(outer, inner, inner_masks, most):
 )  # fmt: skip
 def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
     """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor)."""
-    made, room = 0, out.size - seen.size - FEW
+    made, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
     while cursor < pairs.size and made < room:
         z, first, low, high = pairs[cursor] >> HALF, made, np.int64(seen.size), np.int64(-1)
         row = z << BELOW
@@ -191,12 +191,12 @@ def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, c
 
 
 def cells_of(keys: np.ndarray) -> int:
-    """How many words a bitmap of a row takes."""
+    """Count the words that a bitmap of a row takes."""
     return int((keys & CELL).max(initial=0)) + 1
 
 
 def _scratch(cells: int) -> list[np.ndarray]:
-    out = [np.empty(MADE + cells + FEW + 1, np.uint64) for _ in range(2)]
+    out = [np.empty(HANDED_OVER_CHUNKS + cells + MAX_INSERTION_SORTED_WORDS + 1, np.uint64) for _ in range(2)]
     return [*out, np.zeros(cells, np.uint64), np.zeros(cells // 64 + 1, np.uint64)]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import among, merge_all, sort_unique
-from semi_naive.ra.cached import Here, cached
+from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
@@ -144,9 +144,9 @@ class Block:
         return bounds_of(self.columns())
 
     @cached
-    def described(self) -> Here:
+    def described(self) -> ProcessLocal:
         """What `tuple_at_a_time` knows of it, by how many columns it is searched by."""
-        return Here()
+        return ProcessLocal()
 
     @property
     def arity(self) -> int:

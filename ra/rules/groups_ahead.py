@@ -1,4 +1,4 @@
-"""Many iterations in one task, for relations whose tuples stay on their partition: the kernel of `running.run_ahead`.
+"""Many iterations in one task, for relations whose tuples stay on their partition: the kernel of `running.balanced.run_ahead`.
 
     path(x, z) :- delta path(x, y), edge(y, z).
 

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-LOOK = 0.25  # seconds between two looks at `meanwhile`
-CANCELLED = 5.0  # seconds in which a cancelled job comes to its end
+POLL_SECONDS = 0.25  # between two calls of `meanwhile`
+CANCEL_SECONDS = 5.0  # in which a cancelled job ends
 
 Made = TypeVar("Made")
 
 
 @dataclass
-class Call:
-    """A call of another thread: what it has found or raised once it is done."""
+class BackgroundCall:
+    """A call that another thread makes, with its result or its exception."""
 
     call: Callable[[], Any]
     done: threading.Event = field(default_factory=threading.Event)
@@ -35,15 +35,15 @@ class Call:
         self.done.set()
 
 
-class _Beside:
+class _CallingThread:
     """The thread, started when it is first needed. It is one for all calls, as each thread has a connection to the JVM."""
 
     def __init__(self):
-        self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self.calls: queue.SimpleQueue[BackgroundCall | None] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
 
-    def begin(self, call: Callable) -> Call:
-        begun = Call(call)
+    def begin(self, call: Callable) -> BackgroundCall:
+        begun = BackgroundCall(call)
         if self.thread is None or not self.thread.is_alive():  # it does not live on in a fork
             self.calls = queue.SimpleQueue()
             self.thread = threading.Thread(target=self._serve, args=[self.calls], name="semi-naive-spark", daemon=True)
@@ -68,7 +68,7 @@ class Threads(threading.local):
     """The threads beside each thread: one that makes its calls, and one that looks at Spark while they run."""
 
     def __init__(self):
-        self.calls, self.looks = _Beside(), _Beside()
+        self.calls, self.looks = _CallingThread(), _CallingThread()
 
 
 threads = Threads()
@@ -83,13 +83,13 @@ def aside(
     """
     begun = threads.calls.begin(call)
     try:
-        while not begun.done.wait(LOOK if meanwhile else None):
+        while not begun.done.wait(POLL_SECONDS if meanwhile else None):
             meanwhile()
     except BaseException:
-        for _ in range(int(CANCELLED / LOOK)):  # one call may come between two jobs, and find none
+        for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # one call may come between two jobs, and find none
             with contextlib.suppress(Exception):
                 cancel()
-            if begun.done.wait(LOOK):
+            if begun.done.wait(POLL_SECONDS):
                 break
         else:
             threads.calls.leave()

@@ -1,4 +1,4 @@
-"""What Spark starts on each host to fork Python workers from, for sessions that `ra.spark.spark_context` starts.
+"""The process that Spark starts on each host to fork Python workers, for sessions of `ra.spark.spark_context`.
 
 Spark puts its own sources as a zip in front of the path, where no byte code is kept, and every worker would import numba
 and the kernels anew. Here the installed pyspark comes first, and numba and the kernels of words and of closures are loaded

@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from semi_naive.ra.spark.aside import LOOK, aside, threads
+from semi_naive.ra.spark.aside import POLL_SECONDS, aside, threads
 from semi_naive.ra.spark.masters import on_this_host
 
 MAX_LOSSES = 4  # restarts of one call after losses; a task that ends its executor each time is then failed by Spark
-REPLACED = 20.0  # seconds to wait for another executor in place of a lost one; a standalone cluster starts it in 2 to 5
-BEATS = (
-    1.5  # heartbeats in which no task runs, after which a job is idle: how many of its tasks are done is known by heartbeats
-)
-LOOKS = 4  # looks at the running tasks in that time
+REPLACEMENT_SECONDS = 20.0  # to wait for a new executor in place of a lost one; a standalone cluster starts it in 2 to 5
+IDLE_HEARTBEATS = 1.5  # in which no task runs, after which a job is idle: heartbeats tell how many of its tasks are done
+LOOKS_PER_BEAT = 4  # at the running tasks
 
 log = logging.getLogger("semi_naive")
 Made = TypeVar("Made")
@@ -31,7 +29,7 @@ _numbers = itertools.count()
 _counts: dict[str, int] = {}  # executors at the last look, by the id of the application
 
 
-class Waiting(Exception):
+class ExecutorGone(Exception):
     """A job waits for an executor that is gone."""
 
 
@@ -52,7 +50,7 @@ class Watch:
     """A look at the jobs of a call, which have a tag, a few times a second until the call is done.
 
     Raises Waiting if an executor of the context is lost. That rule does not apply where Spark gives executors back by itself,
-    nor after MAX_LOSSES restarts. A second rule always does: tasks are pending, and no task runs, for BEATS heartbeats. That
+    nor after MAX_LOSSES restarts. A second rule always does: tasks are pending, and no task runs, for IDLE_HEARTBEATS. That
     time doubles with each restart, so that a job that was healthy comes to its end.
     """
 
@@ -68,9 +66,9 @@ class Watch:
         The executor in place of a lost one finds the runs of its host, and no other has to compute two partitions.
         """
         elastic, _ = _settings(self.sc)
-        until, expected = time.monotonic() + REPLACED, 0 if elastic else _counts.get(self.sc.applicationId, 0)
+        until, expected = time.monotonic() + REPLACEMENT_SECONDS, 0 if elastic else _counts.get(self.sc.applicationId, 0)
         while len(found := executors(self.sc)) < expected and time.monotonic() < until:
-            if self.done.wait(LOOK / 2):
+            if self.done.wait(POLL_SECONDS / 2):
                 raise RuntimeError("cancelled")
         self._see(found)
         self.begun.set()
@@ -82,21 +80,21 @@ class Watch:
 
     def __call__(self) -> None:
         self.begun.wait()
-        while not self.done.wait(LOOK):
+        while not self.done.wait(POLL_SECONDS):
             self.look(executors(self.sc), time.monotonic())
 
     def look(self, found: set[str], now: float) -> None:
         elastic, beat = _settings(self.sc)
-        patience = BEATS * beat * 2**self.restarts
+        patience = IDLE_HEARTBEATS * beat * 2**self.restarts
         self._see(found)
         if found < self.known and not elastic and self.restarts < MAX_LOSSES:
-            raise Waiting(f"lost executor {', '.join(sorted(self.known - found))}")
-        if now > self.looked + patience / LOOKS:
+            raise ExecutorGone(f"lost executor {', '.join(sorted(self.known - found))}")
+        if now > self.looked + patience / LOOKS_PER_BEAT:
             self.looked = now
             if not (idle := self._idle()) or idle != self.idle:
                 self.idle, self.since = idle, now
             elif now > self.since + patience:
-                raise Waiting("tasks are pending, and none runs")
+                raise ExecutorGone("tasks are pending, and none runs")
 
     def _see(self, found: set[str]) -> None:
         self.known |= found
@@ -128,7 +126,7 @@ def spark_call(sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lam
         watch = Watch(sc, f"semi-naive-{next(_numbers)}", restarts)
         try:
             return _watched(watch, call, properties, meanwhile)
-        except Waiting as waiting:
+        except ExecutorGone as waiting:
             log.warning("%s: running the job again", waiting)
     raise AssertionError("the count has no end")
 
@@ -148,7 +146,7 @@ def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Call
 
     def look() -> None:
         meanwhile()
-        if looking and isinstance(looking.error, Waiting):  # the call itself tells of any other error
+        if looking and isinstance(looking.error, ExecutorGone):  # the call itself tells of any other error
             raise looking.error
 
     try:

@@ -1,4 +1,4 @@
-"""What goes wrong in Spark or with the machine, as one of our errors: what it is, where, and what to do; not Java's stack."""
+"""Failures of Spark or of the machine as errors of the package: the cause, the place and the remedy, without Java's stack."""
 
 import contextlib
 import errno
@@ -70,7 +70,7 @@ def failure(error: Exception, sc=None, folder: str | None = None) -> Exception |
 
 
 def job_failure(error: Exception, sc=None, folder: str | None = None) -> Exception:
-    """Our error for what Spark says of a job that has failed."""
+    """Turn Spark's report of a failed job into an error of the package."""
     text = str(error)
     if isinstance(error, OURS):
         return error
@@ -108,8 +108,8 @@ def _folders(sc, folder: str | None) -> list[str]:
 
 
 def _of_worker(text: str) -> str:
-    """The last line that a Python worker has written before it ended at its start; "" if none has. Trying again is no use: the
-    worker cannot import what it needs, as a rule."""
+    """Return the last line of a Python worker that ended at its start; "" if none. A retry is useless: as a rule the worker
+    cannot import a module."""
     _, found, after = text.partition("Error from python worker:\n")
     lines = [line.strip() for line in after.partition("PYTHONPATH was:")[0].splitlines()]
     return next((line for line in reversed(lines) if line), "") if found else ""

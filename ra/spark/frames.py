@@ -1,4 +1,4 @@
-"""Spark DataFrames of what the partitions hold, and streams to the driver: read on the hosts that hold it.
+"""Spark DataFrames of the partitions' tuples, and streams to the driver: read on the hosts that hold them.
 
 A `reader` is a task: `reader(partition, records)` yields what it makes of its partition's runs, here Arrow record batches.
 """
@@ -104,6 +104,6 @@ def dataframe(jobs, runs: list[list[Run]], reader: Reader, schema):
 
 
 def streamed(jobs, runs: list[list[Run]], reader: Reader):
-    """What a reader of `runs` yields, one partition after the other; the next one is read meanwhile. Costs the same job."""
+    """Yield the records of a reader of `runs`, one partition after the other; the next one is read meanwhile. Takes one job."""
     jobs.job(Touch(runs))
     return jobs.anchors.mapPartitionsWithIndex(reader).toLocalIterator(prefetchPartitions=True)

@@ -23,19 +23,19 @@ from semi_naive.host.memory import is_memory, out_of_memory
 from semi_naive.host.memory_limits import limit
 from semi_naive.ra.spark.masters import on_this_host
 
-JAVA = 17
-HEAP, LEAST_HEAP = 2 << 30, 384 << 20  # bytes: of a machine with plenty, and what Spark needs to start
-SHARE = 4  # of what memory there is: a part for Java, the others for this process and the Python workers
-NEEDS_JAVA = f"Spark needs Java {JAVA} or later"
+MIN_JAVA_VERSION = 17
+MAX_HEAP_BYTES, MIN_HEAP_BYTES = 2 << 30, 384 << 20  # bytes: of a machine with plenty, and what Spark needs to start
+JAVA_MEMORY_DIVISOR = 4  # of the memory limit; the rest is for this process and the Python workers
+NEEDS_JAVA = f"Spark needs Java {MIN_JAVA_VERSION} or later"
 HOW = (
     "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless · Fedora: dnf install java-17-openjdk-headless"
     " · macOS: brew install openjdk@17 · any: https://adoptium.net), or set JAVA_HOME to where it is"
 )
-LOOK = 0.01  # seconds between two looks whether it has started
-LONGEST = 120.0  # seconds that it may take to start
-SAID = 2000  # characters of what it said that an error repeats
-SOCKET = 100 - len("/.01234567-0123-0123-0123-0123456789ab.sock")  # what may come before a socket's name in its path
-SHORTEST = "/tmp"  # a temporary directory, where the one that is set has too long a name
+POLL_SECONDS = 0.01  # between two looks whether Java has started
+MAX_START_SECONDS = 120.0  # of Java
+MAX_QUOTED_CHARACTERS = 2000  # of Java's output that an error repeats
+MAX_SOCKET_FOLDER_CHARACTERS = 100 - len("/.01234567-0123-0123-0123-0123456789ab.sock")  # Linux limits a socket's path
+SHORT_TEMPORARY_FOLDER = "/tmp"  # where the temporary directory that is set has too long a name
 OPTIONS = "spark.driver.extraJavaOptions"
 SMALL = ("-XX:CompressedClassSpaceSize=96m", "-XX:ReservedCodeCacheSize=96m")  # Java sets aside 1.2 GB for them otherwise
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"  # by which pyspark knows of one that has been started
@@ -46,7 +46,7 @@ class NoJava(RuntimeError):
 
 
 class NotStarted(RuntimeError):
-    """The Java process of Spark has ended before Spark was there; the message has what it said."""
+    """The Java process of Spark ended before Spark was there; the message has its output."""
 
 
 def check_java() -> int:
@@ -59,19 +59,19 @@ def check_java() -> int:
     if is_memory(text):
         raise out_of_memory(text, "the start of Java")
     found = re.search(r'version "(?:1\.)?(\d+)', text)
-    if not found or int(found[1]) < JAVA:
+    if not found or int(found[1]) < MIN_JAVA_VERSION:
         raise NoJava(f"{NEEDS_JAVA}, and {java!r} is {text.splitlines()[0] if text else 'not a Java'}: {HOW}")
     return int(found[1])
 
 
 def heap() -> int:
     """The bytes that Java may have for its objects, of which Spark needs few here: tuples pass it by."""
-    return max(LEAST_HEAP, min(HEAP, limit() // SHARE))
+    return max(MIN_HEAP_BYTES, min(MAX_HEAP_BYTES, limit() // JAVA_MEMORY_DIVISOR))
 
 
 def gateway(conf, given_up: threading.Event):
-    """pyspark's connection to a new Java process with the settings of a SparkConf; to the one that has started this process, if
-    one has. NotStarted with what it said if it does not start, or if it is `given_up` before it has."""
+    """Connect pyspark to a new Java process with the settings of a SparkConf, or to the one that started this process. Raises
+    NotStarted, with the process's output, if it does not start or is `given_up` before it has."""
     from pyspark.java_gateway import launch_gateway
 
     from semi_naive.ra.storage.runs import Store
@@ -97,7 +97,7 @@ def gateway(conf, given_up: threading.Event):
 
 
 def _places(conf, scratch) -> Iterator[tuple[str, str]]:
-    """Where a Spark of this host alone writes: below our own folder, so that nothing is left of one that is killed."""
+    """Return the folders a local Spark writes to: below the engine's own, so that a killed process leaves nothing."""
     if not on_this_host(conf.get("spark.master", "")):
         return
     os.makedirs(scratch.path("spark"))
@@ -106,7 +106,7 @@ def _places(conf, scratch) -> Iterator[tuple[str, str]]:
         yield "spark.python.unix.domain.socket.dir", sockets.root
     else:
         yield "spark.python.unix.domain.socket.enabled", "false"
-    small = " ".join(SMALL) if heap() < HEAP else ""
+    small = " ".join(SMALL) if heap() < MAX_HEAP_BYTES else ""
     own = f"{small} -XX:-UsePerfData {shlex.quote('-Djava.io.tmpdir=' + scratch.path('spark'))}"  # Spark splits as a shell does
     yield OPTIONS, f"{conf.get(OPTIONS, '')} {own}"
 
@@ -115,11 +115,11 @@ def _short(scratch):
     """A store whose path leaves room for a socket's name; None if there is none. Each store is swept where the next is made."""
     from semi_naive.ra.storage.runs import Store
 
-    if len(os.fsencode(scratch.root)) <= SOCKET:
+    if len(os.fsencode(scratch.root)) <= MAX_SOCKET_FOLDER_CHARACTERS:
         return scratch
     with contextlib.suppress(OSError):
-        other = Store.create(SHORTEST)
-        if len(os.fsencode(other.root)) <= SOCKET:
+        other = Store.create(SHORT_TEMPORARY_FOLDER)
+        if len(os.fsencode(other.root)) <= MAX_SOCKET_FOLDER_CHARACTERS:
             return other
         other.remove()
     return None
@@ -134,16 +134,16 @@ def _command(conf) -> list[str]:
 
 
 def _started(command: list[str], told: str, said, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
-    """The process, and the port and the secret that it tells. What it says besides goes to a file that nobody sees, for life,
-    unless it does not start."""
+    """Start the process; return it with its port and secret. Its other output goes to a file, which is read only if it does not
+    start."""
     from pyspark.serializers import UTF8Deserializer, read_int
 
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": told}
-    if heap() < HEAP:
+    if heap() < MAX_HEAP_BYTES:
         env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL), "MALLOC_ARENA_MAX": "2"}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, start_new_session=True)
     leftovers.add_process(process)
-    until = time.monotonic() + LONGEST
+    until = time.monotonic() + MAX_START_SECONDS
     while not os.path.exists(told):
         late = time.monotonic() > until
         if late or given_up.is_set() or process.poll() is not None:
@@ -153,11 +153,11 @@ def _started(command: list[str], told: str, said, given_up: threading.Event) -> 
             if is_memory(text):
                 raise out_of_memory(text, "the start of Java")
             why = (
-                f"Java has not said in {LONGEST:.0f} s how it is reached"
+                f"Java has not said in {MAX_START_SECONDS:.0f} s how it is reached"
                 if late
                 else f"Java ended with status {process.returncode}"
             )
-            raise NotStarted(f"Spark did not start: {why}\n{text[-SAID:]}")
-        time.sleep(LOOK)
+            raise NotStarted(f"Spark did not start: {why}\n{text[-MAX_QUOTED_CHARACTERS:]}")
+        time.sleep(POLL_SECONDS)
     with open(told, "rb") as info:
         return process, str(read_int(info)), UTF8Deserializer().loads(info)

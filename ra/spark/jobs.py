@@ -1,4 +1,4 @@
-"""The shuffles: what turns tasks on partitions into Spark jobs, and a failed job into the same answer or one clear error.
+"""The shuffles: tasks on partitions as Spark jobs. A failed job ends in the same answer or in one clear error.
 
 An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns
 an iterable. A *job* is a chain of tasks: what every task but the last yields, `(destination, record)`, is shuffled to the
@@ -29,7 +29,7 @@ from semi_naive.ra.storage.runs import Remove, RunMissing, Store, unlink
 
 log = logging.getLogger("semi_naive")
 
-ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
+MAX_JOB_ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
 # Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
 # fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
 VOTES = 6
@@ -92,18 +92,18 @@ class PartitionedJobs:
                     self._ship(missing, shipments)
                     continue
                 lost, failed = lost + 1, job_failure(error, self.sc)
-                if lost == ATTEMPTS or not isinstance(failed, WorkerLost):
+                if lost == MAX_JOB_ATTEMPTS or not isinstance(failed, WorkerLost):
                     raise failed from error
                 if memory_limits.kills() > killed:  # the same would happen again
                     raise memory.killed() from error
                 log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
     def _ship(self, missing: tuple, shipments: dict) -> None:
-        """Add to the shipments what a failed job has missed; RunsLost if no host has it."""
+        """Add the missing runs of a failed job to the shipments. Raises RunsLost if no host has them."""
         what, path, host, partition = missing
         place = partition, os.path.dirname(path)
         tries = shipments[place][1] + 1 if place in shipments else 1
-        if not self.local and partition is not None and tries <= ATTEMPTS:
+        if not self.local and partition is not None and tries <= MAX_JOB_ATTEMPTS:
             sent = shipping.shipment(self, partition, path, host if tries == 1 else None)
             if sent is not None:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
@@ -126,7 +126,7 @@ class PartitionedJobs:
         return spark_call(self.sc, rdd.collect, _look)
 
     def everywhere(self, task):
-        """An RDD of what a task returns in every executor that has a core free."""
+        """Return an RDD with the result of a task from every executor that has a free core."""
         cores = self.sc.defaultParallelism
         return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
 

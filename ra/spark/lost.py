@@ -7,16 +7,16 @@ import warnings
 from semi_naive.host import leftovers
 
 AGAIN = "run again, and another one is started"
-ENDS = 2.0  # seconds
+ENDING_SECONDS = 2.0  # that a Java process may take to end after its connection is gone
 THEIRS = "start a new SparkSession, and run again"
 
 
 class SparkLost(RuntimeError):
-    """The Java process of Spark has ended, or its context was stopped; what it held is gone."""
+    """The Java process of Spark has ended, or its context was stopped; the data it held is gone."""
 
 
 def is_lost(sc) -> bool:
-    """Whether a SparkContext can no longer be used. Costs a call of Java, a third of a millisecond."""
+    """True if a SparkContext can no longer be used. Costs a call of Java, a third of a millisecond."""
     if not hasattr(sc, "_jsc"):  # no SparkContext, but what is used in its place
         return False
     if sc._jsc is None or ended(sc._gateway):
@@ -28,15 +28,15 @@ def is_lost(sc) -> bool:
 
 
 def ended(gateway, patience: float = 0.0) -> bool:
-    """Whether the Java process of pyspark's connection has ended, or ends within some seconds."""
+    """True if the Java process of pyspark's connection has ended, or ends within some seconds."""
     process = getattr(gateway, "proc", None)
     return process is not None and _status(process, patience) is not None
 
 
 def error(gateway) -> SparkLost:
-    """What to say of a context that is lost, and what to do: of one that we have started, or somebody else."""
+    """Return the error for a lost context, with the remedy: for one of the engine's own, or of the user's."""
     process = getattr(gateway, "proc", None)
-    status = _status(process, ENDS) if process is not None else None
+    status = _status(process, ENDING_SECONDS) if process is not None else None
     how = "has ended" if status is None else f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     what = f"Spark's Java process {how}" if process is None or status is not None else "the SparkContext was stopped"
     return SparkLost(f"{what}: {AGAIN if leftovers.is_ours(process) else THEIRS}")

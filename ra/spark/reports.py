@@ -1,4 +1,4 @@
-"""What the driver hears of the tasks of a job.
+"""Reports of a job's tasks to the driver.
 
 Reports are handed along with what the tasks send to the last task of the job, which returns them: so a task that had to be run
 twice is not counted twice. Shuffled records come in any order, and are sorted by whoever reads them.
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Report:
-    """What a task did: tuples in and out, bytes shipped, seconds."""
+    """The work of a task: tuples in and out, bytes shipped, seconds."""
 
     phase: str
     partition: int

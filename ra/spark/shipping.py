@@ -16,7 +16,7 @@ from pathlib import Path
 
 from semi_naive.host import private
 
-PIECE = 1 << 18  # bytes of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
+PIECE_BYTES = 1 << 18  # of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
 PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get one, too
 
 Place = tuple[str, int, int]  # a folder of a host: of two with one path, no two are alike
@@ -64,8 +64,8 @@ class Send:
         for path in (os.path.join(self.folder, name) for name in names):
             with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                for offset in range(0, size, PIECE):
-                    yield self.partition, Piece(path, size, offset, file.read(PIECE))
+                for offset in range(0, size, PIECE_BYTES):
+                    yield self.partition, Piece(path, size, offset, file.read(PIECE_BYTES))
 
     def _first(self) -> bool:
         with contextlib.suppress(FileExistsError):
@@ -111,7 +111,7 @@ def place_of(folder: str) -> Place:
 
 
 def shipment(jobs, partition: int, path: str, lacking: str | None):
-    """An RDD of (partition, Piece): what the hosts have in the folder of a missing run. None if no host has the run.
+    """Return an RDD of (partition, Piece) with the hosts' files in the folder of a missing run; None if no host has the run.
 
     `jobs`: the PartitionedJobs. They reach every host that has a free core. `lacking`: the name of the host that will read the
     files, which is not sent what it has; None if that is not known.

@@ -104,7 +104,7 @@ def _made(conf, given_up: threading.Event):
             try:
                 made = SparkContext(conf=conf, gateway=java)
             except Exception as error:
-                if not lost.ended(java, lost.ENDS):
+                if not lost.ended(java, lost.ENDING_SECONDS):
                     raise
                 lost.forget()
                 raise lost.error(java) from error
@@ -115,7 +115,7 @@ def _made(conf, given_up: threading.Event):
 
 
 def _of_others(record: logging.LogRecord) -> bool:
-    """Whether what is logged is not what py4j says, to the root logger of all, when a connection ends."""
+    """True if a log record is not py4j's message at the end of a connection, which it writes to the root logger."""
     return record.msg != "Exception while sending command."
 
 
@@ -139,7 +139,7 @@ def cores(sc) -> int:
 
 
 def is_connect(one) -> bool:
-    """Whether a session or a DataFrame is one of Spark Connect, told without importing it."""
+    """True if a session or a DataFrame is one of Spark Connect; does not import it."""
     return type(one).__module__.startswith("pyspark.sql.connect")
 
 
@@ -150,7 +150,7 @@ def connected():
 
 
 def context_of(spark):
-    """The SparkContext of what a user gave: a session, a context, or None for the one that runs or a new one.
+    """Return the SparkContext of a user's session or context; of None the running one, or a new one.
 
     A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
     interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used; ValueError

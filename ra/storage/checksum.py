@@ -12,9 +12,9 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT
 
-PAGE = 512  # words
+PAGE_WORDS = 512  # words
 ODD = np.uint64(0x9E3779B97F4A7C15)
-PIECE = 1 << 22  # bytes that are read at a time
+PIECE_BYTES = 1 << 22  # read at a time
 
 u64_read = types.Array(types.uint64, 1, "C", readonly=True)
 
@@ -24,12 +24,12 @@ def _added(words, total, page, at):
     """`total` of the pages that are complete, `page` of the next one's first `at` words; all after some more words."""
     begin = 0
     while begin < words.size:
-        end = min(words.size, begin + PAGE - np.int64(at))
+        end = min(words.size, begin + PAGE_WORDS - np.int64(at))
         here = words[begin:end]
         for i in range(here.size):
             page += here[i]
         at += np.uint64(end - begin)
-        if at == np.uint64(PAGE):
+        if at == np.uint64(PAGE_WORDS):
             total = (total << np.uint64(29) | total >> np.uint64(35)) * ODD + page
             page = at = np.uint64(0)
         begin = end
@@ -37,7 +37,7 @@ def _added(words, total, page, at):
 
 
 class Checksum:
-    """Of bytes that come in pieces.
+    """The checksum of bytes that come in pieces.
 
     >>> whole, pieces = Checksum(), Checksum()
     >>> whole.add(bytes(range(20)))
@@ -68,7 +68,7 @@ class Checksum:
 
 
 def checksum_of(words: np.ndarray) -> int:
-    """Of an array."""
+    """Compute the checksum of an array."""
     whole = Checksum()
     whole.add(words)
     return whole.value
@@ -77,6 +77,6 @@ def checksum_of(words: np.ndarray) -> int:
 def checksum_of_file(path: str | os.PathLike) -> int:
     whole = Checksum()
     with open(path, "rb", buffering=0) as file:
-        while piece := file.read(PIECE):
+        while piece := file.read(PIECE_BYTES):
             whole.add(piece)
     return whole.value

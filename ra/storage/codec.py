@@ -1,4 +1,4 @@
-"""What goes over the wire: sorted words as varint-coded differences, split by destination while they are coded.
+"""The wire format: sorted words as varint-coded differences, split by destination while they are coded.
 
 Sorted tuples differ little from one to the next: 1.0 byte a tuple was measured on random graphs, where Spark's shuffle
 carries about 150 MB/s. Seven bits a byte, low first, the high bit set on all but the last byte of a difference.
@@ -14,7 +14,7 @@ from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64, u8, u64
 
-LONGEST = 10  # bytes of the varint of a 64-bit difference
+MAX_VARINT_BYTES = 10  # of a 64-bit difference
 _mix, _gap, _squeezed = njit(inline="always")(mix), njit(gap), njit(inline="always")(squeezed)
 
 
@@ -49,9 +49,9 @@ def _encode(words, slot, home, parts):
         part = home[slot[i]]
         counts[part] += 1
         used[part] |= words[i]
-    starts = (np.cumsum(counts) - counts) * LONGEST + HEAD * np.arange(parts)
+    starts = (np.cumsum(counts) - counts) * MAX_VARINT_BYTES + HEAD * np.arange(parts)
     ends = starts + HEAD
-    buffer = np.empty(words.size * LONGEST + HEAD * parts, np.uint8)  # address space: only what is written becomes memory
+    buffer = np.empty(words.size * MAX_VARINT_BYTES + HEAD * parts, np.uint8)  # only written pages take memory
     low, high, last = np.empty(parts, np.uint64), np.empty(parts, np.uint64), np.zeros(parts, np.uint64)
     for part in range(parts):
         low[part], high[part] = _gap(used[part])
@@ -122,7 +122,7 @@ def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
 
 @njit(u8(i64), **JIT)
 def _encode_any(values):
-    buffer = np.empty(values.size * LONGEST, np.uint8)
+    buffer = np.empty(values.size * MAX_VARINT_BYTES, np.uint8)
     at, last = 0, np.int64(0)
     for value in values:
         difference = value - last

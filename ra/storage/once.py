@@ -1,4 +1,4 @@
-"""What the processes of a host have in common, and one of them makes: the first that needs it, while the others wait."""
+"""Values that the processes of a host share: the first that needs one makes it, while the others wait."""
 
 import contextlib
 import logging
@@ -17,8 +17,8 @@ Used = TypeVar("Used")
 
 
 def once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
-    """What `use` returns of what `make` has made, pickled in a file: the first process of the host to ask makes it, the others
-    read it.
+    """Return the result of `use` on the value of `make`, pickled in a file: the first process of the host to ask makes it, the
+    others read it.
 
     Something small, such as handles of files that `make` has written, and that `use` opens. What is damaged is made again: the
     pickle, or a file of which `use` says RunMissing. The caller answers for the directory: what is there is believed.

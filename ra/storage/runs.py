@@ -24,9 +24,9 @@ from semi_naive.ra.storage.checksum import Checksum, checksum_of
 from semi_naive.ra.words import drop, merge_all, seek
 
 PREFIX = "semi-naive-"
-PIECE = 1 << 16  # words of each run that a merge looks at: half a megabyte, so that they stay in the cache
-CHUNK = 1 << 18  # bytes that are written at a time: they are in the cache still when they have been added to the checksum
-MANY = 1 << 16  # handles of runs that a process remembers it has verified
+MERGED_WORDS = 1 << 16  # of each run that a merge reads at a time: half a megabyte stays in the cache
+WRITTEN_BYTES = 1 << 18  # of one write: they are still in the cache when the checksum reads them
+MAX_VERIFIED_RUNS = 1 << 16  # handles that a process remembers it has verified
 
 MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
 
@@ -34,8 +34,7 @@ _verified: set["Run"] = set()
 
 
 class RunMissing(Exception):
-    """A run is not on the host of the task that reads it: it is on another one, or its host or its disk is gone. Or what is
-    there is not what was written, which is no better."""
+    """A run is not on the host of the task that reads it: it is on another one, its host or disk is gone, or it is damaged."""
 
     def __init__(self, path: str, partition: int | None = None, what: str = MISSING):
         super().__init__(f"{what}: {path} on {socket.gethostname()}, read by partition {partition}")
@@ -71,14 +70,14 @@ class Run:
         if self not in _verified:
             if self.words and checksum_of(words) != self.checksum:
                 raise RunMissing(self.path, what=DAMAGED)
-            if len(_verified) >= MANY:
+            if len(_verified) >= MAX_VERIFIED_RUNS:
                 _verified.clear()
             _verified.add(self)
         return words
 
     def mapped(self) -> np.ndarray:
-        """The words as they are: only that there are as many as there should be is sure. Copy-on-write only because kernels
-        take writable arrays; nobody writes."""
+        """Map the words of the file; only their number is checked. Copy-on-write, because kernels take writable arrays; the
+        file is not written."""
         if not self.words:
             return np.empty(0, np.uint64)
         try:
@@ -96,7 +95,7 @@ class Run:
         return np.frombuffer(pages, np.uint64)
 
     def lost(self) -> bool:
-        """Whether it is gone or damaged. Reads all of it."""
+        """True if the run is gone or damaged. Reads all of it."""
         _verified.discard(self)
         try:
             self.open()
@@ -114,9 +113,9 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     with private.replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
             view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
-            for begin in range(0, len(view), CHUNK):
-                checksum.add(view[begin : begin + CHUNK])
-                file.write(view[begin : begin + CHUNK])
+            for begin in range(0, len(view), WRITTEN_BYTES):
+                checksum.add(view[begin : begin + WRITTEN_BYTES])
+                file.write(view[begin : begin + WRITTEN_BYTES])
     return Run(str(path), checksum.bytes // 8, lanes, checksum.value)
 
 
@@ -145,11 +144,11 @@ def subtracted(arrays: list[np.ndarray], known: list[np.ndarray]):
 
 def _bound(arrays: list[np.ndarray]) -> np.uint64:
     """The last word of a piece that has at most PIECE words of each array."""
-    return min(array[min(PIECE, array.size) - 1] for array in arrays)
+    return min(array[min(MERGED_WORDS, array.size) - 1] for array in arrays)
 
 
 def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The words of sorted arrays up to a bound, and what is left of them."""
+    """Split sorted arrays into their words up to a bound and the rest."""
     ends = [seek(array, 0, bound) for array in arrays]
     ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, arrays, strict=True)]
     parts = list(zip(ends, arrays, strict=True))
@@ -204,7 +203,7 @@ class Remove:
 
 
 def sweep(base: Path) -> None:
-    """Remove what evaluations of this host left in `base` whose driver is no longer alive (killed, powered off)."""
+    """Remove the directories in `base` of evaluations of this host whose driver is no longer alive (killed, powered off)."""
     with contextlib.suppress(OSError):
         for left in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
             with contextlib.suppress(ValueError, PermissionError):

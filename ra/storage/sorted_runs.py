@@ -14,11 +14,11 @@ from semi_naive.ra.blocks import merge_all
 from semi_naive.ra.chunks import SIX, size_of, union, words_of
 from semi_naive.ra.rules import kernels
 
-SAMPLES = 16  # words of a piece by which runs are cut
+SAMPLES_PER_PIECE = 16  # words by which runs are cut
 
 
 @dataclass
-class Words:
+class WordRun:
     """A run of words (lanes, n). Its positions are those of words."""
 
     words: np.ndarray
@@ -46,7 +46,7 @@ class Words:
 
 
 @dataclass
-class Chunked:
+class ChunkRun:
     """A run of chunks. Its positions are those of chunks."""
 
     keys: np.ndarray
@@ -67,22 +67,22 @@ class Chunked:
         return np.searchsorted(self.keys, splitters[0] >> SIX)
 
 
-Run = Words | Chunked
+SortedRun = WordRun | ChunkRun
 
 
-def cuts(runs: Sequence[Run], size: int) -> np.ndarray:
-    """Where each piece begins in each run, and the last one ends: positions (pieces + 1, runs). No piece is empty.
+def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
+    """Return the bounds of all pieces in each run: positions (pieces + 1, runs). No piece is empty.
 
     >>> cuts([Words(np.array([[1, 4, 9]], "u8")), Words(np.array([[2, 3]], "u8"))], 2).tolist()
     [[0, 0], [1, 1], [2, 2], [3, 2]]
     """
     if not runs:
         return np.zeros((1, 0), np.int64)
-    step = max(1, size // SAMPLES)
+    step = max(1, size // SAMPLES_PER_PIECE)
     samples = np.concatenate([run.sample(step) for run in runs], axis=1)
     samples = samples[:, np.lexsort(samples[::-1])]
     splitters = np.ascontiguousarray(samples[:, size // step :: size // step])
-    if any(isinstance(run, Chunked) for run in runs):
+    if any(isinstance(run, ChunkRun) for run in runs):
         splitters = splitters >> SIX << SIX  # between chunks
     found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
     for number, run in enumerate(runs):
@@ -91,7 +91,7 @@ def cuts(runs: Sequence[Run], size: int) -> np.ndarray:
     return found[np.diff(found.sum(axis=1), prepend=-1) > 0]
 
 
-def merged(runs: Sequence[Run], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
+def merged(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
     """The words (lanes, n), in order, that runs have between positions.
 
     >>> runs = [Chunked(np.array([0, 1], "u8"), np.array([5, 1], "u8")), Words(np.array([[1, 70]], "u8"))]
@@ -102,7 +102,7 @@ def merged(runs: Sequence[Run], begins: np.ndarray, ends: np.ndarray, lanes: int
     for run, begin, end in zip(runs, begins.tolist(), ends.tolist(), strict=True):
         if begin == end:
             continue
-        if isinstance(run, Words):
+        if isinstance(run, WordRun):
             some.append(run.words[:, begin:end])
         else:
             those = run.keys[begin:end], run.masks[begin:end]

@@ -10,8 +10,8 @@ from semi_naive.ra.text.strings import next_of, numbered, same_backwards
 from semi_naive.ra.words import JIT
 
 SKIP, STRING, NUMBER, UNSIGNED = range(4)  # what is to be done with a field of a line
-ROOM = 1 << 12  # different strings that there is room for at the start
-DIGITS = 18  # of a number that surely fits into 64 bits
+INITIAL_STRINGS = 1 << 12  # different ones that there is room for at the start
+MAX_SAFE_DIGITS = 18  # of a number that surely fits into 64 bits
 
 _NEWLINE, _MINUS, _ZERO, _NINE = (np.uint8(ord(one)) for one in "\n-09")
 _data = types.Array(types.uint8, 1, "C", readonly=True)
@@ -26,7 +26,7 @@ def _digits(data, begin, end, signed):
     negative = signed and begin < end and data[begin] == _MINUS
     begin += negative
     value = np.int64(0)
-    good = 0 < end - begin <= DIGITS
+    good = 0 < end - begin <= MAX_SAFE_DIGITS
     if good:
         for at in range(begin, end):
             good &= _ZERO <= data[at] <= _NINE
@@ -42,8 +42,9 @@ def read_fields(data, delimiter, roles, places, columns):
     in the text, and its hash. A line that repeats the one before makes no row. A string that the line before has in the same
     field is not looked up again: many columns have runs of them.
     """
-    begins, ends, words = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.uint64)
-    slots, count, at, size = np.zeros(2 * ROOM, np.uint64), np.int64(0), np.int64(0), np.int64(data.size)
+    begins, ends = np.empty(INITIAL_STRINGS, np.int64), np.empty(INITIAL_STRINGS, np.int64)
+    words = np.empty(INITIAL_STRINGS, np.uint64)
+    slots, count, at, size = np.zeros(2 * INITIAL_STRINGS, np.uint64), np.int64(0), np.int64(0), np.int64(data.size)
     before, lengths = np.zeros(roles.size, np.int64), np.full(roles.size, size, np.int64)  # of the fields of the line before
     row, line, length = np.int64(0), np.int64(0), size  # the rows made, where the line before begins, and how long it is
     for _ in range(columns.shape[1]):

@@ -12,7 +12,7 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT
 
 SIGNED, UNSIGNED = -2, -1  # of a column of numbers; of any other, where its texts begin
-WIDEST = 20  # characters of a number of 64 bits, the sign among them
+MAX_NUMBER_CHARACTERS = 20  # of 64 bits, the sign included
 
 _PAIRS = np.array([ord(digit) for number in range(100) for digit in f"{number:02}"], np.uint8)  # 00, 01, …, 99
 _ZERO, _MINUS = np.uint8(ord("0")), np.uint8(ord("-"))
@@ -122,7 +122,7 @@ class RowFormat:
             elif column.size:
                 low, high = int(column.min()), int(column.max())
                 plain = base == SIGNED or low >= 0
-                room += column.size * (max(len(str(low)), len(str(high))) if plain else WIDEST)
+                room += column.size * (max(len(str(low)), len(str(high))) if plain else MAX_NUMBER_CHARACTERS)
         return room
 
 

@@ -16,7 +16,7 @@ from semi_naive.ra.words import JIT
 ONES, HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 HIGH_HALF = np.uint64((1 << 64) - (1 << 32))
 BITS = 62  # of the hash of a string
-LARGEST = 1 << 30  # bytes of a pyarrow array of strings: its offsets end at 2 GiB
+MAX_ARROW_BYTES = 1 << 30  # of a pyarrow array of strings: its offsets end at 2 GiB
 
 _read, _bytes = types.Array(types.uint8, 1, "C", readonly=True), types.Array(types.uint8, 1, "C")
 _i64 = types.Array(types.int64, 1, "C")
@@ -66,7 +66,7 @@ def hash_of(data, begin, end):
 
 @njit(inline="always")
 def same(data, begin, end, other, at):
-    """Whether the bytes from `begin` to `end` stand in another array from `at` on."""
+    """True if the bytes from `begin` to `end` stand in another array from `at` on."""
     while begin + 8 <= end:
         if word_at(data, begin) != word_at(other, at):
             return False
@@ -82,8 +82,8 @@ def same(data, begin, end, other, at):
 
 @njit(inline="always")
 def same_backwards(data, begin, end, at):
-    """Whether the bytes from `begin` to `end` stand at `at` of the same array as well. The last are compared first: names that
-    are close to each other often begin alike."""
+    """True if the bytes from `begin` to `end` stand at `at` of the same array as well. The last are compared first, because
+    similar names often begin alike."""
     other = at + (end - begin)
     while end - begin >= 8:
         end -= 8
@@ -100,7 +100,7 @@ def same_backwards(data, begin, end, at):
 
 @njit(inline="always")
 def next_of(data, begin, end, one, two):
-    """Where a byte first is `one` or `two`, from `begin` on; `end` if nowhere."""
+    """Find the first byte from `begin` on that is `one` or `two`; `end` if there is none."""
     ones, twos, at = ONES * np.uint64(one), ONES * np.uint64(two), begin
     while at + 8 <= data.size and at < end:
         word = word_at(data, at)
@@ -210,7 +210,7 @@ class Hashed:
 
 def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Iterator:
     """Yields the strings that stand in UTF-8 bytes from each `begins` to its `ends`, as pyarrow arrays. One array has at most
-    `LARGEST` bytes, unless a single string has more.
+    `MAX_ARROW_BYTES` bytes, unless a single string has more.
 
     >>> [array.to_pylist() for array in string_arrays(np.frombuffer(b"abc", np.uint8), np.array([1, 0]), np.array([3, 0]))]
     [['bc', '']]
@@ -219,7 +219,7 @@ def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Ite
 
     total, first = np.cumsum(ends - begins), 0
     while first < len(begins):
-        limit = LARGEST + (total[first - 1] if first else 0)
+        limit = MAX_ARROW_BYTES + (total[first - 1] if first else 0)
         last = max(first + 1, int(np.searchsorted(total, limit, "right")))
         offsets = np.empty(last - first + 1, np.int64)
         content = _copied(data, begins[first:last], ends[first:last], offsets)

@@ -17,13 +17,13 @@ from semi_naive.ra.bits import prefetch
 from semi_naive.ra.rules.hashing import hash_places
 from semi_naive.ra.text.arrow_arrays import arrow_of, strings_of
 from semi_naive.ra.text.ids import UnknownId
-from semi_naive.ra.text.strings import HIGH_HALF, LARGEST, Hashed, indexed, look_up, marked, places_of
+from semi_naive.ra.text.strings import HIGH_HALF, MAX_ARROW_BYTES, Hashed, indexed, look_up, marked, places_of
 from semi_naive.ra.words import JIT
 
-FEW = 256  # strings that a table has room for at the start
-AHEAD = 8  # strings that are looked up while what is fetched for one comes from memory
-LONG = 32  # bytes of a string, before it is known how long they are
-AMPLE = 256 << 20  # bytes of strings that there may be room for before any of them is there
+INITIAL_SYMBOLS = 256  # that a table has room for at the start
+PREFETCH_DISTANCE = 8  # strings that are looked up while memory is fetched for one
+ASSUMED_SYMBOL_BYTES = 32  # before the lengths are known
+MAX_RESERVED_BYTES = 256 << 20  # of strings for which room is made ahead
 TABLE = "slots content starts stops known"  # arguments of kernels that are no work, however large
 
 _u8 = types.Array(types.uint8, 1, "C")
@@ -48,12 +48,12 @@ def _find(data, begins, ends, words, slots, content, starts, stops, limit, ids):
 def _fetch(words, at, slots, content, starts):
     """Begin to fetch from memory what looking up the strings after `at` will read: for one its slot, for one before it, whose
     slot is there by now, where the string in it stands, and for one before that these bytes. 240 ns a string become 130."""
-    if at + 3 * AHEAD < words.size:
-        prefetch(slots, np.int64(words[at + 3 * AHEAD] & np.uint64(slots.size - 1)))
-    if at + 2 * AHEAD < words.size:
-        prefetch(starts, _first(words[at + 2 * AHEAD], slots))
-    if at + AHEAD < words.size:
-        number = _first(words[at + AHEAD], slots)
+    if at + 3 * PREFETCH_DISTANCE < words.size:
+        prefetch(slots, np.int64(words[at + 3 * PREFETCH_DISTANCE] & np.uint64(slots.size - 1)))
+    if at + 2 * PREFETCH_DISTANCE < words.size:
+        prefetch(starts, _first(words[at + 2 * PREFETCH_DISTANCE], slots))
+    if at + PREFETCH_DISTANCE < words.size:
+        number = _first(words[at + PREFETCH_DISTANCE], slots)
         if number >= 0:
             prefetch(content, starts[number])
 
@@ -106,16 +106,16 @@ class SymbolTable:
         self.base, self._below = base, len(base) if base else 0
         self._lock = threading.Lock()
         self._count = 0  # of the strings here, those below not among them
-        self._slots = np.zeros(2 * FEW, np.uint64)
-        self._hashes, self._ends = np.empty(FEW, np.uint64), np.zeros(FEW + 1, np.int64)
-        self._content = np.empty(FEW * LONG, np.uint8)
+        self._slots = np.zeros(2 * INITIAL_SYMBOLS, np.uint64)
+        self._hashes, self._ends = np.empty(INITIAL_SYMBOLS, np.uint64), np.zeros(INITIAL_SYMBOLS + 1, np.int64)
+        self._content = np.empty(INITIAL_SYMBOLS * ASSUMED_SYMBOL_BYTES, np.uint8)
 
     def __len__(self) -> int:
         return self._below + self._count
 
     @property
     def own(self) -> int:
-        """How many strings are not from the table below."""
+        """Count the strings that are not from the table below."""
         return self._count
 
     @property
@@ -128,11 +128,11 @@ class SymbolTable:
         return self.number(*places_of(as_strings(strings)))
 
     def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The same of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        """Number strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
         return self.number_hashed(Hashed(data, begins, ends, hash_places(data, begins, ends)))
 
     def number_hashed(self, strings: Hashed) -> np.ndarray:
-        """The same of strings whose hashes are known. 130 ns a string of 40 bytes."""
+        """Number strings whose hashes are known. 130 ns a string of 40 bytes."""
         begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
         given = strings.data, begins, ends, strings.hashes
         if self.base:
@@ -151,7 +151,7 @@ class SymbolTable:
         return ids
 
     def find(self, strings) -> np.ndarray:
-        """The ids of strings, -1 of those that have none; none is numbered."""
+        """Return the ids of strings, -1 of strings without one; none is numbered."""
         data, begins, ends = places_of(as_strings(strings))
         found = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
@@ -163,7 +163,7 @@ class SymbolTable:
         return found
 
     def back_to(self, own: int) -> None:
-        """Forget all but so many of the strings here; others will have the ids of those that are forgotten."""
+        """Forget all but so many of this table's strings; later strings reuse the ids of the forgotten ones."""
         with locked(self._lock):
             if own < self._count:
                 self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
@@ -176,12 +176,12 @@ class SymbolTable:
         return self._slots, self._content, self._ends[:-1], self._ends[1:]
 
     def _grow(self, strings: int, needed: int) -> None:
-        """Room for a string of `needed` bytes and, where there is none for one more, for as many again as there are, or three
-        times as many if so many strings are still to be looked up. Bytes get 32 times the room, up to `AMPLE`: pages that are
-        not written to take no memory, and copying to new ones takes longer than looking up."""
+        """Make room for a string of `needed` bytes. A full table doubles, or grows fourfold if that many strings are to be
+        looked up. Bytes get 32 times the room, up to `MAX_RESERVED_BYTES`: pages that are not written to take no memory, and
+        copying takes longer than looking up."""
         count, used, times = self._count, int(self._ends[self._count]), 4 if strings > self._count else 2
         if used + needed > len(self._content):
-            room = max(2 * len(self._content), min(32 * len(self._content), AMPLE))
+            room = max(2 * len(self._content), min(32 * len(self._content), MAX_RESERVED_BYTES))
             self._content = _longer(self._content, used, max(used + needed, room))
         if count == len(self._hashes):
             self._ends = _longer(self._ends, count + 1, times * count + 1)
@@ -202,7 +202,7 @@ class SymbolTable:
         return both.take(arrow_of(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """How many bytes the strings of ids have. KeyError where one was never given out."""
+        """Return the lengths in bytes of the strings of ids. KeyError of an unknown id."""
         self._check(ids)
         if not self._below:
             return self._ends[ids + 1] - self._ends[ids]
@@ -225,15 +225,15 @@ class SymbolTable:
             return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(self._ends), pa.py_buffer(self._content))
 
     def parts(self) -> Iterator[tuple]:
-        """Yields all strings in order, as pyarrow arrays of at most `LARGEST` bytes unless one string alone has more, and their
-        hashes."""
+        """Yield all strings in order with their hashes, as pyarrow arrays of at most `MAX_ARROW_BYTES` bytes, unless one string
+        alone has more."""
         import pyarrow as pa
 
         tables = [(self.base, self._below)] if self.base else []
         for table, count in [*tables, (self, self._count)]:
             strings, ends, begin = table._view(), table._ends, 0
             while begin < count:
-                end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + LARGEST, "right")) - 1)
+                end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)
                 yield strings.slice(begin, end - begin).cast(pa.string()), table._hashes[begin:end].copy()
                 begin = end
 

@@ -18,7 +18,7 @@ from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
 from semi_naive.ra.tuple_at_a_time.rows import sort_of
 
 Versions = list[tuple[Derivation, str]]  # of rules, each with the relation of its delta
-MOST = 64  # sets of versions that are kept of a stratum
+MAX_KEPT_ASSEMBLIES = 64  # of one stratum, by its set of versions
 
 
 class Searched(NamedTuple):
@@ -39,7 +39,7 @@ class Dated(NamedTuple):
 
 
 @dataclass
-class Shape:
+class RelationLayout:
     """A relation of the stratum, as instructions know it. number: its place among these; indexes: by which columns its rows are
     found, each with its number among all indexes of the stratum."""
 
@@ -63,7 +63,7 @@ class Assembled:
     inserts them.
     """
 
-    def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, Shape], values: Any):
+    def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
         self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
         self.count = 0  # of indexes
         for shape in shapes.values():
@@ -116,7 +116,7 @@ class Assembled:
     def _list(self, wanted: Searched | Dated) -> int:
         return self.lists.setdefault(wanted, len(self.lists))
 
-    def _index(self, shape: Shape, columns: Order) -> int:
+    def _index(self, shape: RelationLayout, columns: Order) -> int:
         if columns not in shape.indexes:
             shape.indexes[columns] = self.count
             self.count += 1
@@ -158,9 +158,9 @@ def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, 
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
     if key not in kept:
-        if len(kept) >= MOST:
+        if len(kept) >= MAX_KEPT_ASSEMBLIES:
             kept.clear()
-        shapes = {name: Shape(number, arity, home, sort) for number, (name, sort, arity, home) in enumerate(sorts)}
+        shapes = {name: RelationLayout(number, arity, home, sort) for number, (name, sort, arity, home) in enumerate(sorts)}
         kept[key] = Assembled(versions, slow, shapes, values)
     if not kept[key].known:
         raise kept[key].unknown

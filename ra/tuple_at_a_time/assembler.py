@@ -16,7 +16,7 @@ from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.tuple_at_a_time import layout as at
 
-FEW = 64  # bindings that binary joins are expected to make of one, up to which they are done instead of a cyclic core
+MAX_BINARY_JOIN_BINDINGS = 64  # expected of one binding; above it a cyclic core is joined instead
 PARTS = {"delta": at.DELTA, "full": at.FULL, "all": at.ALL}
 WHOLE = {
     "+": at.ADD, "-": at.SUBTRACT, "*": at.MULTIPLY, "/": at.DIVIDE, "%": at.REMAINDER, "neg": at.NEGATE, "band": at.AND,
@@ -141,7 +141,7 @@ class Assembler:
             self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
             self._aged(at.OLDER, step, AGE)
-        elif isinstance(step, Multiway) and step.steps and step.each <= FEW:
+        elif isinstance(step, Multiway) and step.steps and step.each <= MAX_BINARY_JOIN_BINDINGS:
             self.binary = True
             self._steps(step.steps)
         else:

@@ -12,7 +12,7 @@ from semi_naive.ra.tuple_at_a_time.sharing import address_of
 
 WORD = 1 << 64
 BYTES = 8  # of a number
-FEW = 16  # tuples that are searched as soon without a directory, and in less time than it takes to make one
+MAX_SCANNED_TUPLES = 16  # searched as fast without a directory, and faster than one is made
 ANY = np.array([0b11], np.uint64)  # two cells, for values of any distance: 63 bits of it are left out
 
 Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # (block, by so many columns, ticks); what follows
@@ -27,7 +27,7 @@ class Described:
     place: int
 
 
-class Lists:
+class BlockLists:
     """Lists of blocks in `words`, where each of them `begins`; kept: what only the machine knows, by addresses."""
 
     def __init__(self, lists: list[Listed]):
@@ -64,8 +64,8 @@ def _whole(block: Block, keys: int) -> Described:
     first = [place.shift for place in fields[:keys] if place.lane == 0]
     if first and first[-1] < EVERY:
         rest = first[-1]
-        base, coarse, starts = _one_group(words[0], rest) if block.size <= FEW else block.directory(rest)
-    if keys and block.size > FEW:
+        base, coarse, starts = _one_group(words[0], rest) if block.size <= MAX_SCANNED_TUPLES else block.directory(rest)
+    if keys and block.size > MAX_SCANNED_TUPLES:
         present, least, within, cells = block.present
     found = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
     found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]

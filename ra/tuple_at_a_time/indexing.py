@@ -21,7 +21,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 from semi_naive.ra.tuple_at_a_time.searching import value_in
 
 TAG, ROW = np.uint64(32), np.uint64(0xFFFFFFFF)  # of a slot: what its hash is shifted by, and the number of its row
-AHEAD = 8  # rows that are put into an index while what is fetched for one comes from memory
+PREFETCH_DISTANCE = 8  # rows that are inserted while memory is fetched for one
 
 _mix = njit(inline="always")(mix)
 
@@ -120,10 +120,11 @@ def _index_many(relations, relation, indexes, index, begin, end):
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
     for row in range(begin, end):
-        if row + 2 * AHEAD < end:
-            fetch(slots, np.int64(_hash_of_row(indexes, columns, count, rows, row + 2 * AHEAD, arity) & mask))
-        if row + AHEAD < end:
-            found = word_at(slots, np.int64(_hash_of_row(indexes, columns, count, rows, row + AHEAD, arity) & mask)) & ROW
+        if row + 2 * PREFETCH_DISTANCE < end:
+            fetch(slots, np.int64(_hash_of_row(indexes, columns, count, rows, row + 2 * PREFETCH_DISTANCE, arity) & mask))
+        if row + PREFETCH_DISTANCE < end:
+            ahead = _hash_of_row(indexes, columns, count, rows, row + PREFETCH_DISTANCE, arity)
+            found = word_at(slots, np.int64(ahead & mask)) & ROW
             fetch(rows, (np.int64(found) - 1) * arity)
         _put_in(relations, relation, indexes, index, row)
 

@@ -20,7 +20,7 @@ from semi_naive.ra.tuple_at_a_time.operations import ordered
 from semi_naive.ra.tuple_at_a_time.searching import find, first_left, in_blocks, value_in
 
 NEW, KNOWN, BETTER = -1, -2, -3  # of a head: nothing is known of it, it is no news, or it improves on what was there before
-AHEAD = 8  # heads of others that are inserted while what is fetched for one comes from memory
+PREFETCH_DISTANCE = 8  # heads that are inserted while memory is fetched for one
 
 
 @njit(**COMPILED)
@@ -241,8 +241,8 @@ def insert_proposed(code, regs, relations, indexes, blocks, versions, state, sha
             heads, count = value_at(shares, share + at.HEADS), value_at(shares, share + at.HEADS_COUNT)
             done = value_at(shares, share + at.HEADS_DONE)
             while done < count and value_at(heads, done * size + at.PROPOSER) == version:
-                if done + AHEAD < count:
-                    fetch_home(code, relations, indexes, heads, (done + AHEAD) * size)
+                if done + PREFETCH_DISTANCE < count:
+                    fetch_home(code, relations, indexes, heads, (done + PREFETCH_DISTANCE) * size)
                 if _insert_one(code, heads, done * size, relations, indexes, blocks, versions, regs, state) < 0:
                     return False
                 done += 1

@@ -9,8 +9,8 @@ from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_o
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at
 from semi_naive.ra.tuple_at_a_time.searching import find, first_left, may_have, value_in
 
-SAMPLE = 1 << 13  # bindings after which it is known whether many are repetitions
-MOST_BINDINGS = 1 << 22  # that a set holds: what comes after them may be a repetition
+REPETITION_SAMPLE_BINDINGS = 1 << 13  # after which it is known whether many are repetitions
+MAX_SET_BINDINGS = 1 << 22  # in a set; later bindings may be repetitions
 
 
 @njit(**COMPILED)
@@ -188,7 +188,7 @@ def passed(code, pc, cursors, run, regs):
     """Whether a binding has come by in this run of its version: 1 or 0; -1 if there is no room to know."""
     found, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
     tested = value_at(found, at.TESTED)
-    if tested >= SAMPLE and value_at(found, at.REPEATED) < tested >> 3:
+    if tested >= REPETITION_SAMPLE_BINDINGS and value_at(found, at.REPEATED) < tested >> 3:
         return 0
     if value_at(found, at.RUN) != run:
         put_value(found, at.RUN, run)
@@ -196,7 +196,7 @@ def passed(code, pc, cursors, run, regs):
     slots, mask = value_at(found, at.BINDING_SLOTS), np.uint64(value_at(found, at.BINDING_MASK))
     bindings, size = value_at(found, at.BINDINGS), value_at(found, at.BINDING_COUNT)
     if size == value_at(found, at.BINDING_ROOM):
-        return 0 if size >= MOST_BINDINGS else -1
+        return 0 if size >= MAX_SET_BINDINGS else -1
     put_value(found, at.TESTED, tested + 1)
     slot = hash_of(code, keys, count, regs) & mask
     while True:

@@ -31,7 +31,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 from semi_naive.ra.tuple_at_a_time.operations import compared, computed
 from semi_naive.ra.tuple_at_a_time.searching import tick_of
 
-SWEPT = 1 << 12  # rows of a lattice from which on those that have been superseded are taken out, once they are half of them
+MIN_SWEPT_ROWS = 1 << 12  # of a lattice: from there on superseded rows are removed once they are half of all
 
 
 @njit(**COMPILED)
@@ -106,7 +106,7 @@ def _turned(relations, indexes, versions, state):
         tuples += here
         limit = value_at(relations, relation + at.LIMIT)
         enough |= limit >= 0 and here >= limit
-        wasted |= count >= SWEPT and 2 * dead > count
+        wasted |= count >= MIN_SWEPT_ROWS and 2 * dead > count
     increase(state, at.ITERATION, 1)
     increase(state, at.WORKED, work)
     put_value(state, at.ITERATION_MADE, 0)

@@ -10,16 +10,16 @@ from semi_naive.host import jit, leftovers
 from semi_naive.host.account import part
 from semi_naive.host.interrupts import deferred
 
-LOADED = 0.1  # seconds of small iterations a block at a time, after which numba is worth loading
-COMPILED = 0.5  # and after which the machine is compiled, by another process beside this one
-AGAIN = 0.1  # seconds until it is asked again whether it has been compiled: some 0.2 ms
+LOADING_SECONDS = 0.1  # of small iterations a block at a time, after which numba is loaded
+COMPILING_SECONDS = 0.5  # and after which another process compiles the machine
+RECHECK_SECONDS = 0.1  # between two checks whether it has been compiled; a check takes 0.2 ms
 COMPILE = "from semi_naive.ra.tuple_at_a_time.machine import KERNELS; [kernel.compiled() for kernel in KERNELS]"
 
 
 log = logging.getLogger("semi_naive")
 
 
-class _Beside:
+class _Compilation:
     """The process that compiles the machine, once one does; and until when (`time.monotonic`) nobody asks for it."""
 
     process: subprocess.Popen | None = None
@@ -31,9 +31,9 @@ def ready(spent: float) -> bool:
     on. Where it has never been compiled on this computer, another process begins to do so."""
     if jit.mode != "auto" or _loaded():
         return jit.mode != "uncompiled"
-    if spent < LOADED or time.monotonic() < _Beside.until:
+    if spent < LOADING_SECONDS or time.monotonic() < _Compilation.until:
         return False
-    _Beside.until = time.monotonic() + AGAIN
+    _Compilation.until = time.monotonic() + RECHECK_SECONDS
     _load(spent)
     return _loaded()
 
@@ -48,11 +48,11 @@ def _load(spent: float) -> None:
     if all(map(is_cached, KERNELS)):
         for kernel in KERNELS:
             kernel.compiled()
-    elif spent > COMPILED and _Beside.process is None:
-        _Beside.process = _compiling()
-    elif _Beside.process is not None and _Beside.process.poll():
+    elif spent > COMPILING_SECONDS and _Compilation.process is None:
+        _Compilation.process = _compiling()
+    elif _Compilation.process is not None and _Compilation.process.poll():
         log.warning("kernels could not be compiled, so small iterations take longer; why: %s -c '%s'", sys.executable, COMPILE)
-        _Beside.until = float("inf")
+        _Compilation.until = float("inf")
 
 
 def _loaded() -> bool:

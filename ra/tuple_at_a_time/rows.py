@@ -16,7 +16,7 @@ from semi_naive.ra.rules.ir import Kind, Order
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time import layout as at
 
-LEAST_ROOM = 1 << 10
+INITIAL_ROWS = 1 << 10  # of a relation's rows
 LATTICES = {
     ("min", Kind.NUMBER): at.MIN, ("max", Kind.NUMBER): at.MAX, ("min", Kind.UNSIGNED): at.MIN_UNSIGNED,
     ("max", Kind.UNSIGNED): at.MAX_UNSIGNED, ("min", Kind.FLOAT): at.MIN_FLOAT, ("max", Kind.FLOAT): at.MAX_FLOAT,
@@ -24,7 +24,7 @@ LATTICES = {
 
 
 @dataclass
-class Index:
+class HashIndex:
     """Rows by some columns."""
 
     columns: Order
@@ -41,13 +41,13 @@ class Index:
         return self.slots.nbytes + self.chain.nbytes
 
 
-class Rows:
-    """`shape`: the `assembled.Shape` of the relation; `rows` (room, arity)."""
+class NewRows:
+    """`shape`: the `assembled.RelationLayout` of the relation; `rows` (room, arity)."""
 
     def __init__(self, table: Table, shape: Any, limit: int | None):
         self.table, self.number, self.limit = table, shape.number, limit
         self.sort, self.key = shape.sort, shape.key
-        self.indexes = [Index(columns, number) for columns, number in shape.indexes.items()]
+        self.indexes = [HashIndex(columns, number) for columns, number in shape.indexes.items()]
         full = table.rows("full") if self.sort == at.EQUIVALENCE else np.empty((0, table.arity), np.int64)
         delta = table.rows("delta")
         self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]

@@ -2,7 +2,7 @@
 
 Nothing that threads read is written meanwhile. Once all have done their part, the heads are inserted by one of them, version
 after version, so that what there is then, and what each rule is said to have made, is as if one thread had made them all. A
-delta of fewer than `LEAST` tuples takes as long as it takes to have threads begin, 0.1 ms.
+delta of fewer than `MIN_SHARED_DELTA_TUPLES` tuples takes as long as it takes to have threads begin, 0.1 ms.
 """
 
 import ctypes
@@ -14,10 +14,10 @@ import numpy as np
 
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import machine
-from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM
+from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS
 
-LEAST = 1000  # tuples of a delta
-TAKEN = 64  # rows of it that a thread takes at a time
+MIN_SHARED_DELTA_TUPLES = 1000  # it takes 0.1 ms until threads begin
+ROWS_PER_TURN = 64  # of the delta that a thread takes at a time
 NEVER = 1 << 62
 
 InThreads = Callable[[Callable[[Any], int], Iterable[Any]], Iterator[int]]
@@ -44,7 +44,7 @@ class Cursors:
     def grow(self, begin: int) -> None:
         """More room for a set of bindings, which is empty then."""
         entry = self.words[begin : begin + at.SET_SIZE]
-        room = max(LEAST_ROOM, 4 * entry[at.BINDING_ROOM])
+        room = max(INITIAL_ROWS, 4 * entry[at.BINDING_ROOM])
         bindings, slots = np.empty((room, self.sets[begin]), np.int64), np.zeros(2 * room, np.uint64)
         entry[at.BINDINGS], entry[at.BINDING_SLOTS] = address_of(bindings), address_of(slots)
         entry[at.BINDING_MASK], entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 2 * room - 1, 0, room
@@ -56,7 +56,7 @@ class Cursors:
 
 
 @dataclass
-class Share:
+class ThreadState:
     """What a thread has for itself. `whole`: the `stratum.Interpreter`; `number`: which of so many shares it is."""
 
     whole: Any
@@ -67,12 +67,12 @@ class Share:
         whole = self.whole
         self.registers, self.cursors = whole.registers.copy(), Cursors(whole.cursors.words.size, whole.cursors.sets)
         self.versions, self.state = whole.versions.copy(), whole.state.copy()
-        self.heads = np.empty((LEAST_ROOM, at.VALUES + int(whole.relation_table[:, at.ARITY].max())), np.int64)
+        self.heads = np.empty((INITIAL_ROWS, at.VALUES + int(whole.relation_table[:, at.ARITY].max())), np.int64)
 
     def begin(self) -> None:
         """An iteration."""
         self.relations = self.whole.relation_table.copy()
-        self.relations[:, [at.SHARE, at.SHARES, at.TAKEN]] = self.number, self.count, TAKEN
+        self.relations[:, [at.SHARE, at.SHARES, at.TAKEN]] = self.number, self.count, ROWS_PER_TURN
         self.versions[:, [at.MADE, at.WORK]] = 0
         self.state[:] = self.whole.state
         self._keep(0)
@@ -113,7 +113,7 @@ class Shares:
 
     def __init__(self, whole: Any, count: int, in_threads: InThreads):
         self.whole, self.in_threads = whole, in_threads
-        self.shares = [Share(whole, number, count) for number in range(count)]
+        self.shares = [ThreadState(whole, number, count) for number in range(count)]
 
     def make(self, instructions: int, pause: Callable[[], bool]) -> int:
         """The heads of an iteration, in pieces of so many instructions. SHARING if all is well; FAULT, also if `pause` says not

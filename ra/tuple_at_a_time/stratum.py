@@ -9,13 +9,13 @@ import numpy as np
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import machine
 from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
-from semi_naive.ra.tuple_at_a_time.described import Listed, Lists
+from semi_naive.ra.tuple_at_a_time.described import BlockLists, Listed
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert_proposed, insert_rows
-from semi_naive.ra.tuple_at_a_time.rows import LEAST_ROOM, Rows
-from semi_naive.ra.tuple_at_a_time.sharing import LEAST, NEVER, Cursors, InThreads, Shares, address_of
+from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS, NewRows
+from semi_naive.ra.tuple_at_a_time.sharing import MIN_SHARED_DELTA_TUPLES, NEVER, Cursors, InThreads, Shares, address_of
 
-SLICE = 1_000_000  # instructions between two looks at the world outside: some 20 ms
+SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: some 20 ms
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Bounds:
     made: int  # heads of one iteration, with repetitions
     work: int  # instructions of one iteration
     iterations: int | None = None
-    slice: int = SLICE  # instructions between two looks at the world outside
+    slice: int = SLICE_INSTRUCTIONS  # instructions between two looks at the world outside
 
 
 class Interpreter:
@@ -49,7 +49,7 @@ class Interpreter:
         self.program = assembled({} if kept is None else kept, versions, set(slow), every, context.values)
         self.known, self.others, self.binary = self.program.known, self.program.others, self.program.binary
         shapes = self.program.shapes
-        self.relations = {name: Rows(table, shapes[name], limits.get(name)) for name, table in every.items()}
+        self.relations = {name: NewRows(table, shapes[name], limits.get(name)) for name, table in every.items()}
         clocks = {id(table.clock): table.clock for table in tables.values() if hasattr(table, "clock")}
         self.time = next(iter(clocks.values()), None)
         self.clock = np.array([self.time.now if self.time else 0])
@@ -59,7 +59,7 @@ class Interpreter:
 
     def _lay_out(self) -> None:
         program = self.program
-        lists = Lists(list(map(self._listed, program.lists)))
+        lists = BlockLists(list(map(self._listed, program.lists)))
         self.block_words, self.kept = lists.words, lists.kept
         self.code, self.registers = program.placed(lists.begins), program.begun()
         self.cursors, self.versions = Cursors(program.cursors, program.sets), program.entries.copy()
@@ -73,7 +73,7 @@ class Interpreter:
         self.state = state = np.zeros(at.STATE_SIZE, np.int64)
         state[at.COUNTER], state[at.VERSION] = -1, -at.VERSION_SIZE
         state[at.RELATIONS_END], state[at.VERSIONS_END] = self.relation_table.size, self.versions.size
-        state[at.HAS_OTHERS], state[at.SHARED] = len(self.others), LEAST if self.cores > 1 else NEVER
+        state[at.HAS_OTHERS], state[at.SHARED] = len(self.others), MIN_SHARED_DELTA_TUPLES if self.cores > 1 else NEVER
         state[at.COURSE], state[at.COURSE_STEPS] = address_of(self.entries), 1
         self.shares: Shares | None = None  # once an iteration is shared
         for rows in self.relations.values():
@@ -89,7 +89,7 @@ class Interpreter:
         key = rows.key if rows is not None and rows.sort >= at.MIN else ()
         return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
 
-    def _give_room(self, rows: Rows, room: int) -> None:
+    def _give_room(self, rows: NewRows, room: int) -> None:
         """Room for so many rows, and every row in every index."""
         rows.grow(room)
         entry = self.relation_table[rows.number]
@@ -212,7 +212,7 @@ class Interpreter:
             rows.dead[entry[at.COUNT] :] = at.ALIVE
             entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
 
-    def _delta(self, rows: Rows) -> tuple[int, int]:
+    def _delta(self, rows: NewRows) -> tuple[int, int]:
         entry = self.relation_table[rows.number]
         return entry[at.DELTA_BEGIN], entry[at.DELTA_END]
 
@@ -268,4 +268,4 @@ def room_for(count: int) -> int:
     >>> room_for(1000)
     2048
     """
-    return max(LEAST_ROOM, 1 << (2 * count - 1).bit_length())
+    return max(INITIAL_ROWS, 1 << (2 * count - 1).bit_length())

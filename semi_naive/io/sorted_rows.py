@@ -22,7 +22,7 @@ from semi_naive.ra.rules import block as blocks
 from semi_naive.ra.rules.block import Block, bounds_of, pack
 from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.unpacking import ROWS, Part, parts_of
-from semi_naive.ra.storage.sorted_runs import Chunked, Run, Words, cuts, merged
+from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merged
 from semi_naive.threads import in_threads
 
 RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
@@ -137,7 +137,7 @@ class SortedRows:
         if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
-            self.runs: list[Run] = [block_run(block) for block in source.blocks]
+            self.runs: list[SortedRun] = [block_run(block) for block in source.blocks]
         else:
             self.keys = [
                 column_keys((part.columns()[place] for part in parts), type_, types, values, style)
@@ -146,7 +146,7 @@ class SortedRows:
             self.packing, self.runs = self._sorted(parts)
         self.cuts = cuts(self.runs, size)
 
-    def _sorted(self, parts: list) -> tuple[Packing, list[Run]]:
+    def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
         def keyed(part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
@@ -155,7 +155,7 @@ class SortedRows:
             bounds = widen(bounds, of) if number else of
         packing = Packing(bounds)
         words = self._in_threads(lambda part: sort_unique(pack(keyed(part), packing, part.size)), parts)
-        return packing, [Words(each) for each in words]
+        return packing, [WordRun(each) for each in words]
 
     def _in_threads(self, make, given) -> Iterable:
         return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
@@ -174,11 +174,11 @@ class SortedRows:
         return found
 
 
-def block_run(block: Block) -> Run:
+def block_run(block: Block) -> SortedRun:
     """The tuples of a block as a sorted run; nothing is copied."""
     if isinstance(block, blocks.Chunked) and not block.spelt:
-        return Chunked(*block.chunks)
-    return Words(block.words)
+        return ChunkRun(*block.chunks)
+    return WordRun(block.words)
 
 
 def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:

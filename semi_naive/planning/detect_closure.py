@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from semi_naive.planning.detect_walk import of_pairs, step_of
 from semi_naive.ra.rules.ir import Atom, Rule
 
-SMALL = 4096  # edges from which a closure is worth a job at once; with fewer it is tried in the driver first
+MIN_JOB_EDGES = 4096  # of a closure that gets a job at once; with fewer the driver tries first
 
 
 @dataclass
-class Following:
+class ReachabilityShape:
     """The pairs of `relation` follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
 
     relation: str
@@ -36,10 +36,10 @@ class Following:
 
     def large(self, database, config) -> bool:
         """Whether it is worth a job before the driver has tried."""
-        return self.closure and (config.local_tuples == 0 or database.count(self.edges) > SMALL)
+        return self.closure and (config.local_tuples == 0 or database.count(self.edges) > MIN_JOB_EDGES)
 
 
-def following(stratum, database, config) -> Following | None:
+def following(stratum, database, config) -> ReachabilityShape | None:
     """What the stratum's pairs follow, if it is of this shape."""
     if len(stratum.relations) != 1 or not stratum.recursive:
         return None
@@ -56,7 +56,7 @@ def following(stratum, database, config) -> Following | None:
         return None
     if found[0] == "path-path" and config.max_iterations:
         return None  # it would be evaluated as another rule, whose iterations reach less far
-    return Following(name, copied if closure else found[1], found[0], closure)
+    return ReachabilityShape(name, copied if closure else found[1], found[0], closure)
 
 
 def copied_by(bases: list[Rule]) -> str:

@@ -9,7 +9,7 @@ from semi_naive.ra.rules.ir import Atom, Rule, Var
 
 
 @dataclass(frozen=True)
-class Walk:
+class LinearWalk:
     """The form of all recursive rules of a stratum: path(x, y) and edge(y, z) make path(x, z). carried: the place of x; edges:
     the relation of each rule, and True if it is walked backwards."""
 
@@ -23,7 +23,7 @@ class Walk:
         return self.carried, 1 - self.carried
 
 
-def walk_of(local, config) -> Walk | None:
+def walk_of(local, config) -> LinearWalk | None:
     """Return the walk of a stratum if its rules have that form and the settings allow running ahead. `local`: its evaluation in
     the driver."""
     walk = _walk_of(local.again, set(local.stratum.relations)) if local.recursive else None
@@ -33,13 +33,13 @@ def walk_of(local, config) -> Walk | None:
     return None if not relation.plain else walk
 
 
-def _walk_of(rules: list[Rule], relations: set[str]) -> Walk | None:
+def _walk_of(rules: list[Rule], relations: set[str]) -> LinearWalk | None:
     """Return the walk of the recursive rules of one relation, if all have that form and carry the same column."""
     steps = [step_of(rule, relations) for rule in rules]
     walks = {step for step in steps if step}
     if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
         return None
-    return Walk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
+    return LinearWalk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
 
 
 def of_pairs(rule: Rule) -> bool:

@@ -6,12 +6,12 @@ from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried, carried
-from semi_naive.planning.detect_closure import Following, following
+from semi_naive.planning.detect_closure import ReachabilityShape, following
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Autoinc, Rule
 
-READ_HERE = 4  # times Config.local_tuples: what a stratum may read in the driver
+MAX_READ_FACTOR = 4  # times Config.local_tuples: the most that a stratum reads in the driver
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Groups:
 
     carried: Carried
     told: str  # why they are groups
-    following: Following | None = None
+    following: ReachabilityShape | None = None
 
     @property
     def closure(self) -> bool:
@@ -66,7 +66,7 @@ def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores
         return PlanChoice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
     total = round(sum(database.count(name) for name in names))
     reason = f"it reads {quantity(total, 'tuple')}"
-    if config.local_tuples == 0 or total > READ_HERE * (config.local_tuples or 0):
+    if config.local_tuples == 0 or total > MAX_READ_FACTOR * (config.local_tuples or 0):
         return PlanChoice(large, reason + why, groups)
     return PlanChoice("local", reason, groups)
 

@@ -1,10 +1,10 @@
-"""What is carried from one round of a loop to the next: see `language.wellfounded` and `language.recursive_sums`."""
+"""The state carried from one round of a loop to the next: see `language.wellfounded` and `language.recursive_sums`."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from semi_naive.planning.rewriting.loops import Loop
+from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra.rules import ir
 from semi_naive.ra.rules.arithmetic import EvaluationError
 from semi_naive.ra.rules.table import Table, snapshot
@@ -26,7 +26,7 @@ def rounds(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
-    """Until a round adds nothing to what is true. Before the first one, true are the facts."""
+    """Iterate until a round adds no true tuple. Before the first one, the facts are true."""
     number, more = 0, True
     while more:
         for known, name in loop.pairs:
@@ -47,8 +47,8 @@ def _carry(known: str, name: str, database: Database) -> None:
     database.forget_sizes(known)
 
 
-def undefined(loops: Iterable[Loop], database: Database) -> list[str]:
-    """What to say of relations that the program writes and that have undefined tuples, which it does not write."""
+def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
+    """Return the warning for written relations that have undefined tuples, which are not written."""
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     told = []
@@ -106,7 +106,7 @@ class _Keys:
         return self.begins[name] + order[np.searchsorted(codes[order], codes[size:])]
 
     def levels(self) -> np.ndarray:
-        """Of each key the longest way to one that needs no other."""
+        """Return the longest way from each key to one that needs no other."""
         order = np.argsort(self.needed, kind="stable")
         keys, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
         missing, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
@@ -123,7 +123,7 @@ class _Keys:
         return levels
 
     def turn(self, levels: np.ndarray, level: int) -> None:
-        """The keys of a level are those whose turn it is."""
+        """Make the keys of a level the ones that are due."""
         for name, now in zip(self.names, self.loop.now, strict=True):
             rows, begin = self.rows[name], self.begins[name]
             table = Table(rows.shape[0])

@@ -14,7 +14,7 @@ from semi_naive.host.account import PARTS, open_account, part, spent_between
 from semi_naive.io import Options, source_of, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
-from semi_naive.planning.rewriting.loops import Loop
+from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules import branches
@@ -28,18 +28,18 @@ from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, lim
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds, undefined
 from semi_naive.running.progress.recovery import Recovery
-from semi_naive.running.progress.state import State
+from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.running.results.answers import Result
 from semi_naive.unused_settings import unused_settings
 
 log = logging.getLogger("semi_naive")
 
-REMEMBERED = 1_000_000  # facts of a relation with rules that are kept apart, to tell why its tuples are there
-CLOSED = 500_000  # pairs of a closure that are not worth a job
+MAX_REMEMBERED_FACTS = 1_000_000  # of a relation with rules, kept apart so that proofs can name facts
+MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # fewer are not worth a job
 
 
-class Run(State):
+class ProgramRun(RunState):
     """One call of `Program.run`, once its arguments are known to be good."""
 
     def run(self, facts, lenient: bool) -> Result:
@@ -71,7 +71,7 @@ class Run(State):
 
     @part("load")
     def load(self, facts, lenient: bool, names=None) -> None:
-        """What the relations, or those of some names, have before any rule runs."""
+        """Load the facts of the relations, or of some by name, before any rule runs."""
         wanted = set(self.program.relations if names is None else names)
         given = facts if isinstance(facts, dict) else {}
         folder = "." if facts is None or isinstance(facts, dict) else facts
@@ -104,7 +104,7 @@ class Run(State):
                     yield relation.name, Given(relation, types, partial(_raise, missing))
 
     def load_constants(self, wanted=None) -> None:
-        """Facts in the program's text, those of one relation together."""
+        """Load the facts in the program's text, those of one relation together."""
         rows: dict[str, list[Rule]] = {}
         for stratum in self.compiled.strata:
             plain = [rule for rule in stratum.rules if is_fact(rule) and (wanted is None or rule.head.relation in wanted)]
@@ -157,7 +157,7 @@ class Run(State):
         with memory.at(partial(self._place, number)):
             self._evaluate(number, self.strata[number])
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
         names = {name for number in loop.numbers for name in self.strata[number].relations}
         for _ in rounds(loop.of, self.database):
@@ -176,7 +176,7 @@ class Run(State):
     def _evaluate(self, number: int, stratum) -> None:
         """One stratum, by the plan that is chosen for it."""
         for name in stratum.relations:
-            if name in self.fed and 0 < (table := self.database.tables[name]).count <= REMEMBERED:
+            if name in self.fed and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
                 self.given[name] = snapshot(table)
         follows = any(self.program.relations[name].follows for name in stratum.relations)
         if not stratum.rules and not follows:  # perhaps no longer, as none could make anything
@@ -207,7 +207,7 @@ class Run(State):
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
     def _begin(self, number: int, stratum) -> None:
-        """From here on `so_far` tells of this stratum."""
+        """Make `so_far` describe this stratum from here on."""
         self.look, self.began = None, time.perf_counter()
         self.now = {
             "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
@@ -238,7 +238,7 @@ class Run(State):
         if resumed:
             local.iteration = resumed["iteration"]
         if choice.groups and choice.groups.closure:
-            local.most = CLOSED  # there is something better for a large one
+            local.most = MAX_CLOSURE_PAIRS_IN_DRIVER  # there is something better for a large one
             local.small = 0  # its record says what was born in each iteration
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
@@ -282,7 +282,7 @@ class Run(State):
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 
     def _unread(self, name: str, number: int) -> bool:
-        """Whether no stratum but its own reads a relation: then its tuples may be made whenever somebody asks for them."""
+        """True if only its own stratum reads a relation: then its tuples may be made on demand."""
         return number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):

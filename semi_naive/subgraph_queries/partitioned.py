@@ -16,9 +16,9 @@ import numpy as np
 
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
-from semi_naive.planning.joins.body import Body, Compiler, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names
 from semi_naive.planning.joins.indexes import Indexes
-from semi_naive.planning.joins.multiway import Core
+from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.order import Greedy, plan_all
 from semi_naive.planning.joins.placing import Placing, keyed, scanned
 from semi_naive.ra.multiway.query import Query
@@ -104,7 +104,7 @@ class PartitionedGraph:
     def _version(self, query: Query, rows: bool) -> Version:
         """A pattern's rule, compiled and cut into segments, once the indexes that it searches are on the partitions."""
         rule, bodies = rule_of(query), {}
-        core = Core(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
+        core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
         (body,) = plan_all(partial(self._planned, bodies, rule, core), [()], bodies, self.indexes, self.placing)
         wanted = keyed([body])
         if found := scanned(body, wanted):
@@ -120,13 +120,13 @@ class PartitionedGraph:
             version.segments[-1][-1] = replace(last, listing=False)
         return version
 
-    def _planned(self, bodies: dict, rule: Rule, core: Core) -> Body:
+    def _planned(self, bodies: dict, rule: Rule, core: CyclicCore) -> PlannedBody:
         if "body" not in bodies:
             greedy = Greedy(self.database, {})
             compiler = Compiler(rule, greedy, self.indexes.order_for, {}, placing=self.placing, deal=True)
             compiler.core = core
             steps = compiler.compile(rule.body, outside=names(rule.head))
-            bodies["body"] = Body(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log)
+            bodies["body"] = PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log)
         return bodies["body"]
 
 

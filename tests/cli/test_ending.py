@@ -92,7 +92,7 @@ def test_ctrl_c_in_a_job_leaves_a_spark_that_works(spark):
 
 
 def test_a_java_that_never_says_how_it_is_reached_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(java, "LONGEST", 0.5)
+    monkeypatch.setattr(java, "MAX_START_SECONDS", 0.5)
     with (
         open(tmp_path / "said", "w+b") as said,
         pytest.raises(java.NotStarted, match="has not said in 0 s|has not said in 1 s"),

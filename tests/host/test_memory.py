@@ -41,7 +41,7 @@ def test_a_run_stops_before_memory_is_used_up(full):
 def test_a_stratum_leaves_a_driver_that_has_too_much(here, machine, monkeypatch, small):
     monkeypatch.setattr(memory, "scarce", lambda: True)
     monkeypatch.setattr(memory, "check_is_due", lambda: True)
-    monkeypatch.setattr(stratum, "SLICE", 50)  # instructions between two looks
+    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 50)  # instructions between two looks
     with Program(COUNTING.replace("1000000", "100")).run(spark=here, small_delta=small) as result:
         assert result["a"].count() == 101
         assert result.trace["strata"][-1]["plan"] == "balanced"

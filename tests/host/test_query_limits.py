@@ -39,9 +39,9 @@ def often(monkeypatch):
 @pytest.fixture
 def soon(monkeypatch):
     """A recursion is looked at from its first iteration on."""
-    monkeypatch.setattr(growing, "AFTER", 0.0)
-    monkeypatch.setattr(growing, "AGAIN", 0.0)
-    monkeypatch.setattr("semi_naive.ra.tuple_at_a_time.stratum.SLICE", 1000)
+    monkeypatch.setattr(growing, "FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(growing, "CONFIRMING_SECONDS", 0.0)
+    monkeypatch.setattr("semi_naive.ra.tuple_at_a_time.stratum.SLICE_INSTRUCTIONS", 1000)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -142,7 +142,7 @@ def test_an_evaluation_is_cancelled_from_another_thread(machine):
 @pytest.mark.parametrize("main", [True, False], ids=["main thread", "another one"])
 def test_a_job_of_spark_is_cancelled(monkeypatch, main):
     """A call that does not end by itself: its limits are looked at meanwhile."""
-    monkeypatch.setattr(aside, "LOOK", 0.01)
+    monkeypatch.setattr(aside, "POLL_SECONDS", 0.01)
     ended = threading.Event()
 
     def job():

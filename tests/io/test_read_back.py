@@ -139,7 +139,7 @@ def test_results_in_python(tmp_path):
 
 
 def test_results_that_tasks_write(here, tmp_path, monkeypatch):
-    monkeypatch.setattr("semi_naive.running.results.files.MANY", 0)
+    monkeypatch.setattr("semi_naive.running.results.files.MIN_TASK_WRITTEN_TUPLES", 0)
     program = Program(
         ".decl fact(s: symbol, n: number)\n.input fact\n.decl r(s: symbol, n: number)\n.output r\nr(s, n) :- fact(s, n)."
     )

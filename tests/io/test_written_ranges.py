@@ -36,7 +36,7 @@ def test_pieces_make_the_driver_s_file(here, tmp_path, monkeypatch, kind, chunk)
     facts = {"fact": [(KINDS[kind](n), random.Random(n).choice('ab"c'), n % 9) for n in range(300)]}
     program, written = Program(TEXT.format(kind=kind)), {}
     for most in (10**9, 0):  # more than that, and tasks write
-        monkeypatch.setattr("semi_naive.running.results.files.MANY", most)
+        monkeypatch.setattr("semi_naive.running.results.files.MIN_TASK_WRITTEN_TUPLES", most)
         folder = tmp_path / str(most)
         folder.mkdir()
         with program.run(facts, spark=here, local_tuples=0, partitions=4) as result:
@@ -59,7 +59,7 @@ def test_pieces_make_the_driver_s_file(here, tmp_path, monkeypatch, kind, chunk)
 def test_a_damaged_piece_is_one_clear_error(here, tmp_path, monkeypatch, damage):
     read = ReadChunk.__call__
     monkeypatch.setattr(ReadChunk, "__call__", lambda self, *task: [damage(chunk) for chunk in read(self, *task)])
-    monkeypatch.setattr("semi_naive.running.results.files.MANY", 0)
+    monkeypatch.setattr("semi_naive.running.results.files.MIN_TASK_WRITTEN_TUPLES", 0)
     program, facts = Program(TEXT.format(kind="number")), {"fact": [(n, "b", n) for n in range(300)]}
     with program.run(facts, spark=here, local_tuples=0, partitions=2) as result:
         with pytest.raises(RunsLost, match="a run is damaged or cut short: .*, a piece of the result: run the program again"):

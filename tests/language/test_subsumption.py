@@ -92,8 +92,8 @@ def test_what_is_left_is_what_nothing_subsumes(monkeypatch, machine, cores, opti
 @pytest.mark.parametrize("spread, most", [(64, 1 << 16), (2, 3), (1000, 5)])
 def test_every_tuple_is_compared_with_every_other_where_no_value_is_the_same(monkeypatch, spread, most):
     """Later strata have what is left, and no more."""
-    monkeypatch.setattr("semi_naive.running.driver.dominance.SPREAD", spread)
-    monkeypatch.setattr("semi_naive.running.driver.dominance.MOST", most)
+    monkeypatch.setattr("semi_naive.running.driver.dominance.FIRST_COMPARED_TUPLES", spread)
+    monkeypatch.setattr("semi_naive.running.driver.dominance.MAX_COMPARED_TUPLES", most)
     for given in (points(700, 400), points(30, 6), {(1, 1)}, set(), {(x, -x) for x in range(300)}):
         with Program(SKYLINE).run({"point": given}) as result:
             best = undominated(given)

@@ -18,7 +18,7 @@ from semi_naive.planning.joins.trial import tried
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.rules import multiway as step
 from semi_naive.ra.rules.ir import Atom, Const, Kind, Var
-from semi_naive.running.run import Run
+from semi_naive.running.run import ProgramRun
 from tests import multiway_cases
 
 NUMBER = Kind.NUMBER
@@ -32,7 +32,7 @@ def interpreted(monkeypatch):
     monkeypatch.setattr(leapfrog, "compiled", multiway_cases.interpreted)
     for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL")):
         monkeypatch.setattr(module, name, 0)
-    monkeypatch.setattr(multiway, "LEAST", 0)
+    monkeypatch.setattr(multiway, "MIN_ACYCLIC_TUPLES", 0)
     yield
     leapfrog.nest.cache_clear()
 
@@ -263,10 +263,10 @@ def test_how_many_tuples_have_a_value(many):
     assert expected((0, 7)) and expected((1, 1)) and expected((0, 7), (1, 1)) and expected((0, 3)) and expected((0, 7), (1, -4))
 
 
-def loaded(rule: str, facts: dict) -> Run:
+def loaded(rule: str, facts: dict) -> ProgramRun:
     """A program of one rule with its facts, before it runs."""
     program = Program(TRIANGLES.replace("corner", "out").replace(".output", ".input edge\n.output") + rule)
-    run = Run(program, program.compile(facts), Config())
+    run = ProgramRun(program, program.compile(facts), Config())
     run.load(facts, lenient=False)
     for table in run.database.tables.values():
         table.settle()

@@ -438,7 +438,7 @@ LENT = """
 
 
 def test_many_tuples_are_lent_to_spark_until_the_result_is_closed(spark, monkeypatch, tmp_path):
-    monkeypatch.setattr("semi_naive.running.results.lent.LARGE", 2)
+    monkeypatch.setattr("semi_naive.running.results.lent.MIN_LENT_TUPLES", 2)
     rows = [("a", 2**64 - 1, (1, "b")), ("b", 0, None), ("c", 5, (2, "d"))]
     result = Program(LENT).run({"many": rows}, spark, local_dir=str(tmp_path))
     frame = result["many"].to_df()

@@ -140,7 +140,7 @@ def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
 def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
     left, right = (array([y << 7 | x for y, x in side]) for side in (outer, inner))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.ra.joins.local_join.CHUNK", 8)
+        patch.setattr("semi_naive.ra.joins.local_join.MAX_CHUNK_HEADS", 8)
         made = [word for chunk in KeyedJoin(left, right, 7, 71).chunks() for word in chunk.tolist()]
     assert made == sorted({z << 7 | x for y, x in outer for y2, z in inner if y == y2})
 
@@ -210,7 +210,7 @@ def test_unions_are_joins(seed, width, share, shares, made, apart):
 
     expected = sorted({x << 32 | z for x, y in pairs for y2, z in inner if y == y2})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.ra.joins.unions.MADE", made)
+        patch.setattr("semi_naive.ra.joins.unions.HANDED_OVER_CHUNKS", made)
         by_row = list(unions.by_row(block(pairs).chunks, block(inner).chunks, *block(inner).rows))
         outer, leading = block(inner), block({(y, x) for x, y in pairs})  # heads (x, z), where inner is the outer relation
         by_new = [one for n in range(shares) for one in unions.by_new(outer.chunks, leading.chunks, leading.size, (n, shares))]

@@ -67,7 +67,7 @@ def test_what_is_no_spark_is_an_error_that_says_so():
 
 
 def test_java_is_found():
-    assert java.check_java() >= java.JAVA
+    assert java.check_java() >= java.MIN_JAVA_VERSION
 
 
 @pytest.mark.parametrize("length", [10, 60])
@@ -78,7 +78,7 @@ def test_the_sockets_of_workers_have_short_names_in_a_folder_of_ours(tmp_path, m
     scratch = Store.create()
     places = dict(java._places(conf, scratch))
     folder = places["spark.python.unix.domain.socket.dir"]
-    assert os.path.isdir(folder) and len(folder) <= java.SOCKET and folder in leftovers.folders()
+    assert os.path.isdir(folder) and len(folder) <= java.MAX_SOCKET_FOLDER_CHARACTERS and folder in leftovers.folders()
     for store in {scratch.root, folder}:
         Store(store).remove()
 

@@ -68,7 +68,7 @@ def test_slices_chunks_and_other_types_of_strings():
 
 
 def test_parts_are_no_larger_than_arrays_may_be(monkeypatch):
-    monkeypatch.setattr(symbols, "LARGEST", 10)
+    monkeypatch.setattr(symbols, "MAX_ARROW_BYTES", 10)
     base = SymbolTable()
     base.intern(["12345", "67890", "1"])
     table = SymbolTable(base)

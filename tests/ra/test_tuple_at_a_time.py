@@ -82,8 +82,8 @@ def sharing_all(threads: int = 3):
         return stratum.Interpreter(*given, **options | {"cores": threads})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stratum, "LEAST", 1)
-        patch.setattr(sharing, "TAKEN", 2)
+        patch.setattr(stratum, "MIN_SHARED_DELTA_TUPLES", 1)
+        patch.setattr(sharing, "ROWS_PER_TURN", 2)
         patch.setattr(small, "Interpreter", made)
         yield
 
@@ -339,8 +339,8 @@ def test_a_cyclic_core_is_binary_joins_while_those_make_few_bindings():
 
 def test_binary_joins_that_turn_out_to_take_long_are_a_cyclic_core_again(monkeypatch):
     """In the middle of an iteration, which is then done a block at a time."""
-    monkeypatch.setattr(stratum, "SLICE", 10)
-    monkeypatch.setattr(small, "LONG", 60)
+    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 10)
+    monkeypatch.setattr(small, "MAX_BINARY_JOIN_INSTRUCTIONS", 60)
     text = CORNERS + "corner(y + 1000) :- corner(y), y < 1000.\n"
     hub = {"edge": [*STRIP["edge"], *((40, y) for y in range(1000, 1200))]}
     agree(text, hub)
@@ -348,15 +348,15 @@ def test_binary_joins_that_turn_out_to_take_long_are_a_cyclic_core_again(monkeyp
 
 
 def test_joins_are_planned_again_once_there_are_many_more_tuples(monkeypatch):
-    monkeypatch.setattr(stratum, "SLICE", 50)
+    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 50)
     agree(grown(10_000), {})
     assert len(used) == 3  # from 64 to 8 times as many, and so on
 
 
 def test_an_iteration_is_begun_again_where_joins_are_due_and_one_takes_long(monkeypatch):
     """They were planned for one tuple, and a thousand are there when it begins."""
-    monkeypatch.setattr(stratum, "SLICE", 5000)
-    monkeypatch.setattr(small, "STALE", 4000)
+    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 5000)
+    monkeypatch.setattr(small, "MAX_STALE_PLAN_INSTRUCTIONS", 4000)
     forgotten, forget = [], stratum.Interpreter._forget
     monkeypatch.setattr(stratum.Interpreter, "_forget", lambda self: forgotten.append(self) or forget(self))
     text = ".decl a(x: number)\n.output a\na(0).\na(x) :- a(0), x = range(1, 1000).\n"
@@ -419,7 +419,7 @@ def test_small_iterations_of_threads_are_looked_at_between_them(monkeypatch):
     """None of them takes as many instructions as there are between two looks."""
     looks, pause = [], small.Small._pause
     monkeypatch.setattr(small.Small, "_pause", lambda self: looks.append(self) or pause(self))
-    monkeypatch.setattr(stratum, "SLICE", 500)
+    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 500)
     with sharing_all():
         answers(grown(400), {})
     assert len(looks) > 2
@@ -427,7 +427,7 @@ def test_small_iterations_of_threads_are_looked_at_between_them(monkeypatch):
 
 def test_an_iteration_that_is_too_much_work_is_followed_by_some_a_block_at_a_time(monkeypatch):
     """Each time twice as many."""
-    monkeypatch.setattr(local, "EACH", 3)
+    monkeypatch.setattr(local, "MAX_INSTRUCTIONS_PER_LITERAL", 3)
     agree(grown(40), {})
     assert [machine.iterations for machine in used] == [1] * 5  # and 2, 4, 8 and 16 between them
 

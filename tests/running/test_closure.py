@@ -257,7 +257,7 @@ def test_what_is_asked_of_a_small_closure(tmp_path, spark):
 
 
 def test_what_turns_out_large_goes_to_the_partitions(spark, monkeypatch):
-    monkeypatch.setattr("semi_naive.running.run.CLOSED", 1000)
+    monkeypatch.setattr("semi_naive.running.run.MAX_CLOSURE_PAIRS_IN_DRIVER", 1000)
     with transitive_closure([(i, i + 1) for i in range(60)], spark) as result:
         assert result.count() == 1830 and result.plan == "decomposed" and "too many tuples for one process" in result.reason
 

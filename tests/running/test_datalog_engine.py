@@ -33,8 +33,8 @@ def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch,
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 3)
     config = Config(small_delta=0, local_tuples=random.choice([5, 1_000_000]), buckets=4)
     for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
-        monkeypatch.setattr("semi_naive.running.driver.together.LEAST", least)
-        monkeypatch.setattr("semi_naive.running.driver.together.SHARED", shared)
+        monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", least)
+        monkeypatch.setattr("semi_naive.running.driver.together.MIN_SHARED_BINDINGS", shared)
         check(case, config, spark=here)
 
 
@@ -55,7 +55,7 @@ b(x, z) :- b(x, y), b(y, z), x < z.
 
 def test_rules_that_run_together_make_what_they_make_in_turn(monkeypatch):
     """Which of them a tuple is born by does not depend on who is quicker."""
-    monkeypatch.setattr("semi_naive.running.driver.together.LEAST", 0)
+    monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", 0)
     edges, found = np.random.default_rng(0).integers(60, size=(90, 2)), {}
     for cores in (1, 3):
         monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
@@ -67,7 +67,7 @@ def test_rules_that_run_together_make_what_they_make_in_turn(monkeypatch):
 
 
 def test_what_has_no_value_in_rules_that_run_together_is_an_error_of_the_first(monkeypatch):
-    monkeypatch.setattr("semi_naive.running.driver.together.LEAST", 0)
+    monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", 0)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 3)
     text = ROUND + "b(x / (y - y), y) :- a(x, y), x > 2.\na(x, y % (x - x)) :- b(x, y), x > 2.\n"
     with pytest.raises(EvaluationError, match=r"b\(x / \(y - y\), y\)"):
@@ -90,7 +90,7 @@ def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, tmp_path
     """Joins of pairs make bitmaps, of rows that are full or nearly empty, whatever the relation's values are."""
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
-    monkeypatch.setattr("semi_naive.ra.joins.unions.MADE", made)
+    monkeypatch.setattr("semi_naive.ra.joins.unions.HANDED_OVER_CHUNKS", made)
     monkeypatch.setattr("semi_naive.ra.rules.unpacking.ROWS", 1000)
     text = """
     .decl edge(parent: number, child: number)

@@ -25,7 +25,7 @@ from semi_naive.ra.rules.local_insert import Born, Insert
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.ra.spark import executors
-from semi_naive.ra.spark.aside import LOOK
+from semi_naive.ra.spark.aside import POLL_SECONDS
 from semi_naive.ra.spark.failures import DiskFull, JobFailed, WorkerLost, job_failure
 from semi_naive.ra.spark.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.storage.runs import RunMissing, Store, write_run
@@ -311,7 +311,7 @@ def test_a_job_that_waits_for_an_executor_is_run_again(monkeypatch, elastic, idl
     def call():
         calls.append(set(listed))
         listed.difference_update(gone)
-        if len(calls) == 1 and cancelled.wait(60 if times == 2 else 4 * LOOK):
+        if len(calls) == 1 and cancelled.wait(60 if times == 2 else 4 * POLL_SECONDS):
             raise RuntimeError("cancelled")
         return 7
 

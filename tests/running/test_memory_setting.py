@@ -45,8 +45,8 @@ def test_a_stratum_leaves_the_driver_beyond_it(here, machine, text, small):
 def test_the_machine_leaves_too(here, machine, monkeypatch):
     """It takes several times as much for a tuple: there is room again, until the tables themselves have no more."""
     left = []
-    monkeypatch.setattr(memory, "due", lambda: True)
-    monkeypatch.setattr(stratum, "SLICE", 1000)  # instructions between two looks
+    monkeypatch.setattr(memory, "check_is_due", lambda: True)
+    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 1000)  # instructions between two looks
     leave = stratum.Interpreter.leave
     monkeypatch.setattr(stratum.Interpreter, "leave", lambda self: left.append(self) or leave(self))
     with Program(COUNTING.replace("2000", "8000")).run(spark=here, memory=60_000) as result:

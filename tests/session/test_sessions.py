@@ -17,8 +17,8 @@ from semi_naive.host.jit import defined_kernels, name_of
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.thinned import parted
 from semi_naive.ra.tuple_at_a_time.assembled import Assembled
-from semi_naive.ra.tuple_at_a_time.rows import Rows
-from semi_naive.ra.tuple_at_a_time.stratum import SLICE, Interpreter
+from semi_naive.ra.tuple_at_a_time.rows import NewRows
+from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.following import Following
 from semi_naive.session.maintenance.implied import is_unspelt
@@ -161,11 +161,11 @@ def test_best_values_follow_at_the_cost_of_what_changes(anew, machine, request, 
 
         s.insert("edge", [(0, 20_001)])  # what is made once
         s.delete("edge", edges[:1])
-        before, made, rows = wholes(), Block.of.__func__, Rows.__init__
+        before, made, rows = wholes(), Block.of.__func__, NewRows.__init__
         monkeypatch.setattr(
             Block, "of", classmethod(lambda cls, columns, size, *more: packed.append(size) or made(cls, columns, size, *more))
         )
-        monkeypatch.setattr(Rows, "__init__", lambda self, *given: rows(self, *given) or inside.append(self.count))
+        monkeypatch.setattr(NewRows, "__init__", lambda self, *given: rows(self, *given) or inside.append(self.count))
         computed = len(anew)
         s.insert("edge", edges[:1])
         s.delete("edge", edges[7:8])
@@ -958,7 +958,7 @@ def test_the_machine_looks_at_a_budget_as_soon_as_it_may_be_exceeded(machine, mo
     with Program(REACH).session({"seed": [(0,)], "edge": edges}) as session:
         session.delete("edge", edges[20:21])
         assert session["reach"].count() == 21
-        assert set(slices) == {SLICE}
+        assert set(slices) == {SLICE_INSTRUCTIONS}
         monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 1000)
         session.delete("edge", edges[10:11])
         assert slices[-1] <= 1001

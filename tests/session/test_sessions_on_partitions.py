@@ -101,7 +101,7 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
 def test_words_are_subtracted_piece_by_piece(left, right, piece):
     arrays, known = ([np.array(sorted(set(each)), np.uint64) for each in some] for some in (left, right))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("semi_naive.ra.storage.runs.PIECE", piece)
+        patch.setattr("semi_naive.ra.storage.runs.MERGED_WORDS", piece)
         found = [word for some in subtracted(arrays, known) for word in some.tolist()]
     assert found == sorted(set().union(*left) - set().union(*right))
     assert merge_all(arrays).tolist() == sorted(set().union(*left))  # nothing has been overwritten

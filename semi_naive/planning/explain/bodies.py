@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.body import Body, Chosen
+from semi_naive.planning.joins.body import Chosen, PlannedBody
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
 from semi_naive.ra.rules import ir, steps
@@ -18,7 +18,7 @@ INDENT = "  "
 TAB = "\t"  # between an atom and how it is joined
 
 
-def described(body: Body, program: Program) -> list[str]:
+def described(body: PlannedBody, program: Program) -> list[str]:
     """The steps of a body, in their order.
 
     An atom's line says how it is found: which part of the relation, by which of its attributes, in which index, and how many

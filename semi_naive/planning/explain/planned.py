@@ -13,14 +13,14 @@ from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.spoken import spoken_name
 from semi_naive.running.choose_plan import chosen
-from semi_naive.running.relations.cardinality import UNKNOWN, Cardinality
-from semi_naive.running.run import Run
+from semi_naive.running.relations.cardinality import ASSUMED_TUPLES, Cardinality
+from semi_naive.running.run import ProgramRun
 
 
 def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
     """The text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
     config = config or Config()
-    run = Run(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
+    run = ProgramRun(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
     if facts is None:
         run.load_constants()
     else:
@@ -42,7 +42,7 @@ class _Expectation(Telling):
         if not known:
             for name in self.program.relations:
                 if name in self.inputs or (name in self.given and not run.database.count(name)):
-                    self.sizes.suppose(name, UNKNOWN)
+                    self.sizes.suppose(name, ASSUMED_TUPLES)
 
     def facts(self):
         if not self.known:

@@ -42,7 +42,7 @@ class Compiling(Protocol):
     def filter_ready(self) -> None: ...
 
 
-class BigJoin:
+class BigJoinCompiler:
     """Compiles some atoms, by their places in the body. `left`: those that some variable of is still to be bound."""
 
     def __init__(self, compiler: Compiling, atoms: dict[int, Atom], core):

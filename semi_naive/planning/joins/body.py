@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from semi_naive.planning.joins.bigjoin import BigJoin
-from semi_naive.planning.joins.multiway import Core, pushed
+from semi_naive.planning.joins.bigjoin import BigJoinCompiler
+from semi_naive.planning.joins.multiway import CyclicCore, pushed
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.rewrite import variables_of, walk
 from semi_naive.ra.cached import cached
@@ -45,7 +45,7 @@ class Chosen:
 
 
 @dataclass
-class Body:
+class PlannedBody:
     """A compiled rule or delta version of one: what is run, and how the order came about."""
 
     rule: Rule
@@ -95,8 +95,8 @@ class Compiler:
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
         self.fresh = 0
         self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
-        self.core: Core | None = None  # atoms that are joined together, but for a delta among them
-        self.core_of: Callable[[tuple, set[str]], Core | None] = lambda body, outer: None  # of an aggregate's body
+        self.core: CyclicCore | None = None  # atoms that are joined together, but for a delta among them
+        self.core_of: Callable[[tuple, set[str]], CyclicCore | None] = lambda body, outer: None  # of an aggregate's body
 
     def compile(self, body, start=(), outside=frozenset()) -> list:
         """Steps for `body` from bindings of `start`; `outside`: variables that are needed when it is done."""
@@ -111,7 +111,7 @@ class Compiler:
             together = self._together(number)
             if self.core and (self.core.apart or self.core.indexed) and together:
                 self.choose.undo()
-                BigJoin(self, {number: atom} | together, self.core).compile(number)
+                BigJoinCompiler(self, {number: atom} | together, self.core).compile(number)
             elif self.core and together:
                 self._multiway({number: atom} | together, self.core)
             else:
@@ -200,7 +200,7 @@ class Compiler:
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
 
-    def _multiway(self, atoms: dict[int, Atom], core: Core) -> None:
+    def _multiway(self, atoms: dict[int, Atom], core: CyclicCore) -> None:
         """One step for several atoms."""
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
         self.choose.together(self.atoms, atoms, self.bound, core.reason)

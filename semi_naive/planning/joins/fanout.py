@@ -12,7 +12,7 @@ from typing import Protocol
 
 from semi_naive.ra.rules.ir import Atom, Const
 
-FILTERED = 0.5  # of the bindings pass an atom whose columns are all bound: a guess, as good as any
+BOUND_ATOM_SELECTIVITY = 0.5  # of an atom whose columns are all bound: a guess
 
 
 class Sizes(Protocol):
@@ -48,7 +48,7 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
     """How many tuples of an atom's relation a binding of some of its columns, constants among them, is expected to meet."""
     size, constants = selected(sizes, atom, part)
     if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
-        return min(FILTERED, size)
+        return min(BOUND_ATOM_SELECTIVITY, size)
     return size / _keys(sizes, atom.relation, set(bound) - {place for place, _ in constants}, part)
 
 

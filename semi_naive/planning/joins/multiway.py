@@ -12,25 +12,25 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.fanout import FILTERED, selected
+from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selected
 from semi_naive.planning.joins.trial import tried
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
 from semi_naive.ra.rules.multiway import WORTH
 
-LEAST = 2_000  # tuples that a body without a cycle reads, for anything else to be thought about
-LEAST_MET = 0.01  # tuples that meet a value: few, but one never knows
+MIN_ACYCLIC_TUPLES = 2_000  # that an acyclic body reads, below which only binary joins are considered
+MIN_FANOUT = 0.01  # tuples for a value: an estimate of 0 would hide every later join
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}  # of a rule: the mode, and what asks for it
 CYCLIC = "the body is cyclic; binary joins"
 MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
 SHIPPED, SPREADING = 1_000_000, 4  # bindings of binary joins, and those of one, from which BiGJoin is worth its stages
-DEARER = 2.5  # bindings of binary joins for each that BiGJoin ships, which takes 330 ns; theirs take 130 ns, all together
+BIGJOIN_COST_RATIO = 2.5  # a binding that BiGJoin ships takes 330 ns, one of binary joins 130 ns, all together
 READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
 
 
 @dataclass(frozen=True)
-class Core:
+class CyclicCore:
     """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
     expected to make of one, if they are to be taken while those are few; `apart`: relations are partitioned, so it is BiGJoin
     that joins them, not loops over tries; `indexed`: so it is, by the indexes that other joins search; `order`: the order in
@@ -45,37 +45,37 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Choice:
+class CoreChoice:
     """The core to join by the multiway plan, if any; `note`: why a cyclic body has none, for `explain`."""
 
-    core: Core | None = None
+    core: CyclicCore | None = None
     note: str = ""
 
 
 def choose(
     rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
-) -> Choice:  # fmt: skip
+) -> CoreChoice:  # fmt: skip
     """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
     .join; `placing`: which indexes are partitioned; `binary` compiles the body as binary joins, for a trial, if there can be
     one; `indexed`: a core that begins with a delta searches the indexes that there are."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
-        return Choice()
+        return CoreChoice()
     places = core_of(atoms)
     if mode == "never" or version in (rule.plan or {}):
-        return Choice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
+        return CoreChoice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
         all_of = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
         apart, indexed = _apart(atoms, all_of - {delta}, placing), indexed and delta is not None
-        return Choice(Core(all_of, f"{kind}, as {asks} asks", apart=apart, indexed=indexed))
+        return CoreChoice(CyclicCore(all_of, f"{kind}, as {asks} asks", apart=apart, indexed=indexed))
     if indexed and delta is not None and places:
-        return Choice(Core(places, "the cyclic core, from what has changed", indexed=True))
+        return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
     if _apart(atoms, (places or atoms.keys()) - {delta}, placing):
-        return _partitioned(atoms, places, sizes, parts, delta) if places else Choice()
+        return _partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
     if not places:
-        return Choice() if delta is not None else _beyond(atoms, sizes, binary)
+        return CoreChoice() if delta is not None else _beyond(atoms, sizes, binary)
     return _cyclic(atoms, places, sizes, parts, delta)
 
 
@@ -84,16 +84,16 @@ def _apart(atoms, places, placing) -> bool:
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
 
-def _partitioned(atoms, places, sizes, parts, delta) -> Choice:
+def _partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
     """Where skew is known, by what is shipped; where it is not, BiGJoin costs half as much again at worst."""
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if delta is None else {delta}
     known = [found for start in starts if (found := _shipped(atoms, places, start, sizes)) is not None]
-    if made < max(SHIPPED, DEARER * min(known, default=0.0)) or each < SPREADING:
+    if made < max(SHIPPED, BIGJOIN_COST_RATIO * min(known, default=0.0)) or each < SPREADING:
         shipped = f", and BiGJoin to ship {min(known):,.0f}" if known and made >= SHIPPED else ""
-        return Choice(note=f"{CYCLIC} all the same: they are {expected}{shipped}")
-    return Choice(Core(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
+        return CoreChoice(note=f"{CYCLIC} all the same: they are {expected}{shipped}")
+    return CoreChoice(CyclicCore(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
 
 
 def _shipped(atoms, places, start: int, sizes) -> float | None:
@@ -110,19 +110,19 @@ def _shipped(atoms, places, start: int, sizes) -> float | None:
     return None
 
 
-def _cyclic(atoms, places, sizes, parts, delta) -> Choice:
+def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
     growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
     if growing:
-        return Choice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
+        return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     if delta is not None:
-        return Choice(Core(places, "the cyclic core", each))
+        return CoreChoice(CyclicCore(places, "the cyclic core", each))
     if made < max(WORTH, _read(atoms, places, sizes, delta)):
-        return Choice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
-    return Choice(Core(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
+        return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
+    return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
 
 
-def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> Core | None:
+def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> CyclicCore | None:
     """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
     choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
     atoms = [body[place] for place in choice.core.places] if choice.core else []
@@ -131,19 +131,24 @@ def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, p
     return choice.core
 
 
-def _beyond(atoms, sizes, binary) -> Choice:
+def _beyond(atoms, sizes, binary) -> CoreChoice:
     """A body without a cycle: all of it, if a trial of its binary joins makes many bindings that lead nowhere."""
     read, names = _read(atoms, atoms, sizes, None), {n: variables(atom) for n, atom in atoms.items()}
-    if read < LEAST or binary is None or not all(map(eligible, atoms.values())) or len(group_of(names)) < len(atoms):
-        return Choice()
+    if (
+        read < MIN_ACYCLIC_TUPLES
+        or binary is None
+        or len(group_of(names)) < len(atoms)
+        or not all(map(eligible, atoms.values()))
+    ):
+        return CoreChoice()
     trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < WORTH:
-        return Choice()
+        return CoreChoice()
     found = min(trial.found, largest_result(atoms, sizes, {}))
     if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
-        return Choice()
+        return CoreChoice()
     reason = f"binary joins are expected to make {quantity(trial.total, 'binding')}, of which {found:,.0f} last"
-    return Choice(Core(frozenset(atoms), reason))
+    return CoreChoice(CyclicCore(frozenset(atoms), reason))
 
 
 def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
@@ -239,11 +244,11 @@ def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[b
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
     rest, constants = selected(sizes, atom, part)
     if len(places) == len(atom.args) and not constants:
-        return False, FILTERED
+        return False, BOUND_ATOM_SELECTIVITY
     size, keys = max(sizes.size(atom.relation, part), 1.0), 1.0
     for place in set(places) - {place for place, _ in constants}:
-        keys *= max(1.0, size / max(_met(atom, place, known, size, sizes), LEAST_MET))
-    return not places, max(rest, LEAST_MET) / min(keys, size)
+        keys *= max(1.0, size / max(_met(atom, place, known, size, sizes), MIN_FANOUT))
+    return not places, max(rest, MIN_FANOUT) / min(keys, size)
 
 
 def _bound(term, bound) -> bool:

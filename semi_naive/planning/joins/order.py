@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Body, Chosen, Compiler, names
+from semi_naive.planning.joins.body import Chosen, Compiler, PlannedBody, names
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose as choose_core
@@ -17,13 +17,13 @@ from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
 
-SKEWED = 256  # tuples from which on a relation tells how its values are distributed
-TURNED = 8  # times larger or smaller than planned for: plan again
+MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
+REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
 LITTLE, FIRST = 64, 4096  # tuples up to which it does not matter how many a relation has, and one that a body begins with
-STARTS = 24  # atoms that a body is tried to begin with, those of the fewest tuples
+MAX_FIRST_ATOMS = 24  # that a body is tried to begin with, the smallest ones
 PART = ":"  # between the name of a relation and of a part of it: no name of a program has it
 FEWEST = "fewest tuples expected"
-SORTING = 2  # times as many bindings may be expected of an atom that needs no index, before another one gets an index
+INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
 
 
 def part_of(relation: str, sort: str) -> str:
@@ -71,8 +71,8 @@ class Greedy:
             wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
             chosen, reason = next((n, a) for n, a in atoms if n == wanted), "given by .plan"
         elif self.taken == 0 and not bound and len(atoms) > 1:
-            few = len(atoms) <= STARTS
-            starts = atoms if few else sorted(atoms, key=lambda one: self.expected(one[0], one[1], set()))[:STARTS]
+            few = len(atoms) <= MAX_FIRST_ATOMS
+            starts = atoms if few else sorted(atoms, key=lambda one: self.expected(one[0], one[1], set()))[:MAX_FIRST_ATOMS]
             chosen, reason = min(starts, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
         else:
             chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
@@ -138,7 +138,7 @@ class Greedy:
         relation = by[0][0] if by else ""
         if len(by) < len(places) or any(name != relation for name, _ in by) or not hasattr(self.sizes, "join_fanout"):
             return None
-        if min(self.sizes.size(relation), self.sizes.size(atom.relation)) < SKEWED:
+        if min(self.sizes.size(relation), self.sizes.size(atom.relation)) < MIN_SAMPLED_TUPLES:
             return None
         return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
 
@@ -147,7 +147,7 @@ class Greedy:
         number, atom = one
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
         expected = self.expected(number, atom, bound)
-        return product, expected * (1 if self._is_made(number, atom, bound) else SORTING), number
+        return product, expected * (1 if self._is_made(number, atom, bound) else INDEX_COST_RATIO), number
 
     def _is_made(self, number: int, atom: Atom, bound) -> bool:
         if self.made is None or self.parts.get(number) == "delta":
@@ -179,7 +179,7 @@ def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
     indexed: bool = False,
-) -> Body:  # fmt: skip
+) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's;
     `made`: see `Greedy`; `indexed`: see `choose_core`."""
@@ -201,7 +201,7 @@ def plan_body(
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     begins = rule.body[delta].relation if delta is not None else ""
     first = begins if read.count(begins) == 1 else ""
-    return Body(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
+    return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
 
 
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
@@ -220,7 +220,7 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
 
 
 @part("plan")
-def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[Body]:
+def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[PlannedBody]:
     """The bodies of rule versions, each planned with what is decided of the indexes of all. `plan` keeps what it makes in
     `bodies`, and makes anew what was planned with another order, or with an index replicated that is partitioned."""
     while True:
@@ -233,14 +233,14 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
         bodies.clear()
 
 
-def outgrown(body: Body, sizes: Sizes) -> bool:
+def outgrown(body: PlannedBody, sizes: Sizes) -> bool:
     """Whether a relation has become so much larger or smaller that another order may be better."""
     if not body.is_ordered:
         return False
     for name, planned in body.sizes.items():
         least = FIRST if name == body.first else LITTLE
         now, then = max(sizes.size(name), least), max(planned, least)
-        if now > TURNED * then or then > TURNED * now:
+        if now > REPLAN_RATIO * then or then > REPLAN_RATIO * now:
             return True
     return False
 

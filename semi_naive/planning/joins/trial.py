@@ -17,8 +17,8 @@ from semi_naive.ra.rules.ir import Compare, Const, Var
 from semi_naive.ra.rules.steps import Filter, Generate, Join
 from semi_naive.ra.rules.terms import evaluate
 
-MOST = 1 << 13  # bindings that go on from a join, unless more were drawn of its relation
-BELIEVED = 10  # bindings in a trial, from which it is known how many there are
+MAX_TRIAL_BINDINGS = 1 << 13  # that go on from a join, unless more were drawn of its relation
+MIN_TRIAL_BINDINGS = 10  # at the end of a trial, for its estimate to count
 
 
 @dataclass
@@ -53,8 +53,8 @@ def tried(steps: list, sizes) -> Trial | None:
                 batch = next(iter(step(batch, sizes)))
         elif isinstance(step, Generate):
             return None
-        trial.found = each * (batch.size if each <= 1 else max(batch.size, BELIEVED))
-        if batch.size < BELIEVED and each > 1:
+        trial.found = each * (batch.size if each <= 1 else max(batch.size, MIN_TRIAL_BINDINGS))
+        if batch.size < MIN_TRIAL_BINDINGS and each > 1:
             break
     return trial
 
@@ -71,7 +71,7 @@ def _joined(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tupl
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))
     lows, highs = block.ranges([evaluate(term, batch.columns, batch.size, values) for term in step.keys], batch.size)
     ends = np.cumsum(highs - lows)
-    pairs, most = int(ends[-1]) if ends.size else 0, max(MOST, columns[0].size)
+    pairs, most = int(ends[-1]) if ends.size else 0, max(MAX_TRIAL_BINDINGS, columns[0].size)
     some = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)
     rows = np.searchsorted(ends, some, "right")
     tuples = block.column(len(keyed), highs[rows] - (ends[rows] - some))

@@ -20,9 +20,9 @@ from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra.rules import ir
 
-MOST_ATOMS = 4  # of a part
-LONGEST_BODY = 8  # atoms; of longer bodies there are too many parts
-MOST_ORDERS = 24  # of a part's atoms, tried for the one that is the same in every rule
+MAX_SHARED_ATOMS = 4  # of a shared part
+MAX_BODY_ATOMS = 8  # longer bodies have too many parts
+MAX_ATOM_ORDERS = 24  # of a part, tried for the one that is the same in every rule
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class _Parts:
                 and self.group[head] != self.group.get(literal.relation, self.group[head])
             ):
                 shapes[place] = _shape(literal)
-        if len(shapes) > LONGEST_BODY:
+        if len(shapes) > MAX_BODY_ATOMS:
             return
-        for size in range(2, MOST_ATOMS + 1):
+        for size in range(2, MAX_SHARED_ATOMS + 1):
             for places in combinations(shapes, size):
                 atoms = [rule.body[place] for place in places]
                 whole = not core & set(places) or core <= set(places)
@@ -136,7 +136,7 @@ def _ordered(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     for place in atoms:
         groups[_shape(atoms[place])].append(place)
     orders = product(*(permutations(groups[shape]) for shape in sorted(groups)))
-    tried = [sum(order, ()) for order in islice(orders, MOST_ORDERS)]
+    tried = [sum(order, ()) for order in islice(orders, MAX_ATOM_ORDERS)]
     return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
 
 

@@ -22,8 +22,8 @@ from semi_naive.planning.rewriting.simplify import settled
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra.rules import ir
 
-MOST_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
-MOST_LITERALS = 1000  # of one body; those of a chain of relations that each read the one before twice double at each of them
+MAX_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
+MAX_LITERALS = 1000  # of one body: a chain of relations that each read the one before twice doubles at each of them
 
 
 def inline(program: ir.Program) -> ir.Program:
@@ -123,7 +123,7 @@ def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
     found = [_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not))]
     copies = prod(len(alternatives) for alternatives in found if alternatives)
     literals = sum(max(map(len, alternatives)) for alternatives in found if alternatives)
-    return copies > MOST_COPIES or literals > max(MOST_LITERALS, len(rule.body))
+    return copies > MAX_COPIES or literals > max(MAX_LITERALS, len(rule.body))
 
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:

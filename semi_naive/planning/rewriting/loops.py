@@ -9,7 +9,7 @@ from semi_naive.ra.rules import ir
 
 
 @dataclass(frozen=True)
-class Loop:
+class StratumLoop:
     """The consecutive strata, by number, that one round evaluates."""
 
     of: ir.Loop

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
-from semi_naive.planning.rewriting.loops import Loop, needed, repeated, together
+from semi_naive.planning.rewriting.loops import StratumLoop, needed, repeated, together
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
@@ -21,9 +21,9 @@ class Compiled:
     strata: list[Stratum]
 
     @cached_property
-    def loops(self) -> dict[int, Loop]:
+    def loops(self) -> dict[int, StratumLoop]:
         """The strata that are evaluated again and again, each by the number of the first of them."""
-        found = (Loop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
+        found = (StratumLoop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
         return {loop.numbers[0]: loop for loop in found}
 
 

@@ -15,8 +15,8 @@ from semi_naive.running.balanced.run_ahead import RunAhead
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 
-DWINDLED = 100_000  # tuples of a delta that are sooner joined by the driver than by a job, where it can read the runs
-RETURNS = 2  # to the driver, of one stratum: what grows again and again stays on the partitions
+MAX_DRIVER_DELTA_TUPLES = 100_000  # that the driver joins sooner than a job, where it can read the runs
+MAX_RETURNS_TO_DRIVER = 2  # of one stratum: one that grows again and again stays on the partitions
 
 
 @dataclass
@@ -55,8 +55,8 @@ class Fixpoint:
 
     def _dwindled(self, before: int) -> bool:
         stratum = self.stratum
-        allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < RETURNS
-        return bool(allowed) and 0 < stratum.delta() < min(DWINDLED, before)
+        allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
+        return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, before)
 
     def _finished_by_driver(self) -> dict:
         """A job of next to nothing costs 100 ms. On the driver's own host the driver maps the runs and goes on by itself; if

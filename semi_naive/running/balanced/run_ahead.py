@@ -19,7 +19,7 @@ from itertools import zip_longest
 import numpy as np
 
 from semi_naive.balance.trace import phase, phases_of
-from semi_naive.planning.detect_walk import Walk
+from semi_naive.planning.detect_walk import LinearWalk
 from semi_naive.ra.closures.graph import Dense, adjacency
 from semi_naive.ra.rules.block import HALVES
 from semi_naive.ra.rules.evaluate import Version
@@ -32,9 +32,9 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.ra.words import sort_unique
 from semi_naive.running.balanced.partitioned import Partitioned
 
-MAX_STEPS = 256  # of one job
-MAX_WALKED_STEPS = 4096  # of one job, along edges
-FIRST_BUDGET = 1_000_000  # tuples of the first job on a partition; four times as many if most of them were new
+MAX_STEPS_PER_JOB = 256  # of one job
+MAX_WALKED_STEPS_PER_JOB = 4096  # of one job, along edges
+FIRST_BUDGET_TUPLES = 1_000_000  # of the first job on a partition; four times as many if most of them were new
 MAX_NODES_PER_EDGE = 8  # a node takes 72 bytes while groups advance
 
 Adjacency = tuple[Replica, Replica]
@@ -51,7 +51,7 @@ class RunAhead:
 
     distributed: Partitioned
     linear: bool
-    budget: int = FIRST_BUDGET
+    budget: int = FIRST_BUDGET_TUPLES
     steps: int = 1
     edges: Adjacency | tuple[()] | None = None
 
@@ -101,7 +101,7 @@ class RunAhead:
         total = born_by_step(births)
         if versions:
             made = self._charge(versions, _ahead(rounds[0]))
-            self.budget = max(FIRST_BUDGET, self.budget * 4 if sum(total) * 2 > made else self.budget // 4)
+            self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if sum(total) * 2 > made else self.budget // 4)
             total += [0] * (not distributed.delta())
         distributed.advanced(delta, total, phases, begun)
 
@@ -128,7 +128,7 @@ class RunAhead:
 
     def _step(self, left: int) -> tuple[Tasks, list[Version]]:
         distributed, root, versions = self.distributed, self.distributed.cluster.root, self._versions()
-        relations, steps = list(distributed.relations.values()), min(left, MAX_STEPS)
+        relations, steps = list(distributed.relations.values()), min(left, MAX_STEPS_PER_JOB)
 
         def tasks(label: str, cursors: list) -> list:
             _, *others = inserts(relations, label, root)
@@ -147,7 +147,7 @@ class RunAhead:
 
     # -- rules that walk along edges
 
-    def _walkable(self, walk: Walk) -> Adjacency | tuple[()]:
+    def _walkable(self, walk: LinearWalk) -> Adjacency | tuple[()]:
         """Return the edges if the relation lies in whole buckets of its carried column, in words of two halves."""
         home = self.distributed.relations[walk.relation].home
         stored = [one for part in (home.full, home.delta) for blocks in part for one in blocks]
@@ -158,7 +158,7 @@ class RunAhead:
             self.edges = self._adjacency(walk)
         return self.edges
 
-    def _adjacency(self, walk: Walk) -> Adjacency | tuple[()]:
+    def _adjacency(self, walk: LinearWalk) -> Adjacency | tuple[()]:
         database, cluster = self.distributed.database, self.distributed.cluster
         pairs = [database.columns(name)[::-1] if back else database.columns(name) for name, back in walk.edges]
         columns = np.concatenate(pairs, axis=1)
@@ -172,10 +172,10 @@ class RunAhead:
         )
         return indptr, targets
 
-    def _walk(self, walk: Walk, edges: Adjacency, left: int) -> tuple[Tasks, list[Version]]:
+    def _walk(self, walk: LinearWalk, edges: Adjacency, left: int) -> tuple[Tasks, list[Version]]:
         """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each."""
         distributed, steps = self.distributed, min(self.steps, left)
-        self.steps = min(2 * self.steps, MAX_WALKED_STEPS)
+        self.steps = min(2 * self.steps, MAX_WALKED_STEPS_PER_JOB)
         relation, threshold = distributed.relations[walk.relation], distributed.config.threshold
 
         def tasks(label: str, cursors: list) -> list:

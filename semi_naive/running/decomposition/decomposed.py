@@ -25,14 +25,14 @@ from semi_naive.ra.rules.arithmetic import EvaluationError, located
 from semi_naive.ra.rules.block import Block, group_begins, merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups
-from semi_naive.running.decomposition.pieces import EACH, at_rest, record, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.statics import Statics
 
-FEWEST = 4  # groups for a core
-LUMP = 0.5  # of the base: a group with more keeps one core busy while the others wait
+MIN_GROUPS_PER_CORE = 4  # fewer leave cores idle
+MAX_GROUP_FRACTION = 0.5  # of the base: a larger group keeps one core busy while the others wait
 
 
 class NotGroups(Exception):
@@ -108,9 +108,9 @@ class Decomposed:
             begins = group_begins(block, self.homes[name].keys)
             groups, most = max(groups, begins.size), max(most, int(np.diff(begins, append=block.size).max()))
             total += block.size
-        if groups < FEWEST * cores:
+        if groups < MIN_GROUPS_PER_CORE * cores:
             raise NotGroups(f"it has {quantity(groups, 'group')} of {self.told}, too few for {quantity(cores, 'core')}")
-        if most > LUMP * total:
+        if most > MAX_GROUP_FRACTION * total:
             raise NotGroups(f"one group of {self.told} has {most:,} of the {quantity(total, 'tuple')} it begins with")
 
     @property
@@ -125,7 +125,7 @@ class Decomposed:
             for name, block in blocks.items()
         }
         weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
-        pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else EACH)
+        pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else PIECES_PER_CORE)
         dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
         for (part, name), found in slots.items():
             number, words = piece_of[found], base[part][name].words

@@ -12,7 +12,7 @@ from semi_naive.balance.trace import Trace, of_groups
 from semi_naive.ra.rules.groups import Finished, Home
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
-EACH = 8  # pieces for a core: the last ones to end are small, and a task of nothing takes 10 ms
+PIECES_PER_CORE = 8  # the last ones to end are small; an empty task takes 10 ms
 
 
 @dataclass

@@ -16,7 +16,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host.account import part
-from semi_naive.planning.detect_closure import Following
+from semi_naive.planning.detect_closure import ReachabilityShape
 from semi_naive.ra.closures.bitset_bfs import LANES
 from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.rules import parcels
@@ -24,15 +24,15 @@ from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
 from semi_naive.ra.rules.groups import Home
 from semi_naive.ra.rules.reaching import CountGroups, Reachability, WriteGroups
 from semi_naive.ra.spark.replica import Replica
-from semi_naive.running.decomposition.pieces import EACH, at_rest, record, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import Remade
 
-WORK = 20_000_000  # edges that all batches together may follow before they outweigh a task's 10 ms
+MIN_BATCH_EDGES = 20_000_000  # that all batches together follow; fewer do not outweigh the 10 ms of a task
 
 
-def follow(found: Following, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
+def follow(found: ReachabilityShape, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
     """Evaluate a stratum that is of the shape. `local`: where it was begun. lazy: nothing reads it. Returns the trace."""
     base, steps = None, config.max_iterations
     if not found.closure:
@@ -109,7 +109,7 @@ class Reaching:
             found, starts, ends = self._grouped(*base)
             firsts, bases, carried = self._share("firsts", starts), self._share("bases", ends), self._share("carried", found)
             self.values, groups = found, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
-        partitions, each = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, EACH)
+        partitions, each = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, PIECES_PER_CORE)
         begins = [0, groups.size]
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
@@ -132,7 +132,7 @@ class Reaching:
     def _pieces(self, graph: Dense, groups: int) -> int:
         """One for a core where the work is small."""
         cores = self.cluster.jobs.partitions
-        return cores if graph.words.size * (groups // LANES + 1) < WORK else EACH * cores
+        return cores if graph.words.size * (groups // LANES + 1) < MIN_BATCH_EDGES else PIECES_PER_CORE * cores
 
     def _writing(self, reached: Reachability, graph: Dense) -> WriteGroups:
         ascending, label = self._share("ascending", np.argsort(graph.values)), self.cluster.label("groups")

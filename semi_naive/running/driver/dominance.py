@@ -31,14 +31,14 @@ from semi_naive.ra.rules.ir import Atom, Relation, Rule
 from semi_naive.ra.rules.table import Table
 from semi_naive.running.relations.database import Database
 
-SPREAD = 64  # tuples that all others are compared with before the rest, where no value has to be the same
-GROWING = 4  # times as many tuples are compared with the next time
-MOST = 1 << 16  # tuples to compare with at a time
+FIRST_COMPARED_TUPLES = 64  # that all others are compared with first, where no value has to be the same
+COMPARED_GROWTH = 4  # times as many tuples are compared with next
+MAX_COMPARED_TUPLES = 1 << 16  # that others are compared with at a time
 CONDITION = 4  # the number of the first version of a rule that begins with a condition
 
 
 @dataclass
-class Compared:
+class SubsumptiveRule:
     """A subsumptive rule, and the places of atoms in its body: the dominated tuple, the dominating one, and the conditions that
     read the same stratum. joined: the first two have a variable in common."""
 
@@ -49,7 +49,7 @@ class Compared:
     conditions: dict[int, str]
 
     @classmethod
-    def of(cls, rule: Rule, relation: Relation, stratum: set[str]) -> Compared:
+    def of(cls, rule: Rule, relation: Relation, stratum: set[str]) -> SubsumptiveRule:
         atoms = {place: part for place, part in enumerate(rule.body) if isinstance(part, Atom)}
         places = {atom.relation: place for place, atom in atoms.items()}
         worse, better = places[relation.worse], places[relation.better]
@@ -74,7 +74,7 @@ class Dominance:
         )  # fmt: skip
         own = {relation.name: [rule for rule in rules if rule.head.relation == relation.removal] for relation in relations}
         self.reductions = {
-            each.name: Undominated(self, each, [Compared.of(rule, each, local.recursive) for rule in own[each.name]])
+            each.name: Undominated(self, each, [SubsumptiveRule.of(rule, each, local.recursive) for rule in own[each.name]])
             for each in relations
         }
 
@@ -103,7 +103,7 @@ class Undominated(Reduction):
 
     stratum: Dominance
     relation: Relation
-    rules: list[Compared]
+    rules: list[SubsumptiveRule]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
         """Versions 1 and 2: drop dominated candidates, then find the known tuples that the other candidates dominate."""
@@ -124,14 +124,14 @@ class Undominated(Reduction):
     def _union(self, blocks: Iterable[Block]) -> Block:
         return together(list(blocks), self.relation.arity)
 
-    def _dominated(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+    def _dominated(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom
         whose tuples are all new; number: of this version of the rule."""
         if rule.joined:
             return self._made(rule, worse, better, delta, number)
         return self._of_all(rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
 
-    def _of_all(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+    def _of_all(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """As `_dominated`, if every tuple is compared with every other: first with a sample, as the tuples that it dominates
         need not be compared with the rest."""
         left, found = self._union(worse.blocks("all", worse.home)), []
@@ -142,7 +142,7 @@ class Undominated(Reduction):
                 break
         return self._union(found)
 
-    def _made(self, rule: Compared, worse: Table, better: Table, delta: int, number: int) -> Block:
+    def _made(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Evaluate one version of a rule."""
         made, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
         self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
@@ -159,14 +159,14 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
     >>> [piece.size for piece in pieces([Block.of([np.arange(1000)], 1000), Block.of([np.arange(3)], 3)])]
     [64, 256, 744, 3]
     """
-    for block in (block for block in blocks if block.size > SPREAD):
-        places = np.linspace(0, block.size - 1, SPREAD).astype(np.int64)
+    for block in (block for block in blocks if block.size > FIRST_COMPARED_TUPLES):
+        places = np.linspace(0, block.size - 1, FIRST_COMPARED_TUPLES).astype(np.int64)
         yield Block(block.packing, np.ascontiguousarray(block.words[:, places]))
     for block in blocks:
-        begin, many = 0, SPREAD * GROWING
+        begin, many = 0, FIRST_COMPARED_TUPLES * COMPARED_GROWTH
         while begin < block.size:
             yield Block(block.packing, np.ascontiguousarray(block.words[:, begin : begin + many]))
-            begin, many = begin + many, min(MOST, GROWING * many)
+            begin, many = begin + many, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * many)
 
 
 def _delta(block: Block) -> Table:

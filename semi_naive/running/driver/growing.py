@@ -18,11 +18,11 @@ from semi_naive.ra.rules.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
 
-AFTER = 5.0  # seconds that a recursion takes before it is looked at
-AGAIN = 1.0  # seconds from a look that finds nothing but new values to the one that confirms it
-SAMPLE = 16  # tuples of a delta that are looked up
-SEARCHED = 1 << 20  # tuples of a block that are read for each of them, where no index begins with the other columns
-TWICE = 2  # looks in a row that find nothing but new values
+FIRST_LOOK_SECONDS = 5.0  # that a recursion takes before its new values are examined
+CONFIRMING_SECONDS = 1.0  # between a look that finds new values only and the one that confirms it
+SAMPLED_TUPLES = 16  # of a delta that are looked up
+SCANNED_TUPLES_PER_LOOKUP = 1 << 20  # of a block, where no index begins with the other columns
+CONFIRMING_LOOKS = 2  # in a row that find new values only
 ADVICE = "max_iterations, query_seconds, query_bytes or .limitsize limits it"
 
 
@@ -35,7 +35,7 @@ class Growing:
 
     def begin(self) -> None:
         """It begins now."""
-        self.next, self.wait = time.monotonic() + AFTER, AFTER
+        self.next, self.wait = time.monotonic() + FIRST_LOOK_SECONDS, FIRST_LOOK_SECONDS
         self.found: dict[str, int] = {}  # how many looks in a row have found nothing but new values
         self.counts: dict[str, int] = {}  # the tuples of each relation at the last look
 
@@ -50,19 +50,19 @@ class Growing:
             if table is None or not _delta_size(table):  # mutual recursion may make tuples of them in turns
                 continue
             self.found[name] = self.found.get(name, 0) + 1 if self._grows(name, table, made_places(rule, self.own)) else 0
-            if self.found[name] == TWICE:
+            if self.found[name] == CONFIRMING_LOOKS:
                 log.warning("%s", told(name, rule))
                 self.next = float("inf")
                 return
         self.counts = {name: tables[name].count for name in making if name in tables}
-        self.wait = AGAIN if any(self.found.values()) else 2 * max(self.wait, AFTER)
+        self.wait = CONFIRMING_SECONDS if any(self.found.values()) else 2 * max(self.wait, FIRST_LOOK_SECONDS)
         self.next = time.monotonic() + self.wait
 
     def _grows(self, name: str, table: Any, made: set[int]) -> bool:
         """True if the tuples of the delta differ from older ones only in the columns that a rule computes. Of a relation with
         one best value for each key: if no key was added since the last look."""
         others = [place for place in range(table.arity) if place not in made]
-        if getattr(table, "better", None) or getattr(table, "lattice", None):
+        if getattr(table, "reduction", None):
             return self.counts.get(name, table.count) == table.count
         return not others or hasattr(table, "delta_size") and _known(table, others)
 
@@ -75,7 +75,7 @@ def _known(table: Any, others: list[int]) -> bool:
     """True if older tuples agree with some of the delta in these columns."""
     home = table.home
     delta = table.blocks("delta", home)[0]
-    rows = np.linspace(0, delta.size - 1, min(SAMPLE, delta.size)).astype(np.int64)
+    rows = np.linspace(0, delta.size - 1, min(SAMPLED_TUPLES, delta.size)).astype(np.int64)
     wanted = [delta.column(home.index(place), rows) for place in others]
     order = next((each for each in table.orders if set(each[: len(others)]) == set(others)), None)
     found = np.zeros(rows.size, np.bool_)
@@ -84,7 +84,7 @@ def _known(table: Any, others: list[int]) -> bool:
             lows, highs = block.ranges([wanted[others.index(place)] for place in order[: len(others)]], rows.size)
             found |= highs > lows
         else:
-            some = np.arange(min(block.size, SEARCHED))
+            some = np.arange(min(block.size, SCANNED_TUPLES_PER_LOOKUP))
             columns = [block.column(home.index(place), some) for place in others]
             pairs = list(zip(columns, wanted, strict=True))
             found |= [np.logical_and.reduce([column == values[n] for column, values in pairs]).any() for n in range(rows.size)]

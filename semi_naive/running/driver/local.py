@@ -37,11 +37,11 @@ from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.database import Database
 from semi_naive.threads import in_threads
 
-BASE = 64_000_000  # tuples that rules without recursion may make in the driver for a plan that decomposes the stratum
-EACH = 8_000  # instructions of the machine for each literal of a rule version: they take as long as its step of blocks
-MOST = 100_000_000  # tuples that a stratum's relations may have in the driver: 800 MB, and as much while blocks are merged
-CLOSE = 1 << 20  # tuples in chunks: 2 ms
-SHOWN = 3  # relations of a stratum whose tuples an error counts
+MAX_BASE_TUPLES = 64_000_000  # that rules without recursion make in the driver for a decomposed stratum
+MAX_INSTRUCTIONS_PER_LITERAL = 8_000  # of a rule version; the step on blocks takes as long
+MAX_DRIVER_TUPLES = 100_000_000  # of a stratum: 800 MB, and as much while blocks are merged
+MAX_UNPACKED_TUPLES = 1 << 20  # of chunks, that become words for the machine: 2 ms
+MAX_COUNTED_RELATIONS = 3  # of a stratum that an error names with their sizes
 
 RAISE = "a larger memory lets it go on here; without that setting it may have whatever this machine has"
 
@@ -62,7 +62,7 @@ class Local:
     budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large; see `words`
     tell: Callable[..., None] | None = None
     watch: Callable[[Callable[[], dict]], None] | None = None  # called with what gives the record, once on the partitions
-    most: int = MOST  # tuples that the stratum's relations may have
+    most: int = MAX_DRIVER_TUPLES  # tuples that the stratum's relations may have
     made: int = 0
     words: int = 0  # that the heads of this iteration took: many tuples of a dense relation are in one
     iteration: int = 0  # that have been completed; the first is of the rules without recursion
@@ -133,7 +133,7 @@ class Local:
         """`base` for a plan that decomposes the stratum, unless this has come further."""
         if self.iteration == 0:
             self.database.collect(names_read(self.once), self.stratum.relations)
-            budget, self.budget = self.budget, BASE
+            budget, self.budget = self.budget, MAX_BASE_TUPLES
             try:
                 self.base()
             finally:
@@ -182,7 +182,7 @@ class Local:
         """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         blocks = [block for table in tables for block in table.blocks("full", table.home)]
-        return sum(block.size for block in blocks if isinstance(block, Chunked)) > CLOSE
+        return sum(block.size for block in blocks if isinstance(block, Chunked)) > MAX_UNPACKED_TUPLES
 
     def _heavy(self) -> bool:
         """Whether the machine is likely to take longer for the next iteration than it takes a block at a time: each head that
@@ -192,7 +192,7 @@ class Local:
     @property
     def work(self) -> int:
         """The instructions of one iteration that the machine does as soon as it is done a block at a time."""
-        return EACH * self.literals
+        return MAX_INSTRUCTIONS_PER_LITERAL * self.literals
 
     def rests(self) -> None:
         """An iteration has been too much for the machine: it is left alone for some, each time for twice as many."""
@@ -342,7 +342,7 @@ class Local:
         """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""
         found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
         shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in found if "@" not in name]
-        return ", ".join(shown[:SHOWN]) + " …" * (len(shown) > SHOWN)
+        return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)
 
     def _within_memory(self) -> None:
         if size := self.over():

@@ -16,16 +16,16 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.ir import Atom
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Unknown
-from semi_naive.ra.tuple_at_a_time.stratum import SLICE, Bounds, Interpreter
+from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Bounds, Interpreter
 from semi_naive.threads import in_threads
 
 __all__ = ["Small", "Unknown"]
 
-GROWN = 4  # times the small delta from which on a delta is large
-MADE = 16  # heads in one iteration for each tuple of a small delta: more are made faster a block at a time
-PLANNED = 8  # times the tuples there were when the joins were planned: then they are planned again
-STALE = 800_000  # instructions of one version in one iteration, after which joins that are due to be planned again are so
-LONG = 8_000_000  # instructions of binary joins in one iteration: a cyclic core would have been joined sooner
+MAX_DELTA_GROWTH = 4  # times `small_delta`: a larger delta goes back to blocks
+MAX_HEADS_PER_DELTA_TUPLE = 16  # in one iteration: more are made faster a block at a time
+REPLAN_GROWTH = 8  # times the tuples that joins were planned with: they are planned again
+MAX_STALE_PLAN_INSTRUCTIONS = 800_000  # of one version and iteration, before stale joins are replanned
+MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # in one iteration: a cyclic core would have been joined sooner
 
 
 class Small:
@@ -49,8 +49,8 @@ class Small:
         """Whether at least one iteration has been done."""
         local, begun = self.local, time.perf_counter()
         iterations = None if local.max_iterations is None else local.max_iterations - local.iteration
-        made = max(1 << 20, MADE * local.small)
-        most = max(1 << 16, PLANNED * self.tuples)
+        made = max(1 << 20, MAX_HEADS_PER_DELTA_TUPLE * local.small)
+        most = max(1 << 16, REPLAN_GROWTH * self.tuples)
         if local.budget is not None:
             made, most = min(made, local.budget), min(most, local.most if local.returns == 0 else most)
         if self._full():
@@ -59,7 +59,7 @@ class Small:
             return False
         with memory.at(self._place, made=self._made_so_far):
             self._look()
-            bounds = Bounds(GROWN * local.small, most, made, local.work, iterations, self._slice())
+            bounds = Bounds(MAX_DELTA_GROWTH * local.small, most, made, local.work, iterations, self._slice())
             why = self.machine.run(bounds, self._pause, self._do_others)
             self._count()
         if why in (at.FAULT, at.TOO_MANY):
@@ -81,18 +81,18 @@ class Small:
         self._count()
         self._look()
         self._tell()
-        if self.machine.tuples > PLANNED * self.planned:
+        if self.machine.tuples > REPLAN_GROWTH * self.planned:
             self.machine.leave()
         if self.before[0] != self.machine.iterations:
             self.before = self.machine.iterations, self.machine.versions[:, at.WORK].copy()
         work = self.machine.versions[:, at.WORK] - self.before[1]
-        slow = [self.machine.known[number] for number in self.machine.binary if work[number] > LONG]
+        slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
-        return not slow and not (self.machine.begun > PLANNED * self.planned and work.max() > STALE)
+        return not slow and not (self.machine.begun > REPLAN_GROWTH * self.planned and work.max() > MAX_STALE_PLAN_INSTRUCTIONS)
 
     def _slice(self) -> int:
         """Instructions between two looks: no more than are left of a budget."""
-        return int(min(SLICE, 1 + budget.left()))
+        return int(min(SLICE_INSTRUCTIONS, 1 + budget.left()))
 
     def _count(self) -> None:
         """Tell the budget what the machine has done since the last time."""

@@ -20,8 +20,8 @@ from semi_naive.ra.rules.slices import divisible, searches, slices
 from semi_naive.ra.rules.table import Table
 from semi_naive.threads import in_threads
 
-LEAST = 1 << 12  # tuples of a delta: to hand a version to a thread takes 0.1 ms
-SHARED = 1 << 16  # bindings of one version, from which on the threads share it
+MIN_DELTA_TUPLES = 1 << 12  # it takes 0.1 ms to hand a version to a thread
+MIN_SHARED_BINDINGS = 1 << 16  # of one version that threads share
 
 Task = tuple[int, Batch]  # a version, by its number, and some of what its first step makes
 
@@ -40,7 +40,7 @@ class Together:
     def of(cls, local: Any, wanted: list[tuple]) -> "Together | None":
         """Return None if the versions of this iteration are better run one after the other: symbols and records are numbered in
         the order of the rules, and a reduction compares the heads of a rule with those of the rules before."""
-        if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < LEAST:
+        if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < MIN_DELTA_TUPLES:
             return None
         tables = [local.tables[one[0].head.relation] for one in wanted]
         if not all(isinstance(table, Table) and table.reduction is None for table in tables):
@@ -66,7 +66,7 @@ class Together:
 
     def _tasks(self) -> Iterator[Task]:
         for number, (_, _, derivation) in enumerate(self.versions):
-            for batch in slices(derivation, self.local.database, self.local.cores, SHARED):
+            for batch in slices(derivation, self.local.database, self.local.cores, MIN_SHARED_BINDINGS):
                 yield number, batch
 
     def _made(self, task: Task) -> tuple[int, Sink, float]:

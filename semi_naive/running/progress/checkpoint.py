@@ -1,4 +1,4 @@
-"""Checkpoints of a run: what its strata have made, in a durable directory.
+"""Checkpoints of a run: the results of its strata, in a durable directory.
 
 Of a relation on the partitions the runs of its home are copied, full and delta; the other indexes are made again when they go
 home, on however many partitions there are then. What the driver has is written as a block. Facts are not, as whoever resumes
@@ -21,10 +21,10 @@ from semi_naive.ra.rules.ir import Kind
 from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.stored import store
 from semi_naive.running.progress.manifest import DurableFiles
-from semi_naive.running.progress.state import State
+from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal
 
-LONG = 10.0  # seconds since the last checkpoint after which the end of a stratum is worth one
+CHECKPOINT_SECONDS = 10.0  # since the last checkpoint, after which the end of a stratum makes one
 VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
@@ -33,7 +33,7 @@ IDS = {Kind.SYMBOL, Kind.RECORD}
 class Checkpoints:
     """The checkpoint of one run in Config.checkpoint_dir."""
 
-    run: State
+    run: RunState
     iteration: int = 0  # of the stratum that runs, when it was last saved
     copies: dict[str, dict] = field(default_factory=dict)  # by path: the runs that have been copied
     complete: dict[tuple, dict] = field(default_factory=dict)  # by name, and whether its rules have run: relations
@@ -45,7 +45,7 @@ class Checkpoints:
         self.fingerprint = self._fingerprint()  # now, while relations have their facts and no more
 
     def _fingerprint(self) -> str:
-        """Of the program, the settings that change the answer, and the facts."""
+        """Hash the program, the settings that change the answer, and the facts."""
         program, config = self.run.program, self.run.config
         relations = [
             (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, [join.name for join in r.joins], self._facts(r))
@@ -66,7 +66,7 @@ class Checkpoints:
         return iteration - self.iteration >= self.run.config.checkpoint_interval
 
     def late(self) -> bool:
-        return time.perf_counter() - self.when > LONG
+        return time.perf_counter() - self.when > CHECKPOINT_SECONDS
 
     # -- saving
 
@@ -92,13 +92,13 @@ class Checkpoints:
         return self.size
 
     def _wanted(self, name: str, after: bool) -> bool:
-        """Whether a relation has to be written: as whoever resumes has not got it, or calls its values otherwise. What is on
-        the partitions in a form of its own is made by one job, again if need be."""
+        """True if a resumed run could not recompute the relation, or would number its symbols differently. A relation on the
+        partitions in a form of its own is made by one job, again if need be."""
         kept = name not in self.database.on_partitions or self.database.partitioned(name) is not None
         return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
 
     def _copy(self, relations: list[PartitionedRelation]) -> None:
-        """Copy whatever is not there yet, each partition its own runs."""
+        """Copy the missing files; each partition copies its own runs."""
         found = ((p, stored) for relation in relations for part in _parts(relation).values() for p, stored in _stored(part))
         fresh = {stored.run.path: (p, stored) for p, stored in found if stored.run.path not in self.copies}
         if not fresh:
@@ -117,7 +117,7 @@ class Checkpoints:
         return {"order": relation.home.order, "keys": relation.home.keys, **parts}
 
     def _block(self, name: str) -> dict:
-        """What the driver has, as one block."""
+        """Return the driver's tuples of a relation as one block."""
         columns, path = self.database.columns(name), str(self.files.new(name))
         stored = store(path, Block.of(list(columns), columns.shape[1]))
         self.size += sum(8 * one.run.words for one in stored)
@@ -158,7 +158,7 @@ class Checkpoints:
     # -- taking up
 
     def manifest(self) -> dict | None:
-        """What the directory holds of this run, if anything. All of it has been verified."""
+        """Return the manifest of this run in the directory, if any, with all files verified."""
         manifest = self.files.manifest()
         if manifest is None:
             return None
@@ -172,7 +172,7 @@ class Checkpoints:
         return manifest
 
     def take_up(self, manifest: dict) -> None:
-        """Know, and call by the same ids, what the process that wrote the manifest did. Its relations are not read yet."""
+        """Adopt the values of the process that wrote the manifest, with their ids. Its relations are not read yet."""
         lexicons = {}
         for name, lexicon in manifest["values"]["lexicons"].items():
             form, self.pieces[name] = Strings if name == "symbols" else Rows, lexicon["pieces"]
@@ -202,7 +202,7 @@ class Checkpoints:
             self.database.tables[name].insert(stored.open().columns(), stored.size)
 
     def deal(self, relations: dict[str, PartitionedRelation], records: dict[str, dict]) -> None:
-        """What was full is full, and what was delta is new."""
+        """Deal a relation home: its full tuples are full again, and its delta is new."""
         for part in ("full", "delta"):
             blocks = {
                 name: ([durable.from_json(one, self.files.path(one)) for one in record[part]], tuple(record["order"]))

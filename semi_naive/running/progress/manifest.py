@@ -21,7 +21,7 @@ MANIFEST, FILES = "manifest.json", "runs"
 
 
 class CheckpointUnusable(ValueError):
-    """The checkpoint directory cannot be written, or holds what cannot be taken up."""
+    """The checkpoint directory cannot be written, or its contents cannot be resumed."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class DurableFiles:
     synced: set[str] = field(default_factory=set)  # files that have been forced to the disk
 
     def new(self, name: str) -> Path:
-        """Where a file is to be written."""
+        """Return the path for a file to be written."""
         self.written += 1
         return Path(private.folder(self.directory / FILES / self.owner)) / f"{self.written}-{name}"
 
@@ -51,7 +51,7 @@ class DurableFiles:
         return str(self.directory / record["path"])
 
     def record(self, path, **facts) -> dict:
-        """Of a file that has been written."""
+        """Return the record of a file that has been written."""
         return {"path": self.name(path), "checksum": checksum_of_file(path), **facts}
 
     def write(self, name: str, content, **facts) -> dict:
@@ -65,7 +65,7 @@ class DurableFiles:
         return json.loads(Path(self.path(record)).read_text())
 
     def publish(self, manifest: dict) -> None:
-        """From now on the directory is this; files that it does not name are removed."""
+        """Replace the manifest; files that the new one does not name are removed."""
         named = set(files_of(manifest))
         fresh = {self.directory / name for name in named - self.synced} if self.sync else set()
         folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # which list them
@@ -78,7 +78,7 @@ class DurableFiles:
                 stale.unlink()
 
     def manifest(self) -> dict | None:
-        """What was published last, if anything."""
+        """Return the manifest published last, if any."""
         path = self.directory / MANIFEST
         try:
             private.folder(self.directory)
@@ -109,7 +109,7 @@ class DurableFiles:
 
     @contextlib.contextmanager
     def understood(self):
-        """The error if what is in the directory makes no sense, or changes while it is read."""
+        """Raise the directory's error if its contents make no sense, or change while they are read."""
         try:
             yield
         except self.error:

@@ -1,5 +1,5 @@
-"""What each rule cost: seconds, tuples made and born, runs; and what relations take. Always on; a few microseconds a
-rule and iteration."""
+"""Costs of rules: seconds, tuples made and born, runs; and the bytes of relations. Always on; a few microseconds a rule and
+iteration."""
 
 import time
 from contextlib import contextmanager
@@ -36,11 +36,11 @@ class Profile:
             entry["runs"] += 1
 
     def by_place(self, rules: list) -> dict[int, dict]:
-        """What there is of the rules of a program, by their places: for a checkpoint."""
+        """Return the costs of a program's rules by their places: for a checkpoint."""
         return {place: self.rules[id(rule)] for place, rule in enumerate(rules) if id(rule) in self.rules}
 
     def take_up(self, entries: dict, rules: list) -> None:
-        """Go on from what another process had saved."""
+        """Continue from the costs that another process saved."""
         self.rules = {id(rules[int(place)]): entry for place, entry in entries.items()}
 
     def record(self, program: str, counts: dict[str, int], strata: list[dict], held: dict[str, int], workers: bool) -> dict:

@@ -1,4 +1,4 @@
-"""What a run goes back to: its checkpoint, the beginning of the stratum whose runs were lost, or its own beginning.
+"""Recovery from lost runs: back to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
 
 Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
 """
@@ -11,17 +11,17 @@ from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.table import snapshot
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.running.progress.checkpoint import Checkpoints
-from semi_naive.running.progress.state import State
+from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.on_partitions import Remade
 
-RESTARTS = 3  # after lost runs
+MAX_RESTARTS = 3  # after lost runs
 
 
 @dataclass
 class Recovery:
     """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
 
-    run: State
+    run: RunState
     load: Callable  # the facts of relations of some names, again
     done: set[int] = field(default_factory=set)
     restarts: int = 0
@@ -51,7 +51,7 @@ class Recovery:
         return self.events.get(number, [])
 
     def take_up(self, stratum) -> bool:
-        """Whether a stratum on the partitions, about to begin, has been brought to where the checkpoint was made."""
+        """Bring a stratum on the partitions that is about to begin to the state of the checkpoint. True if it has one."""
         saved = self.running
         if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
             return False
@@ -75,7 +75,7 @@ class Recovery:
             stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
 
     def completed(self, numbers: list[int]) -> None:
-        """Strata have been evaluated: one, or those of a loop."""
+        """Record that strata have been evaluated: one, or those of a loop."""
         numbers = [number for number in numbers if self.run.strata[number].rules]
         if not numbers:
             return
@@ -94,9 +94,9 @@ class Recovery:
     # -- going back
 
     def back(self, number: int, lost: Exception) -> None:
-        """Undo whatever cannot be gone on with; what has been undone is no longer among `done`."""
+        """Discard the strata that cannot be resumed; they are no longer among `done`."""
         self.restarts += 1
-        if self.restarts > RESTARTS:
+        if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
         so_far = self.run.look() if self.run.look else {"iterations": [], "events": []}
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}

@@ -1,4 +1,4 @@
-"""Where a run is: its program, settings, database and cluster, what its strata have done, and the record of all that."""
+"""The state of a run: program, settings, database and cluster, the strata evaluated so far, and their record."""
 
 import time
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from semi_naive.ra.rules.values import Values
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.loading import Loading
+from semi_naive.running.relations.loading import FactLoader
 
 LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
 
 
 @dataclass
-class State:
+class RunState:
     """What one call of `Program.run` was given and has come to. `asked`: the program as it was written."""
 
     asked: Any
@@ -58,7 +58,7 @@ class State:
         self.read_by = readers(self.compiled.strata)
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
         self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
-        self.loading = Loading(self.program, self.database, self.cluster, self.values, self.config)
+        self.loading = FactLoader(self.program, self.database, self.cluster, self.values, self.config)
 
     def nbytes(self) -> int:
         """The bytes of all relations, in this process and on the partitions, and of symbols and records."""

@@ -3,11 +3,11 @@
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.running.relations.database import Database
 
-UNKNOWN = 1000  # tuples of a relation of which nothing is known
+ASSUMED_TUPLES = 1000  # of a relation without any estimate
 
 
 class Cardinality:
-    """What a `Database` says of sizes, and besides what is `supposed` of relations that no rule has filled yet."""
+    """Sizes of relations: a `Database`'s, and the `supposed` ones of relations that no rule has filled yet."""
 
     def __init__(self, database: Database):
         self.database, self.program, self.tables = database, database.program, database.tables
@@ -26,7 +26,7 @@ class Cardinality:
         return self.count(relation)
 
     def bytes(self, relation: str) -> float:
-        """What one index takes: words of two values, as most are."""
+        """Estimate the bytes of one index: words of two values, as in most."""
         arity = self.program.relations[relation].arity
         return self.database.bytes(relation) + 8 * ((arity + 1) // 2) * self.supposed.get(relation, 0.0)
 

@@ -1,4 +1,4 @@
-"""Spark, started when a stratum first needs it, and what a run keeps on the partitions."""
+"""Spark, started when a stratum first needs it, and the data that a run keeps on the partitions."""
 
 import contextlib
 from dataclasses import replace
@@ -55,7 +55,7 @@ class Cluster:
 
     @property
     def cores(self) -> int:
-        """What Spark has, or will have if it is started for this run."""
+        """The cores that Spark has, or will have if it is started for this run."""
         if self.spark is None or callable(self.spark):
             return spark_context.cpus()
         return spark_context.cores(self.sc)
@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def seems_local(self) -> bool:
-        """The same as `local`, as far as it is known: Spark is not started for the answer."""
+        """`local` as far as it is known: Spark is not started for the answer."""
         return self.known is None and (self.spark is None or callable(self.spark)) or self.local
 
     @property
@@ -84,7 +84,7 @@ class Cluster:
 
     @property
     def local(self) -> bool:
-        """Whether all tasks run on the driver's host."""
+        """True if all tasks run on the driver's host."""
         return on_this_host(self.sc.master)
 
     @property
@@ -105,7 +105,7 @@ class Cluster:
         return stored
 
     def share_values(self, values: Values, more: bool = False):
-        """Symbols and records as tasks need them: see `ra.rules.values`. Costs what is new since the last time."""
+        """Share symbols and records with tasks: see `ra.rules.values`. Costs only the values since the last time."""
         folder = Path(self.store.path("values"))
         shared = values.share(str(folder), more)
         if self.local:
@@ -116,7 +116,7 @@ class Cluster:
         return BroadcastValues(*shared.snapshots, dict(self._sent))
 
     def bucket_map(self) -> BucketMap:
-        """Where a relation's buckets are before anything is known of it."""
+        """The bucket map of a relation whose sizes are unknown."""
         return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)
 
     def renew(self) -> None:

@@ -20,7 +20,7 @@ from semi_naive.ra.rules.unpacking import Part, parts_of, resting
 from semi_naive.ra.rules.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 from semi_naive.running.relations.sampling import (
-    MEETING,
+    FANOUT_SAMPLE_TUPLES,
     alike,
     distinct_values,
     drawn_columns,
@@ -185,7 +185,8 @@ class Database:
         count, columns = self.count(relation), tuple(column for column, _ in constants)
         drawn = self._drawn.get((relation, columns))
         if drawn is None or not drawn[0] / 2 <= count <= 2 * drawn[0]:
-            self._drawn[relation, columns] = drawn = count, drawn_columns(self.tables[relation], columns, 0, MEETING)
+            sample = drawn_columns(self.tables[relation], columns, 0, FANOUT_SAMPLE_TUPLES)
+            self._drawn[relation, columns] = drawn = count, sample
         wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
         return alike(drawn[1], wanted, count)
 

@@ -1,4 +1,4 @@
-"""Tuples brought home on the partitions: what the driver has, a checkpoint, or facts that are on other partitions."""
+"""Tuples sent to their home partitions: of the driver, a checkpoint, or facts on other partitions."""
 
 from semi_naive.ra.rules.loading import DealHome
 from semi_naive.ra.rules.local_insert import absorb, inserts

@@ -23,7 +23,7 @@ from semi_naive.threads import in_threads
 
 
 @dataclass
-class Loading:
+class FactLoader:
     """The facts of one run."""
 
     program: Program
@@ -33,7 +33,7 @@ class Loading:
     config: Config
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
-        """The facts of sources join whatever their relations have, in this order; files are read on all cores meanwhile."""
+        """Add the facts of sources to their relations, in this order; files are read on all cores meanwhile."""
         for name, source, columns in in_threads(self._begun, self._each(sources)):
             self._add(name, source, columns)
 

@@ -1,4 +1,4 @@
-"""A relation of a run that is on the partitions, between strata and after them: its runs, or what makes its tuples again."""
+"""A relation of a run on the partitions, between strata and after them: its runs, or the means to make its tuples again."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -22,15 +22,15 @@ from semi_naive.threads import in_threads
 
 
 def unless_lost(made: Iterator) -> Iterator:
-    """What this process reads of runs; RunsLost if one is missing."""
+    """Raise RunsLost if this process misses a run that it reads."""
     try:
         yield from made
     except RunMissing as missing:  # no task, so nobody sends it here
         raise RunsLost(str(missing)) from None
 
 
-class Readable:
-    """How the tuples are read: `pieces` of them by tasks of Spark, or chunks by threads where all tasks run on this host."""
+class ReadableRelation:
+    """A relation that is read by tasks of Spark in `pieces`, or in chunks by threads where all tasks run on this host."""
 
     relation: Any
     cluster: Cluster
@@ -115,7 +115,7 @@ class Readable:
                 place(some)
 
 
-class InRuns(Readable):
+class InRuns(ReadableRelation):
     """One whose tuples lie in runs: `blocks` of each partition."""
 
     @property
@@ -179,13 +179,13 @@ class OnPartitions(InRuns):
             raise RunsLost(str(missing)) from None
 
     def as_they_are(self, kinds) -> bool:
-        """Whether this process sees the runs, and they are sorted in the order of the rows."""
+        """True if this process sees the runs, and they are sorted in the order of the rows."""
         source = self.source() if self.cluster.local else None
         return isinstance(source, Blocks) and source.as_they_are(kinds)
 
 
 class SignedInRuns(InRuns):
-    """What has changed of a relation: its tuples with a column more, 1 or -1."""
+    """The changes of a relation: its tuples with one more column, 1 or -1."""
 
     def __init__(self, relation: Signed, cluster: Cluster):
         self.relation, self.cluster = relation, cluster
@@ -200,7 +200,7 @@ class SignedInRuns(InRuns):
 
 
 @dataclass
-class Remade(Readable):
+class Remade(ReadableRelation):
     """One whose tuples are made again whenever they are read."""
 
     relation: Reachability

@@ -1,4 +1,4 @@
-"""What is estimated of a table without reading all of it, or in one pass: distinct values, how many tuples a value meets."""
+"""Estimates about a table from a sample or in one pass: distinct values, partners of a value."""
 
 import math
 
@@ -7,9 +7,9 @@ import numpy as np
 from semi_naive.ra import words
 from semi_naive.ra.rules import kernels
 
-SAMPLE = 1 << 20  # tuples from which distinct values are estimated
-MEETING = 1 << 15  # and from which it is how many of another relation one meets: a millisecond
-FEW = 1 << 12  # values that are sorted to count them
+DISTINCT_SAMPLE_TUPLES = 1 << 20  # from which distinct values are estimated
+FANOUT_SAMPLE_TUPLES = 1 << 15  # from which the partners in another relation are estimated: a millisecond
+MAX_SORTED_VALUES = 1 << 12  # that are counted by sorting them
 TRIED, SHARE = 1 << 12, 1 / 64  # tuples for a trial of joins, or this share of a larger table: 0.4 ms, or 1 % of reading it
 
 
@@ -18,11 +18,11 @@ def table_size(table) -> int:
 
 
 def distinct_values(table, column: int) -> float:
-    """How many distinct values a column of a table has: 2 ns a tuple."""
+    """Estimate the distinct values of a table's column: 2 ns a tuple."""
     total = table_size(table)
     if not total:
         return 1.0
-    step = max(1, total // SAMPLE)
+    step = max(1, total // DISTINCT_SAMPLE_TUPLES)
     place, blocks = table.home.index(column), table.blocks("all", table.home)
     sample = np.concatenate([block.column(place, _every(step, block.size)) for block in blocks])
     found = distinct_among(sample)
@@ -30,14 +30,14 @@ def distinct_values(table, column: int) -> float:
 
 
 def distinct_among(values: np.ndarray) -> int:
-    """How many distinct values there are: exactly if they are few or lie close together, otherwise to 1 %, from how many bits
-    of a bitmap their hashes leave unset (Whang, Vander-Zanden and Taylor, 1990, linear counting).
+    """Count distinct values: exactly if they are few or lie close together, otherwise to 1 %, from the bits of a bitmap that
+    their hashes leave unset (Whang, Vander-Zanden and Taylor, 1990, linear counting).
 
     >>> spaced = np.arange(100_000, dtype=np.int64) % 30_000
     >>> distinct_among(spaced), abs(distinct_among(spaced * 1_000_003) - 30_000) < 300
     (30000, True)
     """
-    if values.size <= FEW:
+    if values.size <= MAX_SORTED_VALUES:
         return words.sort_unique(values.view(np.uint64)).size
     low, span = int(values.min()), int(values.max()) - int(values.min())
     if span < 8 * values.size:
@@ -49,8 +49,8 @@ def distinct_among(values: np.ndarray) -> int:
 
 def partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) -> float:
     """Tuples of `other` with the values that a tuple of `table` has, on average; from samples where there are many."""
-    asked = words.sort(_alike(drawn_columns(table, columns, 0, MEETING)))
-    there = words.sort(_alike(drawn_columns(other, places, 1, MEETING)))
+    asked = words.sort(_alike(drawn_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES)))
+    there = words.sort(_alike(drawn_columns(other, places, 1, FANOUT_SAMPLE_TUPLES)))
     if not asked.size or not there.size:
         return 0.0
     return kernels.equal_pairs(asked, there) / asked.size * table_size(other) / there.size
@@ -70,7 +70,7 @@ def fewest_partners(table, sides) -> float:
     """Tuples that a tuple of `table` meets in whichever of several others it meets the fewest in, on average: sides are
     (column, the other table, its column). From samples, in which a value that is rare is taken to be as frequent as most."""
     fewest = np.inf
-    columns = drawn_columns(table, [column for column, _, _ in sides], 0, MEETING)
+    columns = drawn_columns(table, [column for column, _, _ in sides], 0, FANOUT_SAMPLE_TUPLES)
     for column, (_, other, place) in zip(columns, sides, strict=True):
         there = words.sort(drawn(other, place, 1).view(np.uint64)).view(np.int64)
         met = np.searchsorted(there, column, "right") - np.searchsorted(there, column)
@@ -80,8 +80,8 @@ def fewest_partners(table, sides) -> float:
 
 
 def alike(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
-    """How many of so many tuples have certain values in some columns, of which a sample is given. Where none of it has, half
-    of what one in the sample would stand for."""
+    """Estimate how many of so many tuples have certain values in some columns, from a sample of these. If none of the sample
+    has, half of what one in it would stand for."""
     found = int(np.count_nonzero(np.logical_and.reduce([c == value for c, value in zip(columns, wanted, strict=True)])))
     each = total / max(1, columns[0].size)
     return found * each if found or each <= 1 else each / 2
@@ -90,7 +90,7 @@ def alike(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
 def drawn(table, column: int, draw: int) -> np.ndarray:
     """A column of every tuple, or of so many at random: each `draw` is another, as tables of the same keys would otherwise
     meet in all that was drawn of them."""
-    return drawn_columns(table, [column], draw, MEETING)[0]
+    return drawn_columns(table, [column], draw, FANOUT_SAMPLE_TUPLES)[0]
 
 
 def drawn_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a run hands back: the relations, wherever their tuples are, and the record of how they came about."""
+"""The results of a run: its relations, in this process or on the partitions, and the record of the run."""
 
 import sys
 import weakref
@@ -69,12 +69,12 @@ class Answer(Tuples):
 
     @property
     def on_partitions(self) -> bool:
-        """Whether the tuples are on Spark's partitions, and not in this process."""
+        """True if the tuples are on Spark's partitions, and not in this process."""
         return self.name in self._result.database.on_partitions
 
     @property
     def here(self) -> bool:
-        """Whether all of Spark's tasks run on this host."""
+        """True if all of Spark's tasks run on this host."""
         return self._result.cluster.local
 
     @property
@@ -84,7 +84,7 @@ class Answer(Tuples):
 
     @property
     def stored(self):
-        """Where the tuples are on the partitions; None if they are not."""
+        """The relation on the partitions; None if its tuples are in this process."""
         return self._result.database.on_partitions.get(self.name)
 
     def count(self) -> int:
@@ -183,7 +183,7 @@ class Answer(Tuples):
         from pyspark.sql import SparkSession
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.LARGE:
+        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
             return self._result.lent.frame(self._maker(ToSpark).schema(), map(as_spark_has_it, self.to_batches()))
         if self.stored is None:
             return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
@@ -327,7 +327,7 @@ class Result(Evaluated, Relations):
             raise ValueError(CLOSED)
 
     def pin(self) -> None:
-        """Stay until it is closed, even if nobody remembers it."""
+        """Keep the result alive until `close`, even when it is unreferenced."""
         _pinned.add(self)
 
     def close(self) -> None:

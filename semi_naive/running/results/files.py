@@ -13,7 +13,7 @@ from semi_naive.ra.spark.failures import told
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.tuples import Tuples
 
-MANY = 1_000_000  # tuples on the partitions that tasks write sooner than they are collected
+MIN_TASK_WRITTEN_TUPLES = 1_000_000  # on the partitions: fewer are collected sooner than tasks write them
 
 
 def write_answer(answer, path) -> None:
@@ -59,13 +59,13 @@ def write_relation(answer, path: str, form: Format) -> None:
 
 
 def written_by(answer, path: str):
-    """What fails in the block as an error of ours: of a full disk, of Spark, of memory."""
+    """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
     return told(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
 
 
 def _write_relation(answer, path: str, form: Format) -> None:
     spread = answer.stored
-    many = isinstance(spread, OnPartitions) and spread.count > MANY and form.io in ("file", "parquet")
+    many = isinstance(spread, OnPartitions) and spread.count > MIN_TASK_WRITTEN_TUPLES and form.io in ("file", "parquet")
     if many and not spread.as_they_are(answer.relation.kinds):
         return _write_pieces(answer, spread, path, form)
     write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)

@@ -39,7 +39,8 @@ class ToArrow:
 
 
 class ToSpark(ToArrow):
-    """The same with types that Spark has: unsigned columns are decimals of 20 digits, as a long would not hold them."""
+    """Arrow record batches with types that Spark has: unsigned columns are decimals of 20 digits, as a long would not hold
+    them."""
 
     def __call__(self, columns: np.ndarray):
         return as_spark_has_it(super().__call__(columns))

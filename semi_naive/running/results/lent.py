@@ -5,7 +5,7 @@ import os
 from semi_naive.io.outputs import write_batches
 from semi_naive.ra.storage.runs import Store
 
-LARGE = 100_000  # tuples; fewer are in the plan, which takes Spark no longer than a file
+MIN_LENT_TUPLES = 100_000  # fewer are in the plan, which takes Spark no longer than a file
 # A folder of this name, as Spark names the file when it is gone.
 FOLDER = "the-result-of-this-DataFrame-was-closed--read-or-write-the-DataFrame-before-that"
 

@@ -22,7 +22,7 @@ from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.partitioned import PartitionedRelation, at_rest
 from semi_naive.ra.rules.subtracting import TakeOut
 from semi_naive.ra.rules.table import Table
-from semi_naive.running.balanced.fixpoint import RETURNS, Fixpoint
+from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal
@@ -158,7 +158,7 @@ class AcrossPartitions:
         upkeep = self.upkeep
         local = Local(
             stratum, number, upkeep.database, upkeep.indexes, upkeep.profile, multiway=upkeep.config.multiway,
-            returns=RETURNS, cores=upkeep.cluster.here,
+            returns=MAX_RETURNS_TO_DRIVER, cores=upkeep.cluster.here,
         )  # fmt: skip
         local.once = once
         self.upkeep.database.kept.clear()

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from semi_naive.host import budget, memory
-from semi_naive.planning.detect_closure import SMALL, following
-from semi_naive.planning.detect_closure import Following as Closure
-from semi_naive.planning.rewriting.loops import Loop
+from semi_naive.planning.detect_closure import MIN_JOB_EDGES, following
+from semi_naive.planning.detect_closure import ReachabilityShape as Closure
+from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
@@ -114,7 +114,7 @@ class Anew(Placed):
         else:
             self._anew(number)
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, from explicit facts on."""
         for _, name in loop.of.pairs:
             self._restart(name)
@@ -155,7 +155,7 @@ class Anew(Placed):
     def _counted(self, number: int) -> bool:
         """Whether a stratum is a large closure that is known by its edges from now on."""
         closure = self.closures.get(number)
-        if closure is None or not self._may_be_implied(number, closure) or self.database.count(closure.edges) <= SMALL:
+        if closure is None or not self._may_be_implied(number, closure) or self.database.count(closure.edges) <= MIN_JOB_EDGES:
             return False
         found = implied(self.tables[closure.edges], self._most_pairs, self.cluster.here)
         if found is not None:

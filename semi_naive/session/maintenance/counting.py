@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.planning.joins.body import Body, Compiler, names, searched
-from semi_naive.planning.joins.multiway import Core, core_of
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names, searched
+from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes, versions
 from semi_naive.planning.maintaining.counted import Counted
 from semi_naive.ra.rules.arithmetic import EvaluationError, located
@@ -135,11 +135,12 @@ class Counts:
             made = None if delta is None else local._indexes_made()
             compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)
             places = core_of({n: each for n, each in enumerate(body) if isinstance(each, Atom)})
-            compiler.core = Core(places, "", indexed=True) if places and local.multiway != "never" else None
+            compiler.core = CyclicCore(places, "", indexed=True) if places and local.multiway != "never" else None
             outside = {each.name for each in one.outer} | (names(one.literal.target) if one.literal.target else set())
             steps = [_weighing(step) for step in compiler.compile(body, outside=outside)]
             read = {each.relation for each in body if isinstance(each, Atom)}
-            self.bodies[key] = Body(rule, Derivation(steps, one.relation, ()), [], {name: sizes.size(name) for name in read})
+            counts = {name: sizes.size(name) for name in read}
+            self.bodies[key] = PlannedBody(rule, Derivation(steps, one.relation, ()), [], counts)
             share_indexes(self.bodies, local.indexes)
         return self.bodies[key].derivation.steps if key in self.bodies else self._plan(one, body, parts, delta, key)
 

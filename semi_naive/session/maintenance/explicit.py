@@ -17,7 +17,7 @@ from semi_naive.ra.rules.changes import apart, plain
 from semi_naive.ra.rules.ir import Rule
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.relations.cluster import Cluster
-from semi_naive.running.run import Run
+from semi_naive.running.run import ProgramRun
 
 PAIR = 2  # columns that are packed in the same way whatever they hold
 
@@ -35,7 +35,7 @@ class Facts:
                 yield tables[name].columns()
 
 
-class Explicit(Run):
+class Explicit(ProgramRun):
     """A run that keeps explicit facts apart from what rules derive. `database.tables` are settled plain tables of whatever sort
     a relation is: a lattice's or an equivalence's own table is there while its stratum is computed."""
 

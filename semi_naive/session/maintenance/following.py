@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from semi_naive.planning.joins.body import Body, names
+from semi_naive.planning.joins.body import PlannedBody, names
 from semi_naive.planning.joins.order import outgrown, versions
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
@@ -268,7 +268,7 @@ class Following(Incremental):
         self.guard.now.ticks = ticks
         return self.guard
 
-    def _planned(self, proof: Proof) -> Body:
+    def _planned(self, proof: Proof) -> PlannedBody:
         key = id(proof), 0
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
             self.planned = True

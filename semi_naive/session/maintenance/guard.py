@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.joins.body import Body, Compiler, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.planning.maintaining.guarded import Proof
 from semi_naive.planning.maintaining.names import Kinds, columns_of
@@ -36,7 +36,7 @@ BORN = "@born"  # the tick of a tuple that something is derived of, among the va
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
-def planned(proof: Proof, local: Any) -> Body:
+def planned(proof: Proof, local: Any) -> PlannedBody:
     """Plan a proof from the columns of a tuple; `local`: a `Local`."""
     rule, parts = proof.rule, {n: "full" for n, each in enumerate(proof.rule.body) if _reads(each, local.below)}
     greedy = Greedy(local.database, parts, made=local.database.orders())
@@ -44,7 +44,7 @@ def planned(proof: Proof, local: Any) -> Body:
     first = {name for name in variables_of(rule) if name.startswith("@")}
     steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
     sizes = {each.relation: local.database.size(each.relation) for each in rule.body if isinstance(each, Atom)}
-    return Body(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
 
 
 @dataclass

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from semi_naive.io.relations import columns_table
-from semi_naive.planning.detect_closure import Following as Closure
+from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.rules.durable import Gone
 from semi_naive.ra.rules.subtracting import Sweep
 from semi_naive.ra.rules.table import Table
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.runs import RunMissing
-from semi_naive.running.progress.recovery import RESTARTS
+from semi_naive.running.progress.recovery import MAX_RESTARTS
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.session.maintenance.explicit import Explicit, Facts
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange, between
@@ -123,7 +123,7 @@ class Placed(Explicit):
 
     def _tried(self, state: State, work: Callable[[], T], again: Callable[[int], Any]) -> T:
         lost = False
-        for attempt in range(RESTARTS + 1):
+        for attempt in range(MAX_RESTARTS + 1):
             try:
                 if lost:
                     self._heal(state, again)
@@ -131,7 +131,7 @@ class Placed(Explicit):
                 return work()
             except (RunsLost, RunMissing) as error:
                 self._back_to(state)
-                if attempt == RESTARTS:
+                if attempt == MAX_RESTARTS:
                     raise error if isinstance(error, RunsLost) else RunsLost(str(error)) from error
                 log.warning("runs of this session were lost, what had them is derived anew: %s", error)
                 lost = True

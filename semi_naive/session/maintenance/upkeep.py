@@ -31,7 +31,7 @@ from semi_naive.ra.rules.changes import (
 )  # fmt: skip
 from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.spark.failures import told
-from semi_naive.ra.tuple_at_a_time.ready import LOADED, ready
+from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, ready
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.session.maintenance import implied
@@ -113,7 +113,7 @@ class Upkeep(Anew):
         """Before the first transactions, one after the other of which would otherwise wait for one."""
         if sum(table.count for table in self.tables.values()) >= MANY:
             load_kernels(KERNELS)
-            ready(LOADED)
+            ready(LOADING_SECONDS)
 
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
         """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: the relations

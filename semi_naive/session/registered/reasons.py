@@ -42,13 +42,13 @@ def _why(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
     """The proofs over the relations of an epoch and the tuples that the rules derive from these. asked: the one tuple of the
     parameters' values."""
     from semi_naive.provenance.why import Why
-    from semi_naive.running.run import Run
+    from semi_naive.running.run import ProgramRun
 
     known, values = session.registry.known, session.upkeep.values
     program = as_written(rules, known, session.program.checked)
     reads = {rules.asked: asked, **{each: epoch.kept(each) for each in rules.reads}}
     wanted = type(session.program).from_checked(replace(program, directives=[ir.Directive("output", rules.name)]), rules.name)
-    run = Run(wanted, wanted.compile(reads), Config(), session.upkeep.cluster.spark, values=values)
+    run = ProgramRun(wanted, wanted.compile(reads), Config(), session.upkeep.cluster.spark, values=values)
     with run.run(reads, lenient=True):
         made = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
         spread = {name: each for name, each in run.database.on_partitions.items() if name not in rules.reads}
