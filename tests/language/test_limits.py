@@ -30,7 +30,7 @@ CHAIN = ".type T0 <: number\n" + "".join(f".type T{i} = T{i - 1} | T{i - 1}\n" f
             "The disjunctions make 1,099,511,627,776",
             "relations of",
         ),
-        (f"{DECLARED}r(1) :- {'(' * 9000}a(1).", 5, "syntax error in brackets that are nested", "give a part of"),
+        (f"{DECLARED}r(1) :- {'(' * 9000}a(1).", 5, "syntax error in brackets that are nested", "name a part of"),
         (f"{DOUBLED}\n{DECLARED}r(A39).", 45, "macro A39 expands to more than 2,000 tokens", ""),
         (f"{INSTANCES}.comp A30 {{}}\n.init a = A0", None, "10,000 instances are the most", "instances of instances multiply"),
         (f"{DECLARED}r({'9' * 5000}).", 5, "Number constant", "a number is between -9223372036854775808 and"),
