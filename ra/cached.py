@@ -36,7 +36,7 @@ class ProcessLocal(dict):
     """A dictionary of values that are valid in this process alone, such as addresses. Pickled, it is empty.
 
     >>> import pickle
-    >>> pickle.loads(pickle.dumps(Here(words=0x7F00)))
+    >>> pickle.loads(pickle.dumps(ProcessLocal(words=0x7F00)))
     {}
     """
 

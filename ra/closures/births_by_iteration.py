@@ -40,7 +40,7 @@ def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at
 
 
 def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> list[np.ndarray]:
-    """Yield the new words z << shift | x of each iteration of path(x, z) :- path(x, y), edge(y, z), sorted; the first are the
+    """Return the new words z << shift | x of each iteration of path(x, z) :- path(x, y), edge(y, z), sorted; the first are the
     edges. Ids are dense: indptr[y] to indptr[y + 1] are the `targets` of y. Stops after `steps` iterations.
 
     Finds every tuple twice, once to know how many there are: 10 ns a tuple, and 20 to sort it; 16 bytes a tuple.

@@ -37,7 +37,7 @@ class Strings:
 
     @staticmethod
     def hashes(strings):
-        from semi_naive.ra.rules.hashing import hash_strings
+        from semi_naive.ra.text.hashing import hash_strings
 
         return hash_strings(strings)
 
@@ -89,7 +89,7 @@ class Rows:
 
     @staticmethod
     def hashes(rows):
-        from semi_naive.ra.rules.hashing import hash_rows
+        from semi_naive.ra.text.hashing import hash_rows
 
         return hash_rows(rows)
 

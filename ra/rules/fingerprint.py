@@ -11,10 +11,10 @@ from semi_naive.balance.hashing import mix
 from semi_naive.ra.blocks import combined
 from semi_naive.ra.rules import branches
 from semi_naive.ra.rules.distinct import distinct
-from semi_naive.ra.rules.hashing import hash_rows, hash_strings
 from semi_naive.ra.rules.ir import Kind, Relation, Type
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.reading import pieces_of
+from semi_naive.ra.text.hashing import hash_rows, hash_strings
 
 
 @dataclass

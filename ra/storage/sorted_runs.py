@@ -73,7 +73,7 @@ SortedRun = WordRun | ChunkRun
 def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
     """Return the bounds of all pieces in each run: positions (pieces + 1, runs). No piece is empty.
 
-    >>> cuts([Words(np.array([[1, 4, 9]], "u8")), Words(np.array([[2, 3]], "u8"))], 2).tolist()
+    >>> cuts([WordRun(np.array([[1, 4, 9]], "u8")), WordRun(np.array([[2, 3]], "u8"))], 2).tolist()
     [[0, 0], [1, 1], [2, 2], [3, 2]]
     """
     if not runs:
@@ -94,7 +94,7 @@ def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
 def merged(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
     """The words (lanes, n), in order, that runs have between positions.
 
-    >>> runs = [Chunked(np.array([0, 1], "u8"), np.array([5, 1], "u8")), Words(np.array([[1, 70]], "u8"))]
+    >>> runs = [ChunkRun(np.array([0, 1], "u8"), np.array([5, 1], "u8")), WordRun(np.array([[1, 70]], "u8"))]
     >>> merged(runs, np.array([0, 0]), np.array([2, 1]), 1).tolist()
     [[0, 1, 2, 64]]
     """

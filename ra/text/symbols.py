@@ -14,8 +14,8 @@ import numpy as np
 from semi_naive.host.interrupts import locked
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import prefetch
-from semi_naive.ra.rules.hashing import hash_places
 from semi_naive.ra.text.arrow_arrays import arrow_of, strings_of
+from semi_naive.ra.text.hashing import hash_places
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.ra.text.strings import HIGH_HALF, MAX_ARROW_BYTES, Hashed, indexed, look_up, marked, places_of
 from semi_naive.ra.words import JIT

@@ -1,4 +1,4 @@
-"""The instructions for all versions of a stratum's rules, and what they are laid out with, whatever tuples its tables have.
+"""The instructions for all versions of a stratum's rules, and the layout of their lists, independent of the tables' tuples.
 
 They are kept, as most changes of a session's facts are followed in a millisecond, and to make them takes a fifth of that. In
 `code`, in place of where a list of blocks is, there is the number of the list: it is put in when the tables are known.
@@ -22,8 +22,8 @@ MAX_KEPT_ASSEMBLIES = 64  # of one stratum, by its set of versions
 
 
 class Searched(NamedTuple):
-    """A list of blocks: those of a part of a relation in an order, to be searched by so many columns. part: None of the tuples
-    that a head may be among."""
+    """A list of blocks: a part of a relation in an order, searched by so many columns. part: None for the tuples that a head
+    may be among."""
 
     relation: str
     order: Order
@@ -32,7 +32,7 @@ class Searched(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """A list of ages: those of a relation's tuples."""
+    """A list of the ages of a relation's tuples."""
 
     now: Now
     relation: str
@@ -123,7 +123,7 @@ class Assembled:
         return shape.indexes[columns]
 
     def _lay_out(self) -> None:
-        """The relations and their indexes, without what depends on the tables."""
+        """Lay out the relations and their indexes, without the parts that depend on the tables."""
         begin, lists = self.count * at.INDEX_SIZE, []
         indexes = np.zeros((self.count, at.INDEX_SIZE), np.int64)
         self.relations = np.zeros((len(self.shapes), at.RELATION_SIZE), np.int64)
@@ -144,8 +144,8 @@ class Assembled:
         return code
 
     def begun(self) -> np.ndarray:
-        """What the registers hold when the machine starts. Strings have the numbers of now: of a transaction that has failed
-        they are forgotten."""
+        """Return the registers' values when the machine starts. Strings are numbered anew: those of a failed transaction are
+        forgotten."""
         registers = self.registers.copy()
         for register, term in self.symbols:
             registers[register] = evaluate(term, {}, 1, self.values)[0]

@@ -237,7 +237,7 @@ class Assembler:
         self._emit(COMPARISONS[literal.kind][op], self._register(left), self._register(right))
 
     def _register(self, term: Term) -> int:
-        """Where the value of a term is."""
+        """Return the register with the value of a term."""
         if isinstance(term, Var):
             return self.named[term.name]
         if isinstance(term, Const):

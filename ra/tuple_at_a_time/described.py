@@ -20,7 +20,7 @@ Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # (
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """What the machine reads of a block, and the arrays whose addresses are in there. place: its address, in numbers."""
+    """A block as the machine reads it, and the arrays whose addresses are in it. place: its address, in numbers."""
 
     words: np.ndarray
     arrays: tuple
@@ -28,7 +28,7 @@ class Described:
 
 
 class BlockLists:
-    """Lists of blocks in `words`, where each of them `begins`; kept: what only the machine knows, by addresses."""
+    """Lists of blocks in `words`; `begins`: the start of each list; kept: objects known by address."""
 
     def __init__(self, lists: list[Listed]):
         self.begins: list[int] = []
@@ -50,7 +50,7 @@ class BlockLists:
 
 
 def described(block: Block, keys: int) -> Described:
-    """A block that is searched by so many columns. Kept with it: most blocks are those of the last time."""
+    """Describe a block that is searched by so many columns. The description is kept with the block, as most blocks stay."""
     if keys not in block.described:
         some = isinstance(block, Thinned) and not block.spelt
         block.described[keys] = _thinned(block, keys) if some else _whole(block, keys)
@@ -75,7 +75,7 @@ def _whole(block: Block, keys: int) -> Described:
 
 
 def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
-    """As `Block.directory`: all words in one group, or in two of 63 bits each."""
+    """A directory with all words in one group, or in two of 63 bits each: see `Block.directory`."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
     if (last - base) >> (EVERY - 1):
         return 0, EVERY - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (EVERY - 1)))), words.size])

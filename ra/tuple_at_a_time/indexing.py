@@ -1,4 +1,4 @@
-"""Rows, which have been born since: hashed indexes that are open to the newest row of each key, and lead to those before it."""
+"""Rows born since the machine began: hashed indexes that find the newest row of each key, and chains to those before it."""
 
 import numpy as np
 
@@ -141,7 +141,7 @@ def fetch_home(code, relations, indexes, heads, place):
 
 @njit(**COMPILED)
 def index_born(relations, relation, indexes, begin, end):
-    """At the end of an iteration, put the rows that it has made into the indexes that have none of them."""
+    """Insert the rows of an iteration that has ended into the indexes that have none of them."""
     first = value_at(relations, relation + at.INDEX_LIST)
     for number in range(_urgent(relations, relation), value_at(relations, relation + at.INDEXES)):
         _index_many(relations, relation, indexes, value_at(indexes, first + number), begin, end)

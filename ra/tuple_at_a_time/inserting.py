@@ -60,7 +60,7 @@ def _append_pair(relations, relation, indexes, left, right):
 
 @njit(**COMPILED)
 def _listed(chain, row):
-    """How many rows a chain has from one on."""
+    """Count the rows of a chain from one on."""
     count = np.int64(0)
     while row >= 0:
         count += 1
@@ -125,7 +125,7 @@ def _known(code, pc, relations, indexes, regs):
 
 @njit(**COMPILED)
 def _in_base(code, pc, relations, blocks, regs):
-    """What a head is to the tuples that were there before, of which the rows know nothing: NEW, KNOWN, or BETTER."""
+    """Compare a head with the tuples before the machine began, which the rows lack: NEW, KNOWN, or BETTER."""
     relation, access = value_at(code, pc + at.HEAD_RELATION), value_at(code, pc + at.HEAD_ACCESS)
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     keys = pc + at.HEAD_VALUES + arity

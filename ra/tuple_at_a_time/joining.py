@@ -1,4 +1,4 @@
-"""Generators, and what drops bindings by relations: joins, ranges, negation, early projection."""
+"""Generators of bindings, and filters by relations: joins, ranges, negation, early projection."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def _left_in_base(relations, relation, indexes, blocks, access, block, low, high
 
 @njit(**COMPILED)
 def exists(code, pc, relations, indexes, blocks, regs):
-    """Whether there is any tuple that begins with the keys of an instruction."""
+    """True if a tuple begins with the keys of an instruction."""
     count, keys, relation = value_at(code, pc + at.KEYS), pc + at.LISTS, value_at(code, pc + at.RELATION)
     access = value_at(code, pc + at.ACCESS)
     for number in range(value_at(blocks, access)):
@@ -123,7 +123,7 @@ def _first(relations, relation, row, end, shared):
 
 @njit(**COMPILED)
 def _let_through(code, sieve, blocks, rows, begin):
-    """Whether all that a row is to be joined with may have its values."""
+    """True if all relations that a row is joined with may have its values."""
     sift = sieve + 1
     for _ in range(value_at(code, sieve)):
         value, access, found = value_at(rows, begin + value_at(code, sift)), value_at(code, sift + 1), False
@@ -185,7 +185,7 @@ def bind_value(code, pc, again, cursors, regs):
 
 @njit(**COMPILED)
 def passed(code, pc, cursors, run, regs):
-    """Whether a binding has come by in this run of its version: 1 or 0; -1 if there is no room to know."""
+    """Return 1 if a binding has come by in this run of its version, else 0; -1 if there is no room to know."""
     found, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
     tested = value_at(found, at.TESTED)
     if tested >= REPETITION_SAMPLE_BINDINGS and value_at(found, at.REPEATED) < tested >> 3:

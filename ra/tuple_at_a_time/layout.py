@@ -1,4 +1,4 @@
-"""How what the machine works on is laid out: arrays of int64 with a name for each place.
+"""The layout of the machine's arrays: arrays of int64 with a name for each place.
 
 Instructions lie one after the other in `code`; a place in it that begins one is a program counter. An instruction begins with
 its operation, and with where to go on when it fails: the generator before it, or -1.

@@ -1,4 +1,4 @@
-"""Memory that kernels read and write by its address: whoever calls them keeps the arrays alive."""
+"""Memory that kernels read and write by its address: their callers keep the arrays alive."""
 
 from llvmlite import ir
 from numba import types
@@ -94,7 +94,7 @@ def put_flag(typingctx, address, place, value):
 
 @intrinsic
 def fetch(typingctx, address, place):
-    """Begin to fetch from memory what stands at a place of an array of 64 bits, which may be beyond its ends."""
+    """Prefetch a place of an array of 64 bits, which may be beyond its ends."""
 
     def codegen(context, builder, signature, args):
         byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -129,7 +129,7 @@ def as_bits(typingctx, number):
 
 @njit(**COMPILED)
 def held(regs, code, place):
-    """What the register holds that an instruction names at a place."""
+    """Return the value of the register that an instruction names at a place."""
     return value_at(regs, value_at(code, place))
 
 

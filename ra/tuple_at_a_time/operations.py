@@ -1,4 +1,4 @@
-"""What the machine computes: functors and comparisons of two registers."""
+"""The machine's operations: functors and comparisons of two registers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Whether the machine is at hand: loading it takes as long as a small program, and compiling it as long as a large one."""
+"""Readiness of the machine: loading it takes as long as a small program, compiling it as long as a large one."""
 
 import logging
 import os
@@ -20,15 +20,15 @@ log = logging.getLogger("semi_naive")
 
 
 class _Compilation:
-    """The process that compiles the machine, once one does; and until when (`time.monotonic`) nobody asks for it."""
+    """The process that compiles the machine, once one does; until `until` (`time.monotonic`) it is not checked."""
 
     process: subprocess.Popen | None = None
     until = 0.0
 
 
 def ready(spent: float) -> bool:
-    """Whether small iterations, which have taken so many seconds a block at a time in this stratum, go to the machine from now
-    on. Where it has never been compiled on this computer, another process begins to do so."""
+    """True if small iterations, which have taken so many seconds a block at a time in this stratum, go to the machine from now
+    on. If it was never compiled on this computer, another process begins to do so."""
     if jit.mode != "auto" or _loaded():
         return jit.mode != "uncompiled"
     if spent < LOADING_SECONDS or time.monotonic() < _Compilation.until:

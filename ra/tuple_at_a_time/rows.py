@@ -60,7 +60,7 @@ class NewRows:
         self.based = table.count - self.count
 
     def base(self, order: Order, part: str | None) -> list[Block]:
-        """The blocks that were there before: those of `full`; rows are what has been born since."""
+        """The blocks of `full` when the machine began; rows are the tuples born since."""
         if self.sort == at.EQUIVALENCE or part == "delta":
             return []
         return [block for block in self.table.blocks("full", order) if block.size]

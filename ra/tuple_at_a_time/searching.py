@@ -27,7 +27,7 @@ def _word(blocks, block, code, keys, count, regs, lane):
 
 @njit(**COMPILED)
 def may_have(blocks, block, value):
-    """Whether any tuple may have a value in its first column."""
+    """True if a tuple may have a value in its first column."""
     distance = np.uint64(value) - np.uint64(value_at(blocks, block + at.LEAST_VALUE))
     cell = distance >> np.uint64(value_at(blocks, block + at.WITHIN))
     if cell >= np.uint64(value_at(blocks, block + at.CELLS)):
@@ -122,7 +122,7 @@ def value_in(blocks, block, place, position):
 
 @njit(**COMPILED)
 def in_blocks(code, access, blocks, keys, count, regs):
-    """Whether some block of a list has a tuple that begins with keys."""
+    """True if a block of a list has a tuple that begins with keys."""
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
         low, high = find(blocks, block, code, keys, count, regs)

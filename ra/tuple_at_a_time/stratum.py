@@ -20,7 +20,8 @@ SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: s
 
 @dataclass
 class Bounds:
-    """When the machine stops at the end of an iteration, and how much one may make. `iterations`: None if it never stops."""
+    """The conditions under which the machine stops at the end of an iteration, and the bound of one. `iterations`: None if it
+    never stops."""
 
     small: int  # tuples of a delta
     most: int  # tuples of all relations
@@ -80,7 +81,7 @@ class Interpreter:
             self._give_room(rows, room_for(rows.count))
 
     def _listed(self, wanted: Searched | Dated) -> Listed:
-        """What a list has, as the tables are."""
+        """Return the entries of a list for the tables as they are now."""
         if isinstance(wanted, Dated):
             return [(layer.block, layer.block.arity, layer.ticks) for layer in wanted.now.layers(wanted.relation)], ()
         relation, order, keys, part = wanted
@@ -140,7 +141,7 @@ class Interpreter:
         )
 
     def _is_for_threads(self) -> bool:
-        """Whether an iteration begins that several threads are to share."""
+        """True if an iteration begins that several threads are to share."""
         return self.state[at.COUNTER] < 0 and self.state[at.VERSION] < 0 and self.delta >= self.state[at.SHARED]
 
     def _share(self, size: int, pause: Callable[[], bool]) -> int:
@@ -160,7 +161,7 @@ class Interpreter:
         return why
 
     def _advised(self, do_others: Callable[[], bool]) -> bool:
-        """Do what the machine does not know, with the tables as they are in this iteration."""
+        """Run the versions that the machine cannot, with the tables as they are in this iteration."""
         self.store()
         return do_others() and self.state[at.ITERATION_MADE] <= self.state[at.BUDGET]
 
@@ -185,7 +186,7 @@ class Interpreter:
         return begin < end
 
     def _grow(self) -> None:
-        """Room for what could not be inserted, and more."""
+        """Make room for the row that did not fit, and more."""
         number = self.state[at.GROWING] // at.RELATION_SIZE
         rows = next(rows for rows in self.relations.values() if rows.number == number)
         self._give_room(rows, room_for(max(rows.room, int(self.state[at.NEEDED]))))
@@ -217,7 +218,7 @@ class Interpreter:
         return entry[at.DELTA_BEGIN], entry[at.DELTA_END]
 
     def store(self) -> None:
-        """Hand everything back to the tables: what was born last is their delta."""
+        """Return all rows to the tables: the tuples born last are their delta."""
         if self.time:
             self.time.now = int(self.clock[0])
         for name in self.stored:
@@ -231,7 +232,7 @@ class Interpreter:
 
     @property
     def course(self) -> np.ndarray:
-        """What the iterations have made, in their order: see `layout.ENTRY_SIZE`."""
+        """The sizes of the iterations, in their order: see `layout.ENTRY_SIZE`."""
         return self.entries[self.entries[:, at.STEPS_DONE] > 0]
 
     @property

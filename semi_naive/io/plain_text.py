@@ -21,7 +21,7 @@ PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 @dataclass
 class PlainText:
     """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these strings, a
-    `ra.strings.Hashed`."""
+    `ra.text.strings.Hashed`."""
 
     arity: int
     symbols: list[int]

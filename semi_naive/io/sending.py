@@ -15,9 +15,9 @@ import numpy as np
 from semi_naive.io.parallel import SourcePart
 from semi_naive.ra.rules import parcels
 from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.hashing import hash_strings
 from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.spark.reports import Report, reports
+from semi_naive.ra.text.hashing import hash_strings
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""From checked rules to what is run: strata, simplification, indexes, join orders, plans."""
+"""From checked rules to plans: strata, rewriting, indexes, join orders."""

@@ -17,7 +17,7 @@ Columns = dict[str, tuple[int, ...]]  # of each relation of a stratum the carrie
 
 @dataclass(frozen=True)
 class Carried:
-    """What a stratum carries, or in which rule it is lost."""
+    """The columns that a stratum carries, or the rule in which they are lost."""
 
     columns: Columns
     lost: Rule | None = None

@@ -25,7 +25,7 @@ class ReachabilityShape:
 
     @property
     def column(self) -> int:
-        """Which column is carried."""
+        """The column that is carried."""
         return int(self.rule == "edge-path")
 
     @property
@@ -35,12 +35,12 @@ class ReachabilityShape:
         return f"{what}; {how} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
     def large(self, database, config) -> bool:
-        """Whether it is worth a job before the driver has tried."""
+        """True if the closure is worth a job before the driver has tried."""
         return self.closure and (config.local_tuples == 0 or database.count(self.edges) > MIN_JOB_EDGES)
 
 
 def following(stratum, database, config) -> ReachabilityShape | None:
-    """What the stratum's pairs follow, if it is of this shape."""
+    """Return the edges that the stratum's pairs follow, if it has this form."""
     if len(stratum.relations) != 1 or not stratum.recursive:
         return None
     (name,) = stratum.relations

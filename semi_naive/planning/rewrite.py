@@ -1,4 +1,4 @@
-"""What every pass over rules needs: look at the terms and literals of a rule, replace some, keep names apart.
+"""Tools of every pass over rules: visit the terms and literals of a rule, replace some, keep names apart.
 
 Nothing here knows what a pass is for. A node is anything of `ra.rules.ir` that rules are made of: a term, a literal, a rule.
 """
@@ -124,7 +124,7 @@ def rename_apart(rule: ir.Rule, taken: set[str]) -> ir.Rule:
 
 
 def canonical(node) -> str:
-    """The same text for nodes that differ in the names of their variables only, a different one for all others.
+    """Return a text that is equal for nodes that differ only in the names of their variables, and different for all others.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> canonical(ir.Atom("e", (x, y))) == canonical(ir.Atom("e", (y, x))) != canonical(ir.Atom("e", (x, x)))
@@ -186,7 +186,7 @@ def dependencies(program: ir.Program) -> dict[str, set[str]]:
 
 
 def reachable(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:
-    """What can be reached, the starts included.
+    """Return all nodes that can be reached, the starts included.
 
     >>> sorted(reachable("a", {"a": {"b"}, "b": {"c"}, "c": set(), "d": {"a"}}))
     ['a', 'b', 'c']

@@ -46,7 +46,7 @@ def spoken(node):
 
 
 def as_written(node, relations: Mapping[str, ir.Relation]):
-    """The same with what was projected as it was before, and what asks for the number of an iteration as it is asked.
+    """Undo projections and the atoms of iteration numbers in a rule, for messages.
 
     >>> relations = {"edge": ir.Relation("edge", (("x", None), ("y", None)))}
     >>> print(as_written(ir.Atom("edge@1", (ir.Var("y@1", ir.Kind.NUMBER),)), relations))

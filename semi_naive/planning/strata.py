@@ -51,7 +51,7 @@ def strata(program: ir.Program) -> list[Stratum]:
 
 
 def edges_of(program: ir.Program) -> list[Edge]:
-    """What the rules read, and what is evaluated with them."""
+    """The relations that rules read, or that are evaluated with them."""
     return [edge for rule in program.rules for edge in rule_edges(rule)] + joint_edges(program)
 
 
@@ -81,7 +81,7 @@ def names_read(rules: list[ir.Rule]) -> set[str]:
 
 
 def readers(found: list[Stratum]) -> dict[str, set[int]]:
-    """Of each relation, the strata whose rules read it."""
+    """The strata that read each relation."""
     by_name: dict[str, set[int]] = {}
     for number, stratum in enumerate(found):
         for name in stratum.reads:
@@ -100,7 +100,7 @@ def _reads(body, via):
 
 
 def recursion_groups(program: ir.Program) -> dict[str, int]:
-    """Of each relation a number, which those share that need each other."""
+    """Number relations: mutually recursive relations have the same number."""
     return {name: number for number, group in enumerate(components(program.relations, edges_of(program))) for name in group}
 
 

@@ -16,9 +16,9 @@ from semi_naive.io.formats import Format
 from semi_naive.io.lines import read_lines
 from semi_naive.io.plain_text import read_plain
 from semi_naive.io.reading import source_of_directive
-from semi_naive.ra.rules.hashing import hash_strings
 from semi_naive.ra.rules.ir import Directive
 from semi_naive.ra.rules.values import Values
+from semi_naive.ra.text.hashing import hash_strings
 from semi_naive.ra.text.strings import string_arrays
 
 FIELDS = {

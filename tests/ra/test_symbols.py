@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semi_naive import Program
-from semi_naive.ra.rules.hashing import hash_strings
 from semi_naive.ra.text import symbols
+from semi_naive.ra.text.hashing import hash_strings
 from semi_naive.ra.text.symbols import SymbolTable, common
 from semi_naive.relation import Relation
 

@@ -43,7 +43,7 @@ class Compiling(Protocol):
 
 
 class BigJoinCompiler:
-    """Compiles some atoms, by their places in the body. `left`: those that some variable of is still to be bound."""
+    """Compiles some atoms, by their places in the body. `left`: the atoms with a variable that is not bound yet."""
 
     def __init__(self, compiler: Compiling, atoms: dict[int, Atom], core):
         self.compiler, self.core = compiler, core
@@ -141,7 +141,7 @@ class BigJoinCompiler:
         self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]
 
     def _join(self, number: int, atom: Atom, reason: str) -> None:
-        """By one atom alone, or the part of it of which the variables are bound."""
+        """Join with one atom alone, or with the part of it whose variables are bound."""
         self.compiler.choose.take(number, atom, self.compiler.bound, reason)
         self._done([number], self.compiler.bound | set(variables(atom)))
         self.compiler.join(number, atom)
@@ -188,7 +188,7 @@ class BigJoinCompiler:
             compiler.steps.append(EarlyProjection(tuple(sorted(compiler.bound - {GROUP}))))
 
     def _gather(self, name: str, joins: list[Proposal], begin: int) -> None:
-        """What was compiled to propose a variable becomes one step, if in each index it follows what is bound."""
+        """Merge the steps that propose a variable into one, if the variable follows the bound columns in each index."""
         steps = self.compiler.steps
         if all(join.binds[0][0] == len(join.keys) for join in joins):
             live = frozenset(self.compiler.live())
@@ -211,7 +211,8 @@ class BigJoinCompiler:
         return next(place for place, column in enumerate(order) if variable(atom.args[column]) == name)
 
     def _searches(self, atom: Atom, name: str):
-        """(order, keys) to find an atom's tuples by what is bound, and by that and a variable: in one index, if one does."""
+        """Return (order, keys) to find an atom's tuples by the bound columns, and by these and a variable: in one index, if one
+        serves both."""
         known = self._known(atom)
         wider = known | {place for place, term in enumerate(atom.args) if variable(term) == name}
         first = self.compiler.order_for(atom.relation, known)

@@ -1,4 +1,4 @@
-"""A rule's body, in some order of its atoms, as steps: each literal is applied as soon as what it needs is bound.
+"""A rule's body as steps, in an order of its atoms: each literal is applied as soon as its variables are bound.
 
     sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).
 
@@ -46,7 +46,7 @@ class Chosen:
 
 @dataclass
 class PlannedBody:
-    """A compiled rule or delta version of one: what is run, and how the order came about."""
+    """A compiled rule or delta version: its derivation, and the reasons for its join order."""
 
     rule: Rule
     derivation: Derivation
@@ -57,7 +57,7 @@ class PlannedBody:
 
     @cached
     def is_ordered(self) -> bool:
-        """Whether another order of its joins may be better: it has more than two atoms."""
+        """True if another order of its joins may be better: it has more than two atoms."""
         return sum(isinstance(literal, ir.Atom) for literal in self.rule.body) > 2
 
     @cached
@@ -229,13 +229,13 @@ class Compiler:
         self.bound &= live
 
     def _within(self, literal, atoms) -> bool:
-        """Whether the loops over some atoms decide a literal, and have what that takes."""
+        """True if the loops over some atoms can decide a literal: they bind all its variables."""
         if isinstance(literal, Not) and self.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
             return False
         return pushed(literal, atoms, self.choose.sizes)
 
     def _for_few(self, atoms: dict[int, Atom], within: tuple, live) -> list:
-        """The same atoms joined one after the other, if they can be where the bindings are."""
+        """Compile the same atoms as binary joins, if they can be joined where the bindings are."""
         parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
         inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts, placing=self.placing)
         made = inner.compile([*atoms.values(), *within], start=self.bound, outside=live)

@@ -1,4 +1,4 @@
-"""How many tuples of a relation a binding is expected to meet: what orders of joins and multiway plans are chosen by.
+"""Estimates of the tuples that a binding meets in a relation, for join orders and multiway plans.
 
 The average of a column tells nothing of a value that is written in a rule: of 1,000 kinds one may be nine tenths of all
 people. So constants are looked for in a sample, all those of an atom together. An index that begins with their columns has
@@ -23,7 +23,7 @@ class Sizes(Protocol):
         """Distinct values of a column."""
 
     def matching(self, relation: str, constants: tuple[tuple[int, Const], ...]) -> float | None:
-        """Tuples that have all these values in these columns; None where nobody has looked."""
+        """Count the tuples that have all these values in these columns; None if not counted."""
 
 
 def constants_of(atom: Atom) -> tuple[tuple[int, Const], ...]:
@@ -31,7 +31,7 @@ def constants_of(atom: Atom) -> tuple[tuple[int, Const], ...]:
 
 
 def selected(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[int, Const], ...]]:
-    """(the tuples of a part that have the atom's constants, those constants); all tuples and () where that is not known."""
+    """Return (the tuples of a part that have the atom's constants, these constants); all tuples and () if unknown."""
     size, constants = sizes.size(atom.relation, part), constants_of(atom)
     found = sizes.matching(atom.relation, constants) if constants and size else None
     if found is None:
@@ -40,12 +40,12 @@ def selected(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[in
 
 
 def alone(sizes: Sizes, relation: str, places: Iterable[int]) -> float:
-    """How many tuples of a relation have the values of some columns, where nothing else is known of these."""
+    """Estimate the tuples of a relation with the given values of some columns, without other knowledge of the values."""
     return sizes.size(relation) / _keys(sizes, relation, places, "all")
 
 
 def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
-    """How many tuples of an atom's relation a binding of some of its columns, constants among them, is expected to meet."""
+    """Estimate the tuples of an atom's relation that a binding of some of its columns, constants among them, meets."""
     size, constants = selected(sizes, atom, part)
     if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
         return min(BOUND_ATOM_SELECTIVITY, size)
@@ -53,6 +53,6 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
 
 
 def _keys(sizes: Sizes, relation: str, places: Iterable[int], part: str) -> float:
-    """How many values some columns have together, if they are independent: no more than tuples."""
+    """Estimate the distinct values of some columns together, if they are independent: no more than tuples."""
     keys = math.prod(max(1.0, sizes.distinct(relation, place)) for place in places)
     return min(keys, max(1.0, sizes.size(relation, part)))

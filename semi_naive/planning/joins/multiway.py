@@ -1,4 +1,4 @@
-"""Which atoms of a body are joined variable by variable: its cyclic core, where binary joins would make many more bindings.
+"""The cyclic core of a body: the atoms that are joined variable by variable, where binary joins would make many more bindings.
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -80,7 +80,7 @@ def choose(
 
 
 def _apart(atoms, places, placing) -> bool:
-    """Whether the relation of some atom is partitioned."""
+    """True if the relation of some atom is partitioned."""
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
 
@@ -170,13 +170,13 @@ def variables(atom: Atom) -> frozenset[str]:
 
 
 def eligible(atom: Atom) -> bool:
-    """Whether a trie can be made of it: no term takes a value apart or makes one."""
+    """True if a trie can be made of the atom: no term takes a value apart or makes one."""
     return bool(variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
 
 
 def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
-    """The places of the atoms that are left when ears are taken away, with those that only bind the same variables; of
-    several groups that nothing connects, the largest.
+    """Return the places of the atoms that remain when ears are removed, with the atoms that only bind the same variables; of
+    several unconnected groups, the largest.
 
     >>> x, y, z, t = (Var(name, Kind.NUMBER) for name in "xyzt")
     >>> body = [Atom("e", pair) for pair in ((x, y), (y, z), (z, t), (x, z))] + [Atom("good", (y,))]
@@ -216,8 +216,8 @@ def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
 
 
 def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> tuple[float, float]:
-    """How many bindings the joins of the core would make, one after the other, from the delta or the best of all starts;
-    and how many of each binding that they begin with."""
+    """Estimate the bindings that binary joins of the core would make, from the delta or the best of all starts; and those of
+    each binding that they begin with."""
     starts = [delta] if delta is not None else list(atoms)
     return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
 

@@ -120,7 +120,8 @@ class Greedy:
             chosen.expected = min(chosen.expected, most)
 
     def inner(self) -> "Greedy":
-        """For the body of an aggregate, and for joins of a few bindings: from what is bound here."""
+        """Return the chooser for the body of an aggregate, and for joins of a few bindings, which begin with the variables
+        bound here."""
         inner = Greedy(self.sizes, {}, made=self.made)
         inner.met = dict(self.met)
         return inner
@@ -133,7 +134,7 @@ class Greedy:
         return fanout(self.sizes, atom, part, list(places)) if met is None else met
 
     def _partners(self, atom: Atom, places: tuple[int, ...]) -> float | None:
-        """How many tuples the values of variables meet, if all are from one relation, and that can be known."""
+        """Estimate the tuples that the values of variables meet, if all are from one relation and the estimate exists."""
         by = [self.met[term.name] for place in places if isinstance(term := atom.args[place], Var) and term.name in self.met]
         relation = by[0][0] if by else ""
         if len(by) < len(places) or any(name != relation for name, _ in by) or not hasattr(self.sizes, "join_fanout"):
@@ -143,7 +144,7 @@ class Greedy:
         return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
 
     def _rank(self, one, bound):
-        """Atoms that share a variable with what is bound come before those that would make a product."""
+        """Rank atoms that share a bound variable before those that would make a product."""
         number, atom = one
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
         expected = self.expected(number, atom, bound)
@@ -221,8 +222,8 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
 
 @part("plan")
 def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[PlannedBody]:
-    """The bodies of rule versions, each planned with what is decided of the indexes of all. `plan` keeps what it makes in
-    `bodies`, and makes anew what was planned with another order, or with an index replicated that is partitioned."""
+    """Plan the bodies of rule versions, each with the settled indexes of all. `plan` keeps its results in `bodies`, and replans
+    a body with another order, or with an index replicated that is partitioned."""
     while True:
         for one in every:
             plan(*one)
@@ -234,7 +235,7 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 
 
 def outgrown(body: PlannedBody, sizes: Sizes) -> bool:
-    """Whether a relation has become so much larger or smaller that another order may be better."""
+    """True if a relation has become so much larger or smaller that another order may be better."""
     if not body.is_ordered:
         return False
     for name, planned in body.sizes.items():

@@ -50,7 +50,7 @@ class Placing:
         return len(self.partitioned) > before
 
     def add(self, index: Index) -> None:
-        """Decide on one more, with what is left."""
+        """Decide on one more index, with the rest of the budget."""
         self.decide({*self.taken, index})
 
     @property
@@ -58,7 +58,7 @@ class Placing:
         return self.budget - sum(self.taken.values())
 
     def told(self, relation: str, order: Order) -> str:
-        """Where an index is, and why."""
+        """Describe where an index is, and why."""
         if (relation, order) in self.partitioned:
             size = self.partitioned[relation, order]
             return f"partitioned: {_bytes(size)}, and {_bytes(self.left)} of {_bytes(self.budget)} a host are left"
@@ -81,7 +81,7 @@ def _bytes(size: float) -> str:
 
 
 def exchanges(steps) -> list[Exchange]:
-    """All that bindings may take, those that only some of them take too."""
+    """Count the exchanges that bindings may take, including those that only some bindings take."""
     taken = (step.exchanges if isinstance(step, Visit) else (step,) for step in steps)
     return [step for some in taken for step in some if isinstance(step, Exchange)]
 

@@ -60,7 +60,7 @@ def tried(steps: list, sizes) -> Trial | None:
 
 
 def _there(terms, batch: Batch) -> bool:
-    """Whether terms are constants, or variables of a batch."""
+    """True if terms are constants, or variables of a batch."""
     return all(isinstance(term, Const) or isinstance(term, Var) and term.name in batch.columns for term in terms)
 
 

@@ -26,7 +26,7 @@ def resolve(rule: ir.Rule) -> ir.Rule:
 
 
 def _resolved(shown, body: tuple, fixed: set[str]):
-    """`shown` and a body after all substitutions; variables in `fixed` belong to what is around them."""
+    """Substitute in `shown` and a body; variables in `fixed` belong to the surrounding body."""
     while (found := _first(body, fixed)) is not None:
         index, terms = found
         shown = None if shown is None else rewrite.substitute(shown, terms)
@@ -64,5 +64,5 @@ def _is_alias(var: ir.Var, term: ir.Term, kind: ir.Kind, kept: set[str]) -> bool
 
 
 def _is_made(term) -> bool:
-    """A variable with a name that nobody wrote: rather that than one that somebody did."""
+    """True for generated variables; they are substituted before the user's."""
     return isinstance(term, ir.Var) and not term.name.isidentifier()

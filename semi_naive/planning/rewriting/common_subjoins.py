@@ -108,7 +108,7 @@ class _Parts:
 
 
 def _only_facts(program: ir.Program) -> set[str]:
-    """The relations that only have the facts written in the program: a join of those costs nothing."""
+    """The relations that have only facts written in the program: a join of those costs nothing."""
     given = {directive.relation for directive in program.directives if directive.kind == "input"}
     return {rule.head.relation for rule in program.rules} - {rule.head.relation for rule in program.rules if rule.body} - given
 
@@ -141,7 +141,7 @@ def _ordered(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
 
 
 def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Subjoin] | None:
-    """The same part of several rules, that which saves most joins; None if none pays."""
+    """Return the part of several rules that saves the most joins; None if none pays."""
     groups: dict[str, list[Subjoin]] = defaultdict(list)
     for found in parts.of:
         for text, part in found.items():
@@ -151,12 +151,12 @@ def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Subjoin] | None:
 
 
 def _saving(group: list[Subjoin]) -> tuple[int, int]:
-    """How many joins need not be made again, and how long the part is."""
+    """Count the joins that are saved, and the length of the part."""
     return (len(group) - 1) * (len(group[0].places) - 1), len(group[0].places)
 
 
 def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
-    """Something is projected away, and what is left is something."""
+    """True if a column is projected away and one remains."""
     return 0 < len(_needed(group, rules, _filters(group, rules))) < len(group[0].variables)
 
 
@@ -180,7 +180,7 @@ def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
 
 
 def _rest(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
-    """What stays of a rule's body, by its place."""
+    """Return the remaining literals of a rule's body, by their places."""
     return {
         place: literal
         for place, literal in enumerate(rule.body)

@@ -170,7 +170,7 @@ def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
 
 
 def _matched(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
-    """What the head's variables become for the head to be the atom, and what has to hold besides.
+    """Return the substitution of the head's variables that makes the head equal the atom, and the remaining conditions.
 
     stay: variables that must remain; plain: the sorts of terms that may take a variable's place.
     """
@@ -191,7 +191,7 @@ def _kinds(*atoms: ir.Atom) -> list:
 
 
 def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
-    """What has to hold for two terms to be equal: of two records, that their fields are.
+    """Return the conditions for two terms to be equal: for two records, that their fields are.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> print(*unify(ir.Pack((x, ir.Wild()), "P"), ir.Pack((y, x), "P"), ir.Kind.RECORD))

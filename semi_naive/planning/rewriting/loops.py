@@ -17,7 +17,7 @@ class StratumLoop:
 
 
 def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> tuple[list[ir.Loop], set[str] | None, set[str]]:
-    """The loops that something wanted depends on; what is to be kept then, and what gets tuples without rules."""
+    """Return the loops that a wanted relation depends on, the relations to keep, and the relations filled without rules."""
     loops = list(program.loops)
     if keep is not None and loops:
         wanted = keep | {directive.relation for directive in program.directives if directive.kind != "input"}
@@ -44,7 +44,8 @@ def together(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
 
 
 def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
-    """The numbers of the strata that follow what is carried from one round to the next, and that the next round depends on."""
+    """Return the numbers of the strata that follow the relations carried from one round to the next, and that the next round
+    depends on."""
     made = {name for _, name in loop.pairs}
     wanted, numbers = set(made), []
     for number in reversed(range(len(found))):

@@ -58,7 +58,7 @@ def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
 
 
 def is_adorned(name: str, relation: str) -> bool:
-    """Whether a name is that of a relation as it is computed on demand."""
+    """True for the name of a relation that is computed on demand."""
     whole, mark, adornment = name.rpartition("@")
     return bool(mark) and whole == relation and set(adornment) <= set("bf")
 
@@ -134,7 +134,7 @@ class _Demands:
         return [rule for rule in rules if rule.body] + [copied]
 
     def reading(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
-        """The rule reading what it demands; the demand goes to rules of its own."""
+        """Return the rule reading the adorned atoms; their demand goes to rules of its own."""
         body = list(rule.body)
         known = _closed(set(), body)
         for index, literal in enumerate(body):
@@ -194,7 +194,7 @@ def _computes(node) -> bool:
 
 
 def _looser(atom: ir.Atom) -> ir.Atom:
-    """The atom whatever stands where it compares with something computed."""
+    """The atom with computed arguments replaced by wildcards."""
     return replace(atom, args=tuple(ir.Wild() if _computes(arg) else arg for arg in atom.args))
 
 
@@ -218,7 +218,7 @@ def _closed(known: set[str], body: Iterable) -> set[str]:
 
 
 def _taken_apart(term: ir.Term) -> set[str]:
-    """The variables that are known when a term is: an expression does not say what it was made of."""
+    """The variables that are bound when a term is: the result of an expression does not tell its operands."""
     if isinstance(term, ir.Pack):
         return set().union(*map(_taken_apart, term.args))
     return {term.name} if isinstance(term, ir.Var) else set()

@@ -28,8 +28,8 @@ class Compiled:
 
 
 def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
-    """The program after all of them. keep: the relations to compute, None for all; given: those that get facts.
-    limited: without the passes after which a recursive stratum takes another number of iterations."""
+    """Apply all passes to a program. keep: the relations to compute, None for all; given: those that get facts. limited: skip
+    the passes that change the number of iterations of a recursive stratum."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))

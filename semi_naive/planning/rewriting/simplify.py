@@ -1,4 +1,4 @@
-"""The same program with less in it: constants computed, names merged, and all that cannot matter left out."""
+"""Simplification of a program: constants are folded, names merged, and irrelevant rules and literals removed."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ EMPTY_IS_ZERO = ("count", "sum")
 
 
 def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[str] = ()) -> ir.Program:
-    """The program without what cannot change a result.
+    """Remove all that cannot change a result.
 
     keep: the relations wanted besides those with an .output, .printsize or .limitsize; None: all of them.
     given: the relations that may get tuples from elsewhere, besides those with an .input.
@@ -49,7 +49,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
 
 
 def settled(rule: ir.Rule) -> ir.Rule | None:
-    """The rule with constants folded, names merged and what is true left out; None if it can have no tuples."""
+    """Fold constants, merge names and drop true literals of a rule; None if it can have no tuples."""
     if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):
         return rule
     while True:
@@ -75,7 +75,7 @@ def _settled(body: Iterable) -> tuple | None:
 
 
 def _aggregate(literal: ir.Aggregate) -> ir.Literal:
-    """The aggregate with its body settled; of a body that is false, what it is of nothing.
+    """Settle the body of an aggregate; one with a false body becomes its value for an empty body.
 
     Literals that are twice stay: each `_` of a count is a variable of its own.
     """
@@ -92,7 +92,7 @@ def _aggregate(literal: ir.Aggregate) -> ir.Literal:
 
 
 def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
-    """The rules without those that say what an earlier one says, or only that a tuple is there if it is there.
+    """Drop duplicate rules and tautologies `p :- p`.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> rules = [ir.Rule(ir.Atom("a", (v,)), (ir.Atom("b", (v,)),)) for v in (x, y)]

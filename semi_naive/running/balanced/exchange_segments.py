@@ -97,7 +97,7 @@ class _Cutting:
         move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
-        """To where the group is; those of one group alone may stay where they are."""
+        """Send bindings to the partition of their group; those of one group alone may stay where they are."""
         keys = step.outer
         if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
             self._cut(step.outer, step.keep, self.groups, len(keys))
@@ -146,7 +146,7 @@ class _Cutting:
     # -- where bindings are
 
     def _here(self, keys: tuple[str, ...], target: PartitionedIndex) -> bool:
-        """Whether the bindings are at the bucket of some variables already: then nothing has to go anywhere."""
+        """True if the bindings are at the bucket of some variables already, so that no exchange is needed."""
         if not keys or not all(keys):
             return False
         if not self.moves and not self.holds and self.at is None:

@@ -77,7 +77,7 @@ class Partitioned:
             self._advance()
 
     def look(self) -> None:
-        """At the balance, if that is due."""
+        """Check the balance, if that is due."""
         if self.iteration % self.config.check_interval == 0 and self.delta() and self.local.again and self.partitions > 1:
             versions = self._recursive() if self.statics.partitioned else []
             self.moving(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
@@ -116,7 +116,7 @@ class Partitioned:
                 self.statics.met[index] = frozenset(column for column in met if column[0] in here)
 
     def _free(self, name: str) -> bool:
-        """Whether a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
+        """True if a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
         return name in self.stratum.relations and not self.database.program.relations[name].lattice
 
     def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
@@ -131,7 +131,7 @@ class Partitioned:
         return PartitionedRelation(name, relation.arity, indexes, best)
 
     def _take_over(self) -> None:
-        """What the stratum's relations have already goes home: from the driver, or from where their facts have been dealt."""
+        """Send the stratum's existing tuples home: from the driver, or from the partitions their facts were dealt to."""
         dealt = {name: facts for name in self.stratum.relations if (facts := self.database.partitioned(name))}
         for name in dealt:
             del self.database.on_partitions[name]
@@ -158,7 +158,7 @@ class Partitioned:
     # -- planning
 
     def versions(self):
-        """Those that have a delta."""
+        """The rule versions that have a delta."""
         for rule, place, parts, number in self.local.every(False):
             if self.relations[rule.body[place].relation].home.delta_size():
                 yield rule, place, parts, number
@@ -288,18 +288,18 @@ class Partitioned:
         return self.moving.meetings(self._recursive(), self.relations | self.statics.partitioned, self.statics.replicated)
 
     def _recursive(self) -> list[Version]:
-        """All that any later iteration may run."""
+        """The rule versions that later iterations may run."""
         return [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
 
     def _noted(self, compiled: list[Version], results) -> None:
-        """Record what each rule cost."""
+        """Record the cost of each rule."""
         self.learned(compiled, results)
         for report in evaluations(results):
             begun = report.partition == 0 and report.facts["begun"]
             self.charge(compiled[report.facts["version"]], report.seconds, report.sent, begun)
 
     def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
-        """What a rule took on one partition."""
+        """Record the cost of a rule on one partition."""
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made

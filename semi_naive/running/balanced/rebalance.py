@@ -107,7 +107,7 @@ class Rebalance:
     # -- moving
 
     def _rehome(self, name: str, number: int, index: PartitionedIndex, change, iteration: int) -> None:
-        """Give the changed buckets their new places, and their tuples the partitions of those."""
+        """Give the changed buckets their new places, and move their tuples there."""
         if change is None:
             return
         begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
@@ -149,7 +149,7 @@ class Rebalance:
 
 
 def met(mover: PartitionedIndex, meetings: list[Meeting], index: PartitionedIndex) -> bool:
-    """Whether the delta of one is joined with the other, bucket by bucket."""
+    """True if the delta of one is joined with the other, bucket by bucket."""
     return any(meeting.partners is index and meeting.in_buckets_of(mover) for meeting in meetings)
 
 

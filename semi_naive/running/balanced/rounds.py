@@ -13,7 +13,7 @@ Waiting = dict[int, list[list[Left]]]  # by stage and partition: the evaluations
 def evaluated(
     cluster: Cluster, world: World, versions: list[Version], threshold: int | None, name: str, last: Callable = lambda label: []
 ) -> Iterator[tuple[list, Waiting]]:
-    """Evaluate rule versions. Yields the results of each job, and what is left to do after it.
+    """Evaluate rule versions. Yields the results of each job, and the versions that remain after it.
 
     `threshold`: tuples that a partition makes in a stage of one job; `last(label)`: the tasks at the end of each job. Work that
     is left in a late stage is done before an early stage makes more, so what waits is bounded.

@@ -1,4 +1,4 @@
-"""Running the pieces of a decomposed stratum: one Spark job, and what comes of it, as relations at rest and as a trace."""
+"""The pieces of a decomposed stratum, run by one Spark job; their results as relations at rest and as a trace."""
 
 import contextlib
 import threading

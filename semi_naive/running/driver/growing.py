@@ -34,7 +34,7 @@ class Growing:
         self.begin()
 
     def begin(self) -> None:
-        """It begins now."""
+        """Start the clock of a recursion."""
         self.next, self.wait = time.monotonic() + FIRST_LOOK_SECONDS, FIRST_LOOK_SECONDS
         self.found: dict[str, int] = {}  # how many looks in a row have found nothing but new values
         self.counts: dict[str, int] = {}  # the tuples of each relation at the last look
@@ -109,5 +109,5 @@ def made_places(rule: Rule, own: set[str]) -> set[int]:
 
 
 def told(name: str, rule: Rule) -> str:
-    """The relation that grows, the rule that makes it grow, and what ends that."""
+    """Name the relation that grows, the rule that makes it grow, and the settings that end it."""
     return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.told}"

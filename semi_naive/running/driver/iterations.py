@@ -41,7 +41,7 @@ class Iterations:
         self._number(0)
 
     def completed(self, number: int, tables: dict[str, Any]) -> None:
-        """What the iteration of this number has made is the delta of the tables now."""
+        """Make the tuples of the iteration of this number the delta of the recording tables."""
         for name, of in self.born.items():
             made = cast(Table, self.database.tables[name])
             for block in tables[of].blocks("delta", tuple(range(tables[of].arity))):

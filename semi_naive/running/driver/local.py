@@ -47,7 +47,7 @@ RAISE = "a larger memory lets it go on here; without that setting it may have wh
 
 
 class TooLarge(Exception):
-    """A stratum has made more tuples than one process should; its text, if any, says of what there is too much."""
+    """A stratum has made more tuples than one process should; the text, if any, says which data is too large."""
 
 
 @dataclass
@@ -114,13 +114,14 @@ class Local:
         return ((rule, None, self.iterations.parts(rule), 0) for rule in self.once)
 
     def run(self) -> None:
-        """To the fixpoint, or TooLarge: then nothing of the iteration it was in has been kept."""
+        """Evaluate to the fixpoint. If TooLarge is raised, the last iteration is undone."""
         self.base()
         self.go_on()
         self.iterations.end()
 
     def base(self) -> None:
-        """What needs no recursion becomes the delta; or TooLarge, and there is what was loaded."""
+        """Evaluate the rules without recursion; their tuples become the delta. If TooLarge is raised, the tables are as they
+        were loaded."""
         self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.iterations.begin()
@@ -145,7 +146,7 @@ class Local:
         return [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.every(False)]
 
     def go_on(self) -> None:
-        """From tables whose delta somebody else has made; to the fixpoint, or TooLarge."""
+        """Continue to the fixpoint from tables with a given delta, or raise TooLarge."""
         self._take_tables()
         if self.course:
             self.course.begin(anew=False)
@@ -179,14 +180,14 @@ class Local:
             self.course.note(self.iteration, born, full)
 
     def _close(self) -> bool:
-        """Whether so many tuples lie in chunks that making words of them, as a machine needs, is not worth while."""
+        """True if so many tuples lie in chunks that unpacking them for the machine does not pay."""
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         blocks = [block for table in tables for block in table.blocks("full", table.home)]
         return sum(block.size for block in blocks if isinstance(block, Chunked)) > MAX_UNPACKED_TUPLES
 
     def _heavy(self) -> bool:
-        """Whether the machine is likely to take longer for the next iteration than it takes a block at a time: each head that
-        the last one made takes it two instructions."""
+        """True if the machine is likely to take longer for the next iteration than blocks do: each head that the last one made
+        takes it two instructions."""
         return self.iteration < self.rested or 2 * self.made > self.work
 
     @property
@@ -273,7 +274,7 @@ class Local:
             self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
 
     def _leave(self) -> None:
-        """What this iteration makes is too much for this process."""
+        """Hand the stratum over: this iteration makes too much for this process."""
         self._within_memory()
         self._back()
         raise TooLarge
@@ -321,7 +322,7 @@ class Local:
         return bool(look and self.over())
 
     def _back(self) -> None:
-        """To the beginning of the iteration."""
+        """Roll back to the beginning of the iteration."""
         for name, table in self.tables.items():
             table.back_to(self.marks[name])
 
@@ -334,7 +335,7 @@ class Local:
         return size if size > self.memory else 0
 
     def nbytes(self) -> int:
-        """The bytes of what is in no relation of the database yet."""
+        """The bytes of tuples that are in no relation of the database yet."""
         apart = (table for name, table in list(self.tables.items()) if self.database.tables.get(name) is not table)
         return sum(table.nbytes for table in apart)
 
@@ -381,8 +382,8 @@ class Local:
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """Whether a cyclic core of a delta version searches the indexes that there are: tries of many tuples take time to make,
-        which is worth it where a run reads all of them."""
+        """True if a cyclic core of a delta version searches existing indexes: tries of many tuples take time to make, which
+        pays where a run reads all of them."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:

@@ -46,7 +46,7 @@ class Small:
         self.counted = 0  # instructions that its budget knows of
 
     def run(self) -> bool:
-        """Whether at least one iteration has been done."""
+        """Run iterations on the machine. True if at least one has been done."""
         local, begun = self.local, time.perf_counter()
         iterations = None if local.max_iterations is None else local.max_iterations - local.iteration
         made = max(1 << 20, MAX_HEADS_PER_DELTA_TUPLE * local.small)
@@ -95,7 +95,7 @@ class Small:
         return int(min(SLICE_INSTRUCTIONS, 1 + budget.left()))
 
     def _count(self) -> None:
-        """Tell the budget what the machine has done since the last time."""
+        """Charge the budget for the machine's work since the last time."""
         done = int(self.machine.versions[:, at.WORK].sum())
         budget.visit(done - self.counted)
         self.counted = done
@@ -115,8 +115,8 @@ class Small:
                 self.local.small = 0  # the next iteration is one that the stratum can leave this process in
 
     def _full(self) -> bool:
-        """Whether the tables, and what the machine has beside them, are beyond Config.memory. The machine takes several times
-        as much for a tuple, so there may be room again once the tables have what was born."""
+        """True if the tables and the machine's rows exceed Config.memory. The machine takes several times as much for a tuple,
+        so there may be room again once the tables have the new rows."""
         return self.local.memory is not None and self.local.over(self.machine.nbytes) > 0
 
     def _do_others(self) -> bool:
@@ -168,7 +168,7 @@ class Small:
         return self.local.made_so_far(self.machine.counts().items())
 
     def _profile(self, seconds: float) -> None:
-        """What each rule has made; of the seconds its share, by the instructions that its versions took."""
+        """Record the tuples of each rule, and its share of the seconds, by the instructions that its versions took."""
         versions = self.machine.versions
         share = seconds / max(1, int(versions[:, at.WORK].sum()))
         for place, version in zip(self.machine.known, versions.tolist(), strict=True):

@@ -28,7 +28,7 @@ Task = tuple[int, Batch]  # a version, by its number, and some of what its first
 
 @dataclass
 class Together:
-    """Some versions of a `local.Local`: of each the rule, its table and what is run."""
+    """Some versions of a `local.Local`: the rule, the table and the batch of each."""
 
     local: Any
     versions: list[tuple[Rule, Table, Derivation]]
@@ -70,7 +70,7 @@ class Together:
                 yield number, batch
 
     def _made(self, task: Task) -> tuple[int, Sink, float]:
-        """What a task has made is in its sink; the seconds that this took."""
+        """Run a task; its tuples are in its sink. Returns the seconds that it took."""
         number, batch = task
         local, begun, (rule, table, derivation) = self.local, time.perf_counter(), self.versions[number]
         sink = Sink(table, self.alone[id(table)], [])
@@ -106,5 +106,5 @@ class Together:
 
 
 def _lacks(table: Table, part: str, order: Order) -> bool:
-    """Whether an index is missing."""
+    """True if an index is missing."""
     return order not in table.full if part == "full" else bool(table.delta_size) and order not in table.delta

@@ -22,7 +22,7 @@ from semi_naive.threads import in_threads
 
 
 def unless_lost(made: Iterator) -> Iterator:
-    """Raise RunsLost if this process misses a run that it reads."""
+    """Yield records that this process reads of runs; raise RunsLost if a run is missing."""
     try:
         yield from made
     except RunMissing as missing:  # no task, so nobody sends it here

@@ -1,4 +1,4 @@
-"""The 62-bit hash of a string or of a record's fields: the same in every process, so that nobody has to be asked."""
+"""The 62-bit hash of a string or of a record's fields: equal in every process, so that it needs no lookup."""
 
 import numpy as np
 
