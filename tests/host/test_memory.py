@@ -15,7 +15,6 @@ from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.ranges import range_values
 from semi_naive.ra.spark import java
 from semi_naive.ra.spark.failures import failure, job_failure
-from semi_naive.ra.tuple_at_a_time import stratum
 
 COUNTING = ".decl a(x: number)\n.output a\na(0).\na(x + 1) :- a(x), x < 1000000."
 
@@ -41,7 +40,7 @@ def test_a_run_stops_before_memory_is_used_up(full):
 def test_a_stratum_leaves_a_driver_that_has_too_much(here, machine, monkeypatch, small):
     monkeypatch.setattr(memory, "scarce", lambda: True)
     monkeypatch.setattr(memory, "check_is_due", lambda: True)
-    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 50)  # instructions between two looks
+    monkeypatch.setattr("semi_naive.running.driver.small.SLICE_INSTRUCTIONS", 50)  # instructions between two looks
     with Program(COUNTING.replace("1000000", "100")).run(spark=here, small_delta=small) as result:
         assert result["a"].count() == 101
         assert result.trace["strata"][-1]["plan"] == "balanced"

@@ -41,7 +41,7 @@ def soon(monkeypatch):
     """A recursion is looked at from its first iteration on."""
     monkeypatch.setattr(growing, "FIRST_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(growing, "CONFIRMING_SECONDS", 0.0)
-    monkeypatch.setattr("semi_naive.ra.tuple_at_a_time.stratum.SLICE_INSTRUCTIONS", 1000)
+    monkeypatch.setattr("semi_naive.running.driver.small.SLICE_INSTRUCTIONS", 1000)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -339,7 +339,7 @@ def test_a_cyclic_core_is_binary_joins_while_those_make_few_bindings():
 
 def test_binary_joins_that_turn_out_to_take_long_are_a_cyclic_core_again(monkeypatch):
     """In the middle of an iteration, which is then done a block at a time."""
-    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 10)
+    monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 10)
     monkeypatch.setattr(small, "MAX_BINARY_JOIN_INSTRUCTIONS", 60)
     text = CORNERS + "corner(y + 1000) :- corner(y), y < 1000.\n"
     hub = {"edge": [*STRIP["edge"], *((40, y) for y in range(1000, 1200))]}
@@ -348,14 +348,14 @@ def test_binary_joins_that_turn_out_to_take_long_are_a_cyclic_core_again(monkeyp
 
 
 def test_joins_are_planned_again_once_there_are_many_more_tuples(monkeypatch):
-    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 50)
+    monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 50)
     agree(grown(10_000), {})
     assert len(used) == 3  # from 64 to 8 times as many, and so on
 
 
 def test_an_iteration_is_begun_again_where_joins_are_due_and_one_takes_long(monkeypatch):
     """They were planned for one tuple, and a thousand are there when it begins."""
-    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 5000)
+    monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 5000)
     monkeypatch.setattr(small, "MAX_STALE_PLAN_INSTRUCTIONS", 4000)
     forgotten, forget = [], stratum.Interpreter._forget
     monkeypatch.setattr(stratum.Interpreter, "_forget", lambda self: forgotten.append(self) or forget(self))
@@ -419,7 +419,7 @@ def test_small_iterations_of_threads_are_looked_at_between_them(monkeypatch):
     """None of them takes as many instructions as there are between two looks."""
     looks, pause = [], small.Small._pause
     monkeypatch.setattr(small.Small, "_pause", lambda self: looks.append(self) or pause(self))
-    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 500)
+    monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 500)
     with sharing_all():
         answers(grown(400), {})
     assert len(looks) > 2

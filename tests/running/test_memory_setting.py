@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from semi_naive import Config, OutOfMemory, Program
 from semi_naive.host import memory
 from semi_naive.ra.tuple_at_a_time import stratum
+from semi_naive.running.driver import small
 
 COUNTING = ".decl a(x: number)\n.output a\na(0).\na(x + 1) :- a(x), x < 2000."
 RANGE = ".decl a(x: number)\n.output a\na(x) :- x = range(0, 2000)."
@@ -46,7 +47,7 @@ def test_the_machine_leaves_too(here, machine, monkeypatch):
     """It takes several times as much for a tuple: there is room again, until the tables themselves have no more."""
     left = []
     monkeypatch.setattr(memory, "check_is_due", lambda: True)
-    monkeypatch.setattr(stratum, "SLICE_INSTRUCTIONS", 1000)  # instructions between two looks
+    monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 1000)  # instructions between two looks
     leave = stratum.Interpreter.leave
     monkeypatch.setattr(stratum.Interpreter, "leave", lambda self: left.append(self) or leave(self))
     with Program(COUNTING.replace("2000", "8000")).run(spark=here, memory=60_000) as result:

@@ -26,7 +26,7 @@ from semi_naive.running.relations.splitting import split
 @dataclass
 class Statics:
     """The indexes of one stratum. `map`: where the buckets of those are that are partitioned; `met`: of indexes of which the
-    heavy buckets are split, the columns that their first column is joined with (`running.balanced.splitting`)."""
+    heavy buckets are split, the columns that their first column is joined with (`running.relations.splitting`)."""
 
     database: Database
     cluster: Cluster
