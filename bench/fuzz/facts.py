@@ -269,7 +269,7 @@ def _by_tasks(source, size: int):
     values, parts = Values(), []
     symbols = [at for at, kind in enumerate(source.relation.kinds) if kind == Kind.SYMBOL]
     with ExitStack() as stack:
-        for name in ("SPLIT", "PIECE"):
+        for name in ("MIN_BYTES_FOR_JOB", "SPAN_BYTES"):
             stack.enter_context(patch(f"semi_naive.io.sources.{name}", size))
         for span in source.spans():
             parts += ReadSpan(source)(span)
