@@ -49,7 +49,7 @@ OUTSIDE = [
 def test_facts_outside(box, monkeypatch, parameters):
     monkeypatch.chdir(box)
     program = Program(INPUT.format(parameters.format(box.parent)), "p.dl", sandbox=box)
-    with pytest.raises(BadInput, match=r"^p\.dl:2:8: \.input r: .* is outside of the sandbox\n  .* stays below /.*/box$"):
+    with pytest.raises(BadInput, match=r"^p\.dl:2:8: \.input r: .* is outside of the sandbox\n  .* must be below /.*/box$"):
         program.run(str(box))
 
 
