@@ -32,7 +32,7 @@ GROWING = HEAD + "found(x, y, y) :- edge(x, y).\nfound(x, y, z) :- found(x, y, _
 @pytest.fixture
 def wherever(monkeypatch):
     """BiGJoin is taken for the least there is."""
-    for name in ("SHIPPED", "SPREADING", "DEARER"):
+    for name in ("SHIPPED", "SPREADING", "BIGJOIN_COST_RATIO"):
         monkeypatch.setattr(multiway, name, 0)
 
 
