@@ -201,7 +201,7 @@ def test_whatever_has_run_is_drawn(tmp_path, here):
     for name, each in drawn.items():
         figure = each.plot(tmp_path / f"{name}.svg")
         assert figure.axes and (tmp_path / f"{name}.svg").read_text().count("<text") > 0, name
-    with Program(PATHS).session({"edge": EDGES}) as session, pytest.raises(ValueError, match="nothing was recorded"):
+    with Program(PATHS).session({"edge": EDGES}) as session, pytest.raises(ValueError, match="no run is recorded"):
         session["path"].plot()
 
 
@@ -373,7 +373,7 @@ def test_a_closure_shows_its_balance(here, plan):
 
 NOTEBOOK = """
 import semi_naive.notebooks.progress as progress
-progress.PATIENCE = progress.Steps.tick = 0.0
+progress.PATIENCE = progress.ProgressText.tick = 0.0
 from semi_naive import Program, transitive_closure
 def run(**how):
     return Program(".decl n(x: number)\\\\n.output n\\\\nn(0).\\\\nn(x + 1) :- n(x), x < 3000.").run(small_delta=0, **how)

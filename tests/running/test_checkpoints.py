@@ -73,6 +73,20 @@ def test_random_programs_resume_wherever_they_were_killed(case, random, here, pr
             assert not list(tmp_path.iterdir())
 
 
+def test_relations_of_records_that_a_pass_has_made(here, tmp_path):
+    """The values that a head counts are in a relation whose attributes have no declared types."""
+    text = """
+    .type Pair = [a: number, b: number]
+    .decl pair(p: Pair)
+    .input pair
+    .decl many(a: number, n: number)
+    .output many
+    many(max(a), count(p)) :- pair(p), p = [a, _].
+    """
+    with Program(text).run({"pair": [((1, 2),), ((3, 4),)]}, here, checkpoint_dir=str(tmp_path), **SPREAD) as result:
+        assert result["many"].to_set() == {(3, 2)}
+
+
 def test_a_resumed_run_goes_on_where_it_was(here, processes, tmp_path):
     options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 2, **SPREAD}
     with pytest.raises(Killed):

@@ -57,6 +57,8 @@ class Checkpoints:
 
     def _facts(self, relation) -> int:
         types, spread = self.run.program.types, self.database.partitioned(relation.name)
+        if any(type_.kind == Kind.RECORD and type_.name not in types for _, type_ in relation.attributes):
+            return 0  # a pass has made the relation: its facts are in the rules
         if spread is None:
             return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
         number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
