@@ -30,7 +30,7 @@ def squeezed(word, low, high):
 
 
 def varint_bytes(difference):
-    """Seven bits a byte."""
+    """The number of bytes that a difference takes as a varint, of seven bits a byte."""
     size = 1
     while difference >= np.uint64(128):
         difference >>= np.uint64(7)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
-MAKING = ("join", "run-ahead")  # the phases that make heads
+HEAD_PHASES = ("join", "run-ahead")  # the phases that make heads
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,11 @@ class Machine:
         rounds = self.collective * np.log2(max(ranks, 2))
         return rounds + self.byte * np.maximum(sent, received) + self.message * messages
 
-    def phase(self, phase: dict, ranks: int) -> np.ndarray:
-        """Seconds of a phase as a trace has it, by rank, from its counts; a run-ahead makes heads of as many pairs."""
+    def predicted_seconds(self, phase: dict, ranks: int) -> np.ndarray:
+        """The seconds that a phase of a trace takes on each rank, predicted from its counts. A job that runs ahead counts no
+        joined pairs: it is taken to join as many as it makes heads."""
         received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
-        if phase["phase"] in MAKING:
+        if phase["phase"] in HEAD_PHASES:
             return self.join(received, np.asarray(phase.get("joined", sent)), sent)
         if phase["phase"] == "insert":
             return self.inserting(received, sent)

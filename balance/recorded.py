@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.machine import MAKING, Machine
+from semi_naive.balance.machine import HEAD_PHASES, Machine
 from semi_naive.balance.trace import Trace, balance_of
 
 RESIZING = ("refine", "consolidate")
@@ -141,10 +141,10 @@ class Replay:
         exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
         for recorded in entry["phases"]:
             phases.append(self._phase(recorded, makers, homes))
-            if recorded["phase"] in MAKING and recorded["inner"] not in exchanged:
+            if recorded["phase"] in HEAD_PHASES and recorded["inner"] not in exchanged:
                 phases.append(self._phase(recorded | {"phase": "all-to-all"}, makers, homes))
         for phase in phases:
-            phase["seconds"] = self.machine.phase(phase, self.ranks)
+            phase["seconds"] = self.machine.predicted_seconds(phase, self.ranks)
         return phases
 
     def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
@@ -154,7 +154,7 @@ class Replay:
         if name == "insert":
             fresh, known = shared(total["sent"], homes), shared(total["received"] - total["sent"], homes)
             return phase | {"received": fresh + known, "sent": fresh, "bytes": fresh * 0, "duplicates": known}
-        counts = {key: shared(value, makers) for key, value in total.items() if key in ALWAYS or name in MAKING}
+        counts = {key: shared(value, makers) for key, value in total.items() if key in ALWAYS or name in HEAD_PHASES}
         if name == "all-to-all":
             counts["received"] = shared(total["sent"], homes)
         if name in SHIPPING:

@@ -361,7 +361,7 @@ class Simulation:
         return self._phase(inner, "insert", arrived, born, nothing, duplicates=arrived - born)
 
     def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
-        phases = [phase | {"seconds": self.machine.phase(phase, self.ranks)} for phase in phases]
+        phases = [phase | {"seconds": self.machine.predicted_seconds(phase, self.ranks)} for phase in phases]
         driver, seconds = self.machine.iteration(phases)
         self.seconds += seconds
         self.trace.iteration(

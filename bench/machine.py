@@ -73,7 +73,9 @@ def measured(trace: dict) -> float:
 
 def predicted(trace: dict, machine: Machine) -> float:
     """The same from the counts of the trace."""
-    priced = ([p | {"seconds": machine.phase(p, PARTITIONS)} for p in entry["phases"]] for entry in trace["iterations"])
+    priced = (
+        [p | {"seconds": machine.predicted_seconds(p, PARTITIONS)} for p in entry["phases"]] for entry in trace["iterations"]
+    )
     return sum(machine.iteration(phases)[1] for phases in priced)
 
 

@@ -101,7 +101,7 @@ def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
     """The record of a stratum with modelled seconds, and with the peak of tuples of each rank in its result."""
     iterations, peak, total = [], np.zeros(ranks, np.int64), 0.0
     for entry in record["iterations"]:
-        phases = [phase | {"seconds": machine.phase(phase, ranks).tolist()} for phase in entry["phases"]]
+        phases = [phase | {"seconds": machine.predicted_seconds(phase, ranks).tolist()} for phase in entry["phases"]]
         driver, seconds = machine.iteration(phases)
         arrived = [np.asarray(phase["received"]) for phase in phases if phase["phase"] == "insert"]
         peak = np.maximum(peak, np.asarray(entry["loads"]) + (np.max(arrived, axis=0) if arrived else 0))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from semi_naive.language import syntax
-from semi_naive.language.anonymous import without_anonymous
 from semi_naive.language.best_values import lattice_problems, lattices
 from semi_naive.language.checks import (
     WARNING,
@@ -33,6 +32,7 @@ from semi_naive.language.subsumption import subsumed_lattices, subsumption_probl
 from semi_naive.language.trees import walk
 from semi_naive.language.type_checks import type_problems
 from semi_naive.language.types import TypeEnvironment
+from semi_naive.language.untyped_records import without_untyped_records
 from semi_naive.language.user_functors import declaration_problems, function_problems, used_functors
 from semi_naive.language.user_lattices import attribute_problems, lattice_bounds, lattice_warnings, used_lubs, with_bounds
 from semi_naive.language.wellfounded import (
@@ -83,7 +83,7 @@ def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapp
     source = with_births(with_companions(source) if wellfounded else source, problems)
     env = TypeEnvironment(source)
     relations = without_excluded(source, declared_relations(source, env, problems))
-    found = [each for single in single_clauses(source, problems) for each in without_anonymous(single, env, relations)]
+    found = [each for single in single_clauses(source, problems) for each in without_untyped_records(single, env, relations)]
     bounds = lattice_bounds(source, env, problems)
     problems += attribute_problems(source, relations)
     found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]

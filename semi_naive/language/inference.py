@@ -292,6 +292,8 @@ class Typing:
         return [constraint for node in numbers for constraint in self._choose_number(node)]
 
     def _choose_overload(self, node):
+        """Fix a functor to its preferred overload that fits, if any, and yield the constraints that follow. An operator only
+        restricts its result, as its operands may have different subtypes; `ord` takes an argument of any type."""
         for overload in sorted(self._fitting(node), key=overload_preference)[:1]:
             self.overloads[id(node)] = overload
             if node.name not in INFIX:

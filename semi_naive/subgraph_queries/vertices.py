@@ -135,8 +135,8 @@ class Vertices:
         both = len(shape.neighbours[spine[0]] & shape.neighbours[spine[1]])
         if np.sum(np.minimum(left, right) ** both * np.maximum(left, right) ** (shape.size - 2 - both)) > 2**62:
             raise OverflowError("the homomorphisms may be more than 2^63")
-        query, times = book(shape, spine)
-        return times * leapfrog.run(query, self.want({atom.relation for atom in query.atoms}), count=True)
+        query, factor = book_query(shape, spine)
+        return factor * leapfrog.run(query, self.want({atom.relation for atom in query.atoms}), count=True)
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
@@ -151,14 +151,16 @@ def clique(size: int) -> Query:
     return Query(tuple(Atom("up", (u, v)) for place, u in enumerate(names) for v in names[place + 1 :]))
 
 
-def book(shape: Pattern, spine: tuple[int, int]) -> tuple[Query, int]:
-    """The homomorphisms from a pattern as a query that binds its spine first, and how many of them an answer stands for."""
+def book_query(shape: Pattern, spine: tuple[int, int]) -> tuple[Query, int]:
+    """(query, factor) for a pattern whose other vertices, its pages, are adjacent to the two of the spine only. The query binds
+    the spine first. If the pattern stays the same when the ends of the spine change places, the query takes each edge in one
+    direction (`up`), and an answer stands for two homomorphisms."""
     names, (u, v) = "abcdefgh", spine
-    turned = shape.neighbours[u] - {v} == shape.neighbours[v] - {u}
+    symmetric = shape.neighbours[u] - {v} == shape.neighbours[v] - {u}
     atoms = [Atom("edge", (names[s], names[p])) for s in spine for p in sorted(shape.neighbours[s] - set(spine))]
     order = (*spine, *sorted(set(range(shape.size)) - set(spine)))
-    query = Query((Atom("up" if turned else "edge", (names[u], names[v])), *atoms), order=tuple(names[p] for p in order))
-    return query, 2 if turned else 1
+    query = Query((Atom("up" if symmetric else "edge", (names[u], names[v])), *atoms), order=tuple(names[p] for p in order))
+    return query, 2 if symmetric else 1
 
 
 def _up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

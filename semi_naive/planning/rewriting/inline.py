@@ -91,26 +91,28 @@ def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
             if isinstance(node, ir.Not) and node.atom.relation in ready and _alternatives(node, definitions, set()) is None:
                 whole.add(node.atom.relation)
             elif isinstance(node, ir.Aggregate):
-                whole |= _aggregated_whole(node, definitions)
+                whole |= _kept_in_aggregate(node, definitions)
         if rule.head.relation not in ready and _is_too_much(rule, definitions):
             whole |= _read(rule) & ready
     return whole
 
 
-def _aggregated_whole(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
-    """An aggregate's body can have one alternative, and each `_` and each variable of it counts."""
+def _kept_in_aggregate(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
+    """The relations in the body of an aggregate that no body of a rule can replace there. A replacement has to be one body, and
+    may add no variables, as the aggregate would count the bindings of these."""
     whole = set()
     for literal in aggregate.body:
         if isinstance(literal, ir.Atom) and literal.relation in definitions:
-            whole |= set() if _one_without_more(definitions[literal.relation]) else {literal.relation}
+            whole |= set() if _is_one_rule_without_new_variables(definitions[literal.relation]) else {literal.relation}
         elif isinstance(literal, ir.Not) and literal.atom.relation in definitions:
-            found = _alternatives(literal, definitions, set()) or [(), ()]
-            whole |= set() if len(found) == 1 and not rewrite.positive_atoms(found[0]) else {literal.atom.relation}
+            found = _alternatives(literal, definitions, set())
+            fits = found is not None and len(found) == 1 and not rewrite.positive_atoms(found[0])
+            whole |= set() if fits else {literal.atom.relation}
     return whole
 
 
-def _one_without_more(rules: list[ir.Rule]) -> bool:
-    """One rule, with no variable that its head has not: it has a tuple for each binding, neither more nor fewer."""
+def _is_one_rule_without_new_variables(rules: list[ir.Rule]) -> bool:
+    """True if there is one rule, and its body has no variables but the head's: so each tuple has one binding."""
     return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
 
 

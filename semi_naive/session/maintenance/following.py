@@ -154,7 +154,8 @@ class Following(Incremental):
         return self._all_suspected(self._fresh(given, old), given, guard) if linear else self._by_rounds(given, old)
 
     def _by_rounds(self, given: dict[str, Table], old: dict[str, Table]) -> dict[str, Block]:
-        """The first suspects, which are new, with all that follows from them: a block at a time, by the rules themselves."""
+        """All suspects, by relation: the first ones, which are the new tuples of `given`, and the tuples that the rules derive
+        from them, round by round and a block at a time. The tables are those of `old` afterwards."""
         tables = self.database.tables
         found: dict[str, list[Block]] = {name: [] for name in old}
         while fresh := self._fresh(given, old):
@@ -162,7 +163,7 @@ class Following(Incremental):
             for name, table in old.items():
                 found[name] += [fresh[name]] if name in fresh else []
                 tables[name] = marked(table, fresh[name]) if name in fresh else table
-            self._derive_all([one for one in self.every(False) if one[0].body[one[1]].relation in fresh])
+            self._derive_all([(rule, place) for rule, place in self.every(False) if rule.body[place].relation in fresh])
         tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
 

@@ -15,20 +15,23 @@ from semi_naive.language.single import Single, disjuncts
 from semi_naive.language.trees import rebuilt, variable_names
 
 
-def without_anonymous(single: Single, env, relations) -> list[Single]:
-    """The clause, or the several clauses it becomes, without equalities of untyped variables and records."""
-    if not any(_binds_record(literal) for literal in single.body):
+def without_untyped_records(single: Single, env, relations) -> list[Single]:
+    """The clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x, y]`, is
+    replaced by the record."""
+    if not any(_record_binding(literal) for literal in single.body):
         return [single]
     typing = Typing(single, env, relations)
     for literal in single.body:
-        if (pair := _binds_record(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in variable_names(pair[1]):
+        if (pair := _record_binding(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in variable_names(pair[1]):
             rest = tuple(other for other in single.body if other is not literal)
-            return [done for s in _replaced(single, rest, *pair) for done in without_anonymous(s, env, relations)]
+            return [
+                done for clause in _replaced(single, rest, *pair) for done in without_untyped_records(clause, env, relations)
+            ]
     return [single]
 
 
-def _binds_record(literal):
-    """(variable, record) of an equality between an untyped variable and a record."""
+def _record_binding(literal):
+    """(variable, record) of an equality of a variable and a record; None for other literals."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
         for one, other in (literal.args, literal.args[::-1]):
             if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
