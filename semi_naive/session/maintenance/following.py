@@ -163,7 +163,7 @@ class Following(Incremental):
             for name, table in old.items():
                 found[name] += [fresh[name]] if name in fresh else []
                 tables[name] = marked(table, fresh[name]) if name in fresh else table
-            self._derive_all([(rule, place) for rule, place in self.every(False) if rule.body[place].relation in fresh])
+            self._derive_all([version for version in self.every(False) if version[0].body[version[1]].relation in fresh])
         tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
 
