@@ -113,8 +113,7 @@ class PartitionedGraph:
             read = [(name, order) for name, orders in wanted.items() for order in orders]
             self.statics.met |= joined_columns([body], read)
         self.statics.partition(wanted, 0)
-        self.statics.rescan(body)
-        self.statics.ensure(body.searched, 0)
+        self.statics.prepare(body, 0)
         version = replace(cut(0, rule, body, self.statics.partitioned, self.statics.map), answer="rows" if rows else "count")
         if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
             version.segments[-1][-1] = replace(last, listing=False)

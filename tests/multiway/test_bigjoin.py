@@ -94,6 +94,13 @@ def test_any_batch_gives_the_same_and_no_more_is_in_flight(graphs, split):
         assert not [name for _, _, names in os.walk(graph.cluster.root) for name in names if "left" in name]
 
 
+def test_no_index_is_made_to_be_read_alone(graphs):
+    """Edges by their ends are searched; the scan reads these, too, though it was planned for edges as they are."""
+    graph = graphs({E: np.array([[0, 1], [1, 2], [0, 2]]).T})
+    assert graph.run(Query(TRIANGLE.atoms, order=(Y, Z, X)), True)[0] == 1
+    assert len(graph.statics.partitioned[E].indexes) == 1
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), max_size=30), st.booleans())
 def test_values_of_64_bits(edges, split):

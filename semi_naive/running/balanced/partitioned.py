@@ -216,8 +216,7 @@ class Partitioned:
     def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
         """A rule version cut into segments, with everything it reads where it needs to be."""
         body = self._plan(rule, place, parts, version)
-        self.statics.rescan(body)
-        self.statics.ensure(body.searched, self.iteration)
+        self.statics.prepare(body, self.iteration)
         return cut(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
 
     # -- iterating

@@ -10,6 +10,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
+from semi_naive.planning.joins.body import PlannedBody, searched
 from semi_naive.planning.joins.placing import Index, Placing
 from semi_naive.ra.rules.block import Block, merged_as
 from semi_naive.ra.rules.loading import Relocate, Reorder, Settle
@@ -37,10 +38,15 @@ class Statics:
     partitioned: dict[str, PartitionedRelation] = field(default_factory=dict)
     met: dict[Index, frozenset[tuple[str, int]]] = field(default_factory=dict)
 
-    def ensure(self, searched: set[Index], iteration: int) -> None:
-        """Whatever is not there yet."""
+    def prepare(self, body: PlannedBody, iteration: int) -> None:
+        """Make the indexes that a body searches, as far as they are not there."""
+        self._rescan(body)
+        self.ensure(searched(body.derivation.steps), iteration)  # `body.searched` is of before
+
+    def ensure(self, indexes: set[Index], iteration: int) -> None:
+        """Make indexes, as far as they are not there."""
         wanted: dict[str, dict] = {}
-        for relation, order in sorted(searched):
+        for relation, order in sorted(indexes):
             index = relation, order
             if relation in self.placing.own or index in self.replicated or self._index(index):
                 continue
@@ -56,8 +62,8 @@ class Statics:
         found = self.partitioned.get(index[0])
         return found.index(index[1]) if found else None
 
-    def rescan(self, body) -> None:
-        """A partitioned relation that a body reads from the beginning is read in any index that it has."""
+    def _rescan(self, body: PlannedBody) -> None:
+        """Have a body that reads all of a partitioned relation read an index that is there already, in place of one more."""
         scan = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
         if scan is None or scan.part != "share" or scan.keys or (scan.relation, scan.order) not in self.placing.partitioned:
             return
