@@ -20,9 +20,9 @@ from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import flips
 from semi_naive.planning.maintaining.gained import beginning
 from semi_naive.planning.maintaining.guarded import proof
-from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, lost, suspects
+from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, lost
 from semi_naive.planning.maintaining.rederived import rederiving
-from semi_naive.planning.maintaining.suspected import suspecting, there
+from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.rules.ir import Atom, Rule
 
@@ -45,12 +45,10 @@ class Maintained:
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
         self.gained: Begun = [one for rule in rules for one in beginning(rule, self.below, gained)]
-        self.lost: Begun = [one for rule in map(self._suspected, rules) for one in beginning(rule, self.below, lost)]
+        self.lost: Begun = [(name, self._suspected(one)) for rule in rules for name, one in beginning(rule, self.below, lost)]
 
     def _suspected(self, rule: Rule) -> Rule:
-        """The rule with suspects as its head."""
-        body = (*rule.body, *there(rule.head, self.known, self.best))
-        return replace(rule, head=replace(rule.head, relation=suspects(rule.head.relation)), body=body, plan=None)
+        return suspected(rule, self.known, self.best)
 
     def steps(self, kinds: Kinds) -> dict[str, list[Rule]]:
         """The rules of each step, in the order of their evaluation. kinds: of the columns of the stratum's relations."""

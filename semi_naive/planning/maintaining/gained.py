@@ -7,7 +7,8 @@ from semi_naive.ra.rules.ir import Atom, Rule
 
 
 def beginning(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
-    """For each atom of a relation below, that relation and the rule that reads its changed tuples there.
+    """For each atom of a relation in `below`, that relation and the rule that reads its changed tuples there.
+    named: the relation of these.
 
     >>> from semi_naive.planning.maintaining.names import gained
     >>> from semi_naive.ra.rules.ir import Kind, Var

@@ -7,9 +7,10 @@ edge- has the deleted edges, reach: the suspects, and reach= the explicit facts.
 not change: so the engine evaluates it as any recursion, a tuple at a time where few are suspected in each of many iterations.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 
+from semi_naive.planning.maintaining.gained import beginning
 from semi_naive.planning.maintaining.names import Kinds, asked, columns_of, explicit, suspects
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Var
@@ -30,16 +31,17 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     for name, each in (kinds or {}).items():
         rules.append(Rule(Atom(suspects(name), columns_of(each)), (Atom(asked(name), columns_of(each)),)))
     for rule in stratum.rules:
-        head = replace(rule.head, relation=suspects(rule.head.relation))
-        for place, literal in enumerate(rule.body):
-            if isinstance(literal, Atom) and literal.relation in stratum.relations:
-                first = replace(literal, relation=suspects(literal.relation))
-                body = (*rule.body[:place], first, *rule.body[place + 1 :], *there(rule.head, known, best))
-                rules.append(replace(rule, head=head, body=body, plan=None))
+        rules += [suspected(one, known, best) for _, one in beginning(rule, set(stratum.relations), suspects)]
     return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
 
 
-def there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
+def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
+    """Make suspects of the heads of a rule. named: the relation that they are put into."""
+    head = replace(rule.head, relation=named(rule.head.relation))
+    return replace(rule, head=head, body=(*rule.body, *_there(rule.head, known, best)), plan=None)
+
+
+def _there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
     """The literals by which a head is in its relation, where that keeps best values only, and is no explicit fact."""
     if head.relation not in known and head.relation not in best:
         return

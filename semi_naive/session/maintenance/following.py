@@ -30,7 +30,7 @@ from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import NEGATED
 from semi_naive.planning.maintaining.guarded import Proof, proof
 from semi_naive.planning.maintaining.names import asked, explicit, lost, suspects
-from semi_naive.planning.maintaining.suspected import suspecting, there
+from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.ra.rules.ages import Now, Ticks
 from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
@@ -196,10 +196,10 @@ class Following(Incremental):
         """The versions that begin with what relations below have lost, each with that relation. named: their heads."""
         found = []
         for rule, place, parts, number in self.changing:
-            name, head = rule.body[place].relation, replace(rule.head, relation=named(rule.head.relation))
-            body = [*rule.body, *there(rule.head, self.known, best)]
-            body[place] = replace(body[place], relation=lost(name))
-            found.append((name, (replace(rule, head=head, body=tuple(body), plan=None), place, parts, number)))
+            made, name = suspected(rule, self.known, best, named), rule.body[place].relation
+            changed = replace(rule.body[place], relation=lost(name))
+            body = (*made.body[:place], changed, *made.body[place + 1 :])
+            found.append((name, (replace(made, body=body), place, parts, number)))
         return found
 
     @contextmanager
