@@ -54,7 +54,7 @@ class Case:
     # -- smaller cases
 
     def parts(self) -> list[Part]:
-        """What can be left out: rules, transactions, facts, and parts of rules and of transactions."""
+        """The parts that a smaller case may lack: rules, transactions, facts, and parts of rules and of transactions."""
         rules = self.program.rules
         literals = [("literal", at, place) for at in {*self._first()} for place in _removable(rules[at])]
         steps = [("step", at) for at in range(len(self.steps))]

@@ -102,7 +102,8 @@ def round_(program: ir.Program, stratum: set[str], rules, tuples, known, last) -
 
 def summed(rules, tuples) -> set[tuple]:
     """The tuples of a relation whose heads aggregate. Each way to satisfy a body adds to a sum, a mean, a minimum and a
-    maximum; a count has the distinct values. What rules without aggregates make is added as it is, once."""
+    maximum; a count has the distinct values. Tuples of rules without aggregates are added
+    once, as they are."""
     ops = {at: arg for rule, _ in rules for at, arg in enumerate(rule.head.args) if isinstance(arg, Summed)}
     groups, given = defaultdict(lambda: {at: ([], set()) for at in ops}), set()
     for rule, body in rules:

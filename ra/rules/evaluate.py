@@ -268,7 +268,7 @@ class Evaluate:
         return Outbox(made, ship, snug)
 
     def _lists_moved(self, batch: Listed, move: Move, tag: str):
-        """The same as `_moved` for lists: each goes to where its binding would go."""
+        """Send lists as `_moved` sends their bindings."""
         if isinstance(move.to, tuple):
             visited = (batch.listed(OFFER) + move.turn) % len(move.to)
             for number, one in enumerate(move.to):

@@ -150,7 +150,7 @@ class Join:
         return None if block is None else Batch(block.size, pair=(*names, block), share=batch.share)
 
     def unites(self, batch: Batch, block: Block) -> bool:
-        """Whether the join is one of pairs, whose heads are made by `ra.joins.unions`."""
+        """True if the join is one of pairs: `ra.joins.unions` makes its heads."""
         if self.composed is None or is_searched(block, batch.size) or not halved(block) or block.rows[1] > DENSE >> 6:
             return False
         turned = self.turned(batch)

@@ -28,7 +28,7 @@ def _code(text: str) -> str:
 
 
 def _declared(declaration: Declaration, lines: list[str]) -> str:
-    """The declaration as it is written, if it is on one line; for a component the part before its statements."""
+    """The text of a declaration, if it is on one line; of a component, the text before its statements."""
     node, line = declaration.node, lines[declaration.span.line - 1]
     if isinstance(node, syntax.RelationDecl):
         return f".decl {node.name}({_fields(node.attributes)}){_behind(node)}"

@@ -22,8 +22,8 @@ def _complain(text: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How to read and write, independent of the program. `missing_ok`: a missing fact file is an empty relation, reported to
-    `warn`. `out`: standard output (None: the current sys.stdout). `sandbox`: the folder that files stay below."""
+    """Settings of reading and writing, independent of the program. `missing_ok`: a missing fact file is an empty relation,
+    reported to `warn`. `out`: standard output (None: the current sys.stdout). `sandbox`: the folder that files stay below."""
 
     missing_ok: bool = False
     warn: Callable[[str], None] = _complain

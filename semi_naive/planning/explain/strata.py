@@ -11,7 +11,7 @@ from semi_naive.planning.strata import is_fact
 
 
 class Telling:
-    """Tells about `run`, one of a `semi_naive.running.run.ProgramRun`. Who inherits says what there is to say of a stratum."""
+    """Lines about the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses give the lines of one stratum."""
 
     def __init__(self, run):
         self.run, self.program = run, run.program

@@ -223,7 +223,8 @@ class Checkpoints:
 
 
 def _parts(relation: PartitionedRelation) -> dict[str, list]:
-    """What a checkpoint holds of a relation. With a reduction all tuples are in full; as delta they derive little."""
+    """The blocks of a relation that a checkpoint keeps, by part. With a reduction all tuples are in full. They are restored as
+    delta, from which rules derive little that is new."""
     home = relation.home
     return {"full": [], "delta": home.full} if relation.reduction else {"full": home.full, "delta": home.delta}
 
