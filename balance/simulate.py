@@ -263,7 +263,7 @@ class Simulation:
             self._copy(number)
 
     def _expected(self, number: int) -> np.ndarray:
-        """As `ra.rules.partitioned` and `semi_naive.running.balanced.rebalance`: the work of the next iteration by slot."""
+        """As `ra.partitions.partitioned` and `running.balanced.rebalance`: the work of the next iteration by slot."""
         delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)

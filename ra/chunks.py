@@ -59,7 +59,7 @@ def words_of(keys, masks, size):
 
 @njit(i64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def field_of(keys, masks, size, shift, mask, low):
-    """The column that a field of the words holds: see `ra.rules.kernels.field`."""
+    """The column that a field of the words holds: see `ra.blocks.kernels.field`."""
     out = np.empty(size, np.int64)
     bits, made = np.uint64(shift), 0
     for i in range(keys.size):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from semi_naive.language.errors import ProgramError as ProgramError
     from semi_naive.libraries import Libraries as Libraries
     from semi_naive.program import Program as Program
-    from semi_naive.ra.rules.arithmetic import EvaluationError as EvaluationError
+    from semi_naive.ra.expressions.arithmetic import EvaluationError as EvaluationError
     from semi_naive.ra.spark.failures import DiskFull as DiskFull
     from semi_naive.ra.spark.failures import JobFailed as JobFailed
     from semi_naive.ra.spark.java import NoJava as NoJava
@@ -40,7 +40,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Program": "semi_naive.program",
     "ProgramError": "semi_naive.language.errors",
-    "EvaluationError": "semi_naive.ra.rules.arithmetic",
+    "EvaluationError": "semi_naive.ra.expressions.arithmetic",
     "Branch": "semi_naive.branch",
     "vectorised": "semi_naive.functors",
     "Libraries": "semi_naive.libraries",

@@ -265,7 +265,7 @@ def tc(
     from semi_naive import Config, transitive_closure
     from semi_naive.cli.run import spark_of
     from semi_naive.closure import read_input_edges, starts_in_driver
-    from semi_naive.io.outputs import output_format
+    from semi_naive.io.results.outputs import output_format
 
     spark = spark_of(master, cores and str(cores))
     config = Config().with_options(dict(map(assignment, options)))
@@ -308,7 +308,7 @@ def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
 def plot(runs, output, only, report):
     """Draw figures of a run that --trace recorded, as PNG and SVG. Several runs are drawn side by side."""
     from semi_naive.plots.command import draw
-    from semi_naive.plots.report import report_files
+    from semi_naive.plots.pages.report import report_files
 
     _check_writable(report)
     if report:
@@ -357,7 +357,7 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, header):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs
-    from semi_naive.io.outputs import output_format
+    from semi_naive.io.results.outputs import output_format
 
     _check_writable(output, trace)
     if output:
@@ -413,7 +413,7 @@ def _report(closure, quiet: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from semi_naive.plots.summary import summary
+    from semi_naive.plots.pages.summary import summary
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in summary(closure.trace).items():
@@ -431,7 +431,7 @@ FAILURES = {
     "semi_naive.host.limits": ("LimitExceeded",),
     "semi_naive.host.memory": ("OutOfMemory",),
     "semi_naive.ra.text.ids": ("UnknownId",),
-    "semi_naive.ra.rules.arithmetic": ("EvaluationError",),
+    "semi_naive.ra.expressions.arithmetic": ("EvaluationError",),
 }
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semi_naive.planning.rewrite import fresh, substitute, variables_of, walk
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.ir import Atom, Const, Kind, Truth, Var, Wild
+from semi_naive.ra import ir
+from semi_naive.ra.ir import Atom, Const, Kind, Truth, Var, Wild
 from semi_naive.schema import Schema
 
 ANSWER = "answer"

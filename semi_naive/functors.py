@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.numbers import quantity
-from semi_naive.io.bits import abbreviated, type_description
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values
-from semi_naive.io.records import Unpacked
-from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.distinct import distinct, distinct_rows
-from semi_naive.ra.rules.ir import Kind, Type
-from semi_naive.ra.rules.kinds import as_bits
+from semi_naive.io.values.bits import abbreviated, type_description
+from semi_naive.io.values.fields import bits_of_values
+from semi_naive.io.values.records import Unpacked
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.values.distinct import distinct, distinct_rows
+from semi_naive.ra.values.kinds import as_bits
 from semi_naive.running.results.python_values import DTYPES, python_values
 
 MAX_RETRIED_ROWS = 1000  # rows on which a failing vectorised function is retried one by one

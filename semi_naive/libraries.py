@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
-from semi_naive.ra.rules.ir import Kind, Type
+from semi_naive.ra.ir import Kind, Type
 
 DEFAULT = "functors"  # the default library, as in Soufflé
 WORDS = (64, 32)

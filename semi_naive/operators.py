@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from semi_naive.algebra import ANSWER, Conjunction, Rules
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Not, Truth, Var
+from semi_naive.ra import ir
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Not, Truth, Var
 from semi_naive.schema import Schema
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.notebooks.progress import showing
 from semi_naive.planning.rewriting.passes import Compiled, compiled
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 from semi_naive.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Program:
         sandbox: Path | None = None, functors: Functors = None, legacy: bool = False,
     ) -> "Program":  # fmt: skip
         """The program in a file, which may be outside of the sandbox. Raises FileNotFoundError if it is missing."""
-        from semi_naive.language.parse import parse_file  # loads a parser, which rules that are data do without
+        from semi_naive.language.parsing.parse import parse_file  # loads a parser, which rules that are data do without
 
         name, inside = os.fspath(path), Sandbox(sandbox) if sandbox else None
         return cls.from_source(parse_file(name, include_dirs, defines or {}, inside, legacy), name, functors, inside)

@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
-from semi_naive.io.bits import NAME
+from semi_naive.io.values.bits import NAME
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.text.arrow_arrays import arrow_of
 from semi_naive.running.results.answers import Answer

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from semi_naive.host.numbers import quantity
-from semi_naive.ra.rules.ir import Const, Kind, Relation, Type
+from semi_naive.ra.ir import Const, Kind, Relation, Type
 
 HELD = {Kind.NUMBER: "integers", Kind.UNSIGNED: "unsigned integers", Kind.FLOAT: "floats", Kind.SYMBOL: "symbols"}
 

@@ -20,7 +20,7 @@ class Simulated(dict, Evaluated):
 
     def explain(self) -> str:
         """A summary of the run."""
-        from semi_naive.plots.summary import summary
+        from semi_naive.plots.pages.summary import summary
 
         return "".join(f"{name}: {value}\n" for name, value in summary(self).items())
 

@@ -39,7 +39,7 @@ class Evaluated:
         """The run as a page of HTML with figures, as text; also written to `path`, atomically. A notebook shows the page, or
         its path. Raises ValueError if nothing was recorded."""
         from semi_naive.notebooks.page import Page
-        from semi_naive.plots.report import report
+        from semi_naive.plots.pages.report import report
 
         return Page.of(report(self._recorded(), path), path)
 
@@ -103,7 +103,7 @@ class Tuples(Evaluated):
 
     def write(self, path: Any) -> None:
         """Write one file in no order, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
-        from semi_naive.io.outputs import write_batches
+        from semi_naive.io.results.outputs import write_batches
 
         write_batches(path, self.arrow_schema(), self.to_batches(), getattr(self, "name", "result"))
 

@@ -14,9 +14,9 @@ from hypothesis import settings
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
 from semi_naive.__main__ import main
-from semi_naive.ra.rules.values import Values
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values.values import Values
 
 # Each room of tests/ has the name of the room of the house that it tests. Tests of one may use what those of another share.
 sys.path += [str(room) for room in sorted(Path(__file__).parent.iterdir()) if room.is_dir()]
@@ -128,10 +128,10 @@ def anew(monkeypatch):
 @pytest.fixture
 def thin(monkeypatch):
     """Blocks are not copied for what is gone, however small they are, and searched for however many bindings."""
-    monkeypatch.setattr("semi_naive.ra.rules.thinned.LEAST", 0)
-    monkeypatch.setattr("semi_naive.ra.rules.thinned.MOST", 1.0)
-    monkeypatch.setattr("semi_naive.ra.rules.thinned.MANY", 0)
-    monkeypatch.setattr("semi_naive.ra.rules.changes.NEAR", 0)
+    monkeypatch.setattr("semi_naive.ra.blocks.thinned.LEAST", 0)
+    monkeypatch.setattr("semi_naive.ra.blocks.thinned.MOST", 1.0)
+    monkeypatch.setattr("semi_naive.ra.blocks.thinned.MANY", 0)
+    monkeypatch.setattr("semi_naive.ra.blocks.changes.NEAR", 0)
 
 
 @pytest.fixture

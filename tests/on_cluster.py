@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
-from semi_naive.io import ranges
+from semi_naive.io.results import ranges
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.running.results import files
 from semi_naive.session.maintenance import across_partitions, budget, spread

@@ -126,7 +126,7 @@ def programs() -> None:
     relations = {name: {"x": "number", "y": "number"} for name in ("edge", "path")}
     made = call("Program.from_rules", Program.from_rules, relations, [(("path", "x", "y"), ("edge", "x", "y"))], ["path"])
     call("Program.from_checked", Program.from_checked, made.checked)
-    from semi_naive.language.parse import parse
+    from semi_naive.language.parsing.parse import parse
 
     call("Program.from_source", Program.from_source, parse(PATHS, "paths.dl"))
     for name in ("warnings", "relations", "outputs", "inputs", "sandbox"):

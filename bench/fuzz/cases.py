@@ -8,8 +8,8 @@ from bench.fuzz.texts import datalog, needs_text
 from semi_naive import Program
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.rewriting.simplify import simplify
+from semi_naive.ra import ir
 from semi_naive.ra.multiway.query import Query
-from semi_naive.ra.rules import ir
 
 Relations = dict[str, set[tuple]]
 Part = tuple

@@ -14,7 +14,7 @@ from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
 from semi_naive.host.budget import OverBudget, Work
 from semi_naive.planning.rewriting.passes import compiled
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 from semi_naive.running.run import ProgramRun
 from semi_naive.session.maintenance.budget import Budget
 

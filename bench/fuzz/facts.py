@@ -17,14 +17,14 @@ from unittest.mock import patch
 import numpy as np
 
 from semi_naive.io import arrow_table, edge_source, source_of_directive
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import contents
-from semi_naive.io.lines import read_lines
+from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.parallel import ReadSpan, check_reports
 from semi_naive.io.python_data import source_of
-from semi_naive.ra.rules.ir import Directive, Kind, Relation, Type
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.ir import Directive, Kind, Relation, Type
+from semi_naive.ra.values.values import Values
 
 PAIR = Type("Pair", Kind.RECORD, (("left", "number"), ("right", "symbol")))
 TYPES = {**BUILT_IN, "Pair": PAIR}
@@ -255,7 +255,10 @@ def _by_driver(source):
 
 def _in_pieces(source, size: int):
     """Plain text too, by several threads."""
-    with patch("semi_naive.io.delimited.ARROW_PIECE_BYTES", size), patch("semi_naive.io.sources.PARSED_PIECE_BYTES", size):
+    with (
+        patch("semi_naive.io.formats.delimited.ARROW_PIECE_BYTES", size),
+        patch("semi_naive.io.sources.PARSED_PIECE_BYTES", size),
+    ):
         return _by_driver(source)
 
 

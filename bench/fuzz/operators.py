@@ -4,7 +4,7 @@ import math
 import re
 import struct
 
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.ir import Kind
 
 
 class Undefined(ArithmeticError):

@@ -23,8 +23,8 @@ from bench.fuzz.operators import (
     recast,
 )
 from semi_naive.planning.rewrite import walk
+from semi_naive.ra import ir
 from semi_naive.ra.multiway import query as multiway
-from semi_naive.ra.rules import ir
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Random programs, as rules of `ra.rules.ir` with facts and transactions: stratified, grounded, and sure to terminate.
+"""Random programs, as rules of `ra.ir` with facts and transactions: stratified, grounded, and sure to terminate.
 
     case = random_case(random.Random(17), without={"wide"}); print(case)
 
@@ -12,8 +12,8 @@ from dataclasses import replace
 from bench.fuzz.cases import Case, Relations
 from bench.fuzz.oracle import Summed
 from semi_naive import Branch
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.ir import (
+from semi_naive.ra import ir
+from semi_naive.ra.ir import (
     Aggregate,
     Atom,
     Call,

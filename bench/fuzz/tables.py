@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from semi_naive.io import arrow_table, edge_source, source_of_directive
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan
-from semi_naive.ra.rules.ir import Directive, Kind, Relation
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.ir import Directive, Kind, Relation
+from semi_naive.ra.values.values import Values
 
 ODD = [None, "", "a", "é\u2028", "12", "-3", "0x1F", "nan", "1e999", b"", b"12", b"\xff\0", 0, 7, -3, 2**31, 2**63 - 1]
 ODD += [-(2**63), 1.5, 3.0, -0.0, math.inf, math.nan, 1e300, True]

@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from bench.fuzz.oracle import Summed
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 def needs_text(program: ir.Program) -> bool:

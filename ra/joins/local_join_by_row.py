@@ -43,7 +43,7 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
         while cursor < outer.size and outer[cursor] & ~LOW == row:
             key = outer[cursor] & LOW
             cursor += 1
-            group = (key - base) >> step  # see `ra.rules.kernels.directory`
+            group = (key - base) >> step  # see `ra.blocks.kernels.directory`
             if key < base or group >= groups:
                 continue
             low, high = starts[np.int64(group)], starts[np.int64(group) + 1]

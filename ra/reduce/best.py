@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block, group_begins
+from semi_naive.ra.blocks.changes import selected, take_out, together
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
-from semi_naive.ra.rules.block import Block, group_begins
-from semi_naive.ra.rules.changes import selected, take_out, together
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.kinds import ordered
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.values.kinds import ordered
 
 
 @dataclass

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host.jit import njit, types
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import NOBODY, Table
+from semi_naive.ra.ir import Order
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.table import NOBODY, Table
 from semi_naive.ra.words import JIT, i64
 
 Key = tuple[int, ...]  # places of attributes

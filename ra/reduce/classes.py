@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.host.jit import njit, types
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.words import JIT, i64
 
 

@@ -1,11 +1,11 @@
 """The reduction that the declaration and the heads of a relation ask for."""
 
+from semi_naive.ra.ir import Relation
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.choice import Choice, Sorting
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.reduce.upper_bounds import UpperBounds
-from semi_naive.ra.rules.ir import Relation
 
 
 def best_of(relation: Relation) -> Best | None:

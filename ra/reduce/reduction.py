@@ -1,6 +1,6 @@
 """Reduce a relation by key as tuples are inserted: best values, lattices, choices, subsumption and classes.
 
-A table without a reduction keeps every tuple. With one, the life of a tuple (`ra.rules.table`) has three more steps:
+A table without a reduction keeps every tuple. With one, the life of a tuple (`ra.blocks.table`) has three more steps:
 
 1. `expanded`: the inserted tuples, with those that follow from them at once (an equivalence has all pairs of a class).
 2. `sifted`: without the tuples that known ones make superfluous. The rest are candidates in `new`.
@@ -18,9 +18,9 @@ A table without a reduction keeps every tuple. With one, the life of a tuple (`r
 
 import numpy as np
 
-from semi_naive.ra.rules.block import Block, stacked
-from semi_naive.ra.rules.changes import empty, take_out, taken, together
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block, stacked
+from semi_naive.ra.blocks.changes import empty, take_out, taken, together
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.words import sort
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import apart
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import apart
-from semi_naive.ra.rules.table import Table
 
 Join = Callable[[list[np.ndarray], int, Any], np.ndarray]  # two columns → their least upper bounds, row by row
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.block import Block, pack
+from semi_naive.ra.blocks.changes import common, own_order, positions_of, selected, within
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.cached import cached
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Term
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block, pack
-from semi_naive.ra.rules.changes import common, own_order, positions_of, selected, within
-from semi_naive.ra.rules.ir import Term
 from semi_naive.ra.rules.steps import Context
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.words import assign
 
 NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
+from semi_naive.ra.blocks.columns import ready
+from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
-from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.block import HALVES, Block, Chunked, bounds_of, roomy, snug
-from semi_naive.ra.rules.columns import ready
-from semi_naive.ra.rules.terms import holds
 from semi_naive.ra.words import seek
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions

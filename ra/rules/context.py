@@ -8,12 +8,12 @@ import numpy as np
 
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.host.private import digest
-from semi_naive.ra.blocks import combined
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.lanes import combined
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
-from semi_naive.ra.rules.stored import StoredBlock
-from semi_naive.ra.rules.table import Table
 
 
 @dataclass

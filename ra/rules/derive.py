@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block, Chunked, merged_as
+from semi_naive.ra.blocks.table import NOBODY
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Order, Term, Var
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.block import Block, Chunked, merged_as
-from semi_naive.ra.rules.ir import Order, Term, Var
 from semi_naive.ra.rules.steps import Context, run_steps
-from semi_naive.ra.rules.table import NOBODY
-from semi_naive.ra.rules.terms import evaluate
 
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
 TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known

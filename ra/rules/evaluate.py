@@ -1,8 +1,8 @@
 """The task that runs rules on a partition: a segment of each rule version, what it makes sent on.
 
 One iteration is one job, or several inner ones: evaluate (in as many stages as the longest version has segments) → insert at
-home → insert into the other indexes (`ra.rules.local_insert`). What a task sends is in parcels; its reports travel with them to
-the last task.
+home → insert into the other indexes (`ra.partitions.local_insert`). What a task sends is in parcels; its reports travel with
+them to the last task.
 """
 
 import itertools
@@ -15,20 +15,21 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.blocks.block import Block, bounds_of, roomy, snug
+from semi_naive.ra.blocks.stored import StoredBlock, store
+from semi_naive.ra.by_variable import listed
+from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
+from semi_naive.ra.by_variable.listed import ArrivedLists, Listed, StoredLists
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.packing import Bounds, Packing
-from semi_naive.ra.rules import listed, parcels
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.partitions import parcels
 from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.bigjoin import OFFER, Intersect
-from semi_naive.ra.rules.block import Block, bounds_of, roomy, snug
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import GATHERED, Derivation
 from semi_naive.ra.rules.gathering import Gather
-from semi_naive.ra.rules.listed import ArrivedLists, Listed, StoredLists
 from semi_naive.ra.rules.rollover import Arrived, Work, restored
 from semi_naive.ra.rules.steps import MOST
-from semi_naive.ra.rules.stored import StoredBlock, store
-from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run

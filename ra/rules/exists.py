@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.rules import kernels
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import GROUP, Context, Join, grouped, run_steps
-from semi_naive.ra.rules.terms import evaluate
 
 FIRST = 8  # partners of a binding that are tried at once, and as many times more the next time
 ENOUGH = 1 << 12  # bindings of a batch: to make fewer takes hardly less time

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.rules.aggregates import reduce_groups
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.expressions.aggregates import reduce_groups
+from semi_naive.ra.expressions.folds import Fold
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Aggregate, Kind
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.folds import Fold
-from semi_naive.ra.rules.ir import Aggregate, Kind
-from semi_naive.ra.rules.kinds import as_bits, numbers
 from semi_naive.ra.rules.steps import grouped, resulting
-from semi_naive.ra.rules.terms import evaluate
+from semi_naive.ra.values.kinds import as_bits, numbers
 
 FROM, COUNT, VALUE = "@from", "@count", "@value"
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.by_variable.bigjoin import Propose
+from semi_naive.ra.by_variable.listed import ArrivedLists
+from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.bigjoin import Propose
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.listed import ArrivedLists
-from semi_naive.ra.rules.multiway import Multiway
 from semi_naive.ra.rules.steps import START, Context, Generate, Join, scanned
 from semi_naive.ra.storage.runs import Run, write_run
 

@@ -6,11 +6,11 @@ is left waits for the others (`Table.insert`). The kernels let go of the interpr
 
 from collections.abc import Iterator
 
+from semi_naive.ra.by_variable.extend import Extend
+from semi_naive.ra.expressions.patterns import BadPattern, linear
+from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.extend import Extend
-from semi_naive.ra.rules.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test
-from semi_naive.ra.rules.patterns import BadPattern, linear
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
 LEAST = 1 << 11  # bindings of a slice: fewer are done before another thread has them

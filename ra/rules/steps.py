@@ -11,18 +11,20 @@ from typing import Protocol
 import numpy as np
 
 from semi_naive.host import budget, limits
+from semi_naive.ra import ir
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.block import HALVES, Block, Chunked, halved
+from semi_naive.ra.blocks.thinned import is_searched
+from semi_naive.ra.expressions.aggregates import Reduction
+from semi_naive.ra.expressions.folds import Fold
+from semi_naive.ra.expressions.ranges import range_counts, range_values
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
-from semi_naive.ra.rules import branches, ir, kernels
-from semi_naive.ra.rules.aggregates import Reduction
 from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.block import HALVES, Block, Chunked, halved
-from semi_naive.ra.rules.folds import Fold
-from semi_naive.ra.rules.ir import Aggregate, Compare, Kind, Range, Term, Truth
-from semi_naive.ra.rules.kinds import numbers
-from semi_naive.ra.rules.ranges import range_counts, range_values
-from semi_naive.ra.rules.terms import evaluate
-from semi_naive.ra.rules.thinned import is_searched
+from semi_naive.ra.values import branches
+from semi_naive.ra.values.kinds import numbers
 
 MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
@@ -32,7 +34,7 @@ DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 class Context(Protocol):
     """Where the tuples are."""
 
-    values: object  # symbols and records: see `ra.rules.values`
+    values: object  # symbols and records: see `ra.values.values`
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
     position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
     most: int  # bindings of a batch that a join makes, about

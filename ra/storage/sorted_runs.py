@@ -10,9 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from semi_naive.ra.blocks import merge_all
+from semi_naive.ra.blocks import kernels
 from semi_naive.ra.chunks import SIX, size_of, union, words_of
-from semi_naive.ra.rules import kernels
+from semi_naive.ra.lanes import merge_all
 
 SAMPLES_PER_PIECE = 16  # words by which runs are cut
 

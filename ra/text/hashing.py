@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.blocks import combined
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.text.strings import BITS, hash_of, places_of
 from semi_naive.ra.words import JIT
 

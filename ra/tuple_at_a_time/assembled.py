@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Order
 from semi_naive.ra.rules.ages import Now
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
 from semi_naive.ra.tuple_at_a_time.rows import sort_of

@@ -7,13 +7,13 @@ becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HE
 
 from dataclasses import dataclass, field
 
+from semi_naive.ra.by_variable.multiway import Multiway
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.ages import AGE, Aged, Older
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
-from semi_naive.ra.rules.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
-from semi_naive.ra.rules.multiway import Multiway
-from semi_naive.ra.rules.terms import evaluate
 from semi_naive.ra.tuple_at_a_time import layout as at
 
 MAX_BINARY_JOIN_BINDINGS = 64  # expected of one binding; above it a cyclic core is joined instead

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.ra.rules.block import EVERY, Block
-from semi_naive.ra.rules.thinned import Thinned
+from semi_naive.ra.blocks.block import EVERY, Block
+from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from semi_naive.host.jit import njit
-from semi_naive.ra.rules.ranges import MOST
+from semi_naive.ra.expressions.ranges import MOST
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, superseded, visible
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at

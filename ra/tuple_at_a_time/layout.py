@@ -58,7 +58,7 @@ SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
 # -- a block of sorted words, as it is searched by some of its first columns. It lies anywhere: its place is counted from where
 # the lists begin. Before its blocks, a list has their number; after them, of a lattice, the place of each key column. REST,
 # BASE, COARSE, STARTS, GROUPS: the directory of the keys in its first lane; PRESENT, LEAST_VALUE, WITHIN, CELLS: the values of
-# its first column, see `Block.present`. GONE, GONE_COUNT: positions in it of tuples that are gone (`ra.rules.thinned`).
+# its first column, see `Block.present`. GONE, GONE_COUNT: positions in it of tuples that are gone (`ra.blocks.thinned`).
 (
     WORDS, WORDS_SIZE, LANES, REST, BASE, COARSE, STARTS, GROUPS, PRESENT, LEAST_VALUE, WITHIN, CELLS, GONE, GONE_COUNT, FIELDS,
 ) = range(15)  # fmt: skip

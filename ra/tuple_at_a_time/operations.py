@@ -3,9 +3,9 @@
 import numpy as np
 
 from semi_naive.host.jit import njit
-from semi_naive.ra.rules import kinds
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.memory import COMPILED, as_bits, as_float
+from semi_naive.ra.values import kinds
 
 LEAST = np.int64(-(1 << 63))
 NAN = kinds.NAN

@@ -1,6 +1,6 @@
 """A relation of a stratum as the machine has it: rows in the order they were born in, and hashed indexes of them.
 
-The life of a tuple as in `ra.rules.table`, by where its row is: the delta is rows [DELTA_BEGIN, DELTA_END), full is what lies
+The life of a tuple as in `ra.blocks.table`, by where its row is: the delta is rows [DELTA_BEGIN, DELTA_END), full is what lies
 before it, new what lies after it. 8 bytes a value, and 20 to 36 bytes a row and index.
 """
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind, Order
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Kind, Order
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time import layout as at
 
 INITIAL_ROWS = 1 << 10  # of a relation's rows

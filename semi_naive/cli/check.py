@@ -11,7 +11,7 @@ from semi_naive.language.errors import Problem, ProgramError, rendered
 
 if TYPE_CHECKING:
     from semi_naive.language.syntax import SourceProgram
-    from semi_naive.ra.rules.ir import Program
+    from semi_naive.ra.ir import Program
 
 
 def check_program(program: str, reading: dict, as_json: bool) -> int:

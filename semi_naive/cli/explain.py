@@ -13,14 +13,14 @@ from typing import Any, TextIO
 
 import click
 
-from semi_naive.io.bits import of_text, to_value
+from semi_naive.io.values.bits import of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
 from semi_naive.provenance.search import SearchTooLarge
 from semi_naive.provenance.tree import Tree, quoted, tree_of
 from semi_naive.provenance.why import Why
-from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.ir import Kind, Var
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.ir import Kind, Var
 from semi_naive.running.results.python_values import nested_values
 from semi_naive.session.query import Query, atom_of, fact, query_of
 

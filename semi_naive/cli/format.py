@@ -7,8 +7,8 @@ import click
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import atomic_stream, io_errors
-from semi_naive.language.layout import formatted
 from semi_naive.language.origins import read_text
+from semi_naive.language.parsing.layout import formatted
 
 
 def format_programs(programs, in_place: bool, check: bool, diff: bool) -> int:

@@ -25,7 +25,7 @@ def live_page(port: str | None, host: str, name: str):
     if port is None:
         yield None
         return
-    from semi_naive.plots.live import Live
+    from semi_naive.plots.pages.live import Live
 
     with Live(_number(port), host, name) as live:
         click.echo(f"live: {live.url}", err=True)
@@ -43,6 +43,6 @@ def write_report(path: str | None, trace: dict, name: str, live=None) -> None:
     if live:
         live.watch(lambda: trace)
     if path:
-        from semi_naive.plots.report import report
+        from semi_naive.plots.pages.report import report
 
         report(trace, path, [name])

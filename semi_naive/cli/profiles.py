@@ -9,7 +9,7 @@ from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
-from semi_naive.plots.summary import bytes_a_tuple, memory_of
+from semi_naive.plots.pages.summary import bytes_a_tuple, memory_of
 
 COLUMN_GAP = 2  # spaces between two columns
 MIN_RULE_CHARACTERS = 24  # least characters of a rule, on the narrowest terminal

@@ -96,7 +96,7 @@ class Origin:
 
     def source(self, reading: dict):
         """The syntax tree. reading: options of `parse`."""
-        from semi_naive.language.parse import parse, parse_file
+        from semi_naive.language.parsing.parse import parse, parse_file
 
         if self.rules is not None:
             return self._completed(parse(self.rules, self.name, **reading), reading.get("sandbox"))
@@ -108,7 +108,7 @@ class Origin:
     def _completed(self, source, sandbox):
         """The syntax tree with the missing declarations. A relation without rules may have NAME.facts in the folder."""
         from semi_naive.io.columns import inferred_columns
-        from semi_naive.language.undeclared import undeclared, with_declarations
+        from semi_naive.language.types.undeclared import undeclared, with_declarations
 
         found = undeclared(source)
         for name in (name for name, ruled in found.items() if not ruled and name not in self.facts.files):

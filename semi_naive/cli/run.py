@@ -97,7 +97,7 @@ def printing(given: dict) -> dict:
 def print_summary(trace: dict, strata: bool) -> None:
     """Print the last line of a run on standard error: the results, and the time of each part; if asked for, also of each
     stratum."""
-    from semi_naive.plots.summary import outcome
+    from semi_naive.plots.pages.summary import outcome
 
     for stratum in trace["strata"] if strata else ():
         names, tuples = ", ".join(stratum["relations"]), quantity(stratum["tuples"], "tuple")

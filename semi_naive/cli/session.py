@@ -13,15 +13,15 @@ import numpy as np
 
 from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import quantity
-from semi_naive.io.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
 from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
-from semi_naive.io.record_text import ReadableStyle
-from semi_naive.io.sorted_rows import Columns
-from semi_naive.io.writing import lines
+from semi_naive.io.results.sorted_rows import Columns
+from semi_naive.io.results.writing import lines
+from semi_naive.io.values.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
+from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.language.errors import ProgramError
-from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.ir import Kind
 
 PROMPT, INSIDE = "> ", "… "
 COMMANDS = "begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit"

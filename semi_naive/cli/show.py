@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from semi_naive.planning.rewrite import variables_of, walk
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 def datalog(program: ir.Program) -> str:

@@ -7,7 +7,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.trees import written_name
 from semi_naive.planning.rewriting.passes import Compiled
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 def hover(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from semi_naive.language import syntax
-from semi_naive.language.component_scopes import Scopes
+from semi_naive.language.components.component_scopes import Scopes
 from semi_naive.language.errors import Span
 from semi_naive.language.syntax import Component, SourceProgram
 from semi_naive.language.trees import walk

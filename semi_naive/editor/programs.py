@@ -9,9 +9,9 @@ from semi_naive.editor.names import Names
 from semi_naive.editor.roots import root_of
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import UNSAVED, read_text
-from semi_naive.language.parse import parse, parse_all
+from semi_naive.language.parsing.parse import parse, parse_all
 from semi_naive.planning.rewriting.passes import Compiled, compiled
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 @dataclass

@@ -18,8 +18,8 @@ from semi_naive.editor.hover import hover
 from semi_naive.editor.names import Declaration
 from semi_naive.editor.programs import Programs, Reading
 from semi_naive.language.errors import Problem, Span
-from semi_naive.language.layout import formatted
-from semi_naive.language.parse import words
+from semi_naive.language.parsing.layout import formatted
+from semi_naive.language.parsing.parse import words
 
 TYPING_PAUSE_SECONDS = 0.2  # seconds without a keystroke after which a text is checked
 NAME = re.compile(r"[?a-zA-Z][_?a-zA-Z0-9]*|_[_?a-zA-Z0-9]+")

@@ -24,10 +24,10 @@ _LAZY = {
     "read": "semi_naive.io.reading",
     "source_of": "semi_naive.io.python_data",
     "source_of_directive": "semi_naive.io.reading",
-    "write": "semi_naive.io.writing",
+    "write": "semi_naive.io.results.writing",
     "atomic_files": "semi_naive.io.files",
     "as_columns": "semi_naive.io.python_data",
-    "arrow_table": "semi_naive.io.arrow",
+    "arrow_table": "semi_naive.io.formats.arrow",
 }
 __all__ = sorted(_LAZY)
 __getattr__ = lazily(__name__, _LAZY)

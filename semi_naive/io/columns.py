@@ -3,15 +3,15 @@
 import re
 from itertools import islice
 
-from semi_naive.io.bits import DECIMAL
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
-from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
+from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
+from semi_naive.io.formats.parquet import is_parquet, read_schema
+from semi_naive.io.formats.sniff import USUAL, fields_of
 from semi_naive.io.names import identifiers
-from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import match_files
-from semi_naive.io.sniff import USUAL, fields_of
+from semi_naive.io.values.bits import DECIMAL
+from semi_naive.io.values.fields import kind_of_arrow
 
 SAMPLED_ROWS = 1000  # rows of a text that are read to infer types
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
@@ -33,7 +33,7 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
         return list(zip(identifiers(schema.names), types, strict=True))
     extension = extension_of(path)
     if BY_NAME.get(extension) == "sqlite":
-        from semi_naive.io.sqlite import sample_table
+        from semi_naive.io.formats.sqlite import sample_table
 
         names, declared, rows = sample_table(path, table, SAMPLED_ROWS)
         types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
@@ -97,7 +97,7 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def _json(path: str) -> tuple[list[str], list[list[str]]]:
-    from semi_naive.io.json_data import json_rows
+    from semi_naive.io.formats.json_data import json_rows
 
     rows = json_rows(contents(path), path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import Format
+from semi_naive.io.formats.layouts import Format
 from semi_naive.sandbox import Sandbox
 
 STDOUT = "-"  # as an output folder

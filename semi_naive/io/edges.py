@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.numbers import with_article
-from semi_naive.io.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, abbreviated
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of_arrow, plain_type
 from semi_naive.io.files import check_there, contents, io_errors
-from semi_naive.io.formats import BY_NAME, Format, extension_of
-from semi_naive.io.json_data import columns_of_json, json_rows
+from semi_naive.io.formats.json_data import columns_of_json, json_rows
+from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
+from semi_naive.io.formats.parquet import is_parquet, read_schema
+from semi_naive.io.formats.sniff import edge_format
+from semi_naive.io.formats.sqlite import only_table
 from semi_naive.io.names import column_places, edge_relation, note_order
-from semi_naive.io.parquet import is_parquet, read_schema
 from semi_naive.io.patterns import match_files
 from semi_naive.io.python_data import (
     directed_edges,
@@ -27,12 +27,12 @@ from semi_naive.io.python_data import (
     to_arrow_table,
 )
 from semi_naive.io.reading import file_source
-from semi_naive.io.sniff import edge_format
 from semi_naive.io.sources import Files, Given, Source, SparkFrame, TextFile, schema_of
-from semi_naive.io.sqlite import only_table
-from semi_naive.ra.rules.ir import Kind, Relation
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, abbreviated
+from semi_naive.io.values.fields import kind_of_arrow, plain_type
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values.values import Values
 
 ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow table, a networkx DiGraph or pairs"
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats import Format
-from semi_naive.ra.rules.ir import Relation
+from semi_naive.io.formats.layouts import Format
+from semi_naive.ra.ir import Relation
 
 log = logging.getLogger("semi_naive")
 EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # usual names of the two columns of a graph

@@ -6,7 +6,7 @@ import os
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
-from semi_naive.io.parquet import is_parquet
+from semi_naive.io.formats.parquet import is_parquet
 
 
 def match_files(path: str) -> list[str] | None:

@@ -8,18 +8,18 @@ import numpy as np
 
 from semi_naive.branch import Branch
 from semi_naive.host.numbers import quantity, with_article
-from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.bits import BUILT_IN, Mismatch, abbreviated, checked_vertices, type_description
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import bits_of_values, columns_of_rows
 from semi_naive.io.files import check_there, io_errors
-from semi_naive.io.formats import BY_NAME, DELIMITERS, Format, extension_of
+from semi_naive.io.formats.arrow import columns_of_table
+from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
+from semi_naive.io.formats.parquet import is_parquet
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.parquet import is_parquet
 from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
 from semi_naive.io.sources import Files, Given, Source, SparkFrame
-from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, checked_vertices, type_description
+from semi_naive.io.values.fields import bits_of_values, columns_of_rows
+from semi_naive.ra.ir import Kind, Relation
 
 ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))  # one column, which is not a table
 ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
@@ -206,7 +206,7 @@ def _of_path(path: str, relation, types: dict, header: bool = False) -> Source:
     if extension in BY_NAME:
         return file_source(path, Format(BY_NAME[extension], relation.name), relation, types)
     if extension in (".txt", ".mtx"):
-        from semi_naive.io.sniff import fact_format
+        from semi_naive.io.formats.sniff import fact_format
 
         with io_errors(path):
             form, kinds = fact_format(path, relation, header)

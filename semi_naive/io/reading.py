@@ -5,15 +5,15 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.delimited import read_delimited
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, format_of, path_of
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_there, contents, is_uri, standard_input
-from semi_naive.io.formats import Format
-from semi_naive.io.lines import located_rows
+from semi_naive.io.formats.delimited import read_delimited
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.lines import located_rows
 from semi_naive.io.patterns import match_files
 from semi_naive.io.sources import Files, Given, ParquetFile, Source, TextFile
+from semi_naive.io.values.bits import BUILT_IN
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
@@ -53,7 +53,7 @@ def file_source(path: str, form: Format, relation, types: dict) -> Source:
     if form.io == "file":
         return TextFile(relation, types, path, form)
     if form.io == "sqlite":
-        from semi_naive.io.sqlite import read_sqlite
+        from semi_naive.io.formats.sqlite import read_sqlite
 
         return Given(relation, types, partial(read_sqlite, path, form, relation, types))
     return Given(relation, types, lambda values: _parsed(contents(path), form, relation, types, values, path))
@@ -61,7 +61,7 @@ def file_source(path: str, form: Format, relation, types: dict) -> Source:
 
 def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
     if form.io in ("json", "jsonfile"):
-        from semi_naive.io.json_data import read_json
+        from semi_naive.io.formats.json_data import read_json
 
         return read_json(data, relation, types, values, path)
     form = located_rows(io.BytesIO(data), form, relation, path)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.fields import kind_of_arrow
 from semi_naive.io.python_data import as_columns
 from semi_naive.io.python_data import to_arrow_table as arrow_table_of
 from semi_naive.io.sources import schema_of
-from semi_naive.ra.rules.ir import Kind, Relation
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.fields import kind_of_arrow
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.symbols import common, keep
+from semi_naive.ra.values.values import Values
 from semi_naive.schema import Schema
 
 EXPECTED = "expected integers, floats or strings"

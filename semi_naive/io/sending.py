@@ -3,7 +3,7 @@
 Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct
 strings to partitions by their hash, where they are united (`SendSymbols`, `UniteSymbols`); the driver numbers them, and every
 host gets the table. In the second pass the rows are read, typed and sent to their buckets (`SendParts`), and inserted where
-they arrive (`ra.rules.local_insert`).
+they arrive (`ra.partitions.local_insert`).
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.parallel import SourcePart
-from semi_naive.ra.rules import parcels
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.text.hashing import hash_strings
 

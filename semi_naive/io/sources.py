@@ -11,16 +11,16 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from semi_naive.io.arrow import columns_of_table
-from semi_naive.io.delimited import read_by_rules, read_delimited
 from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
-from semi_naive.io.formats import Format
-from semi_naive.io.lines import located_rows
-from semi_naive.io.matrix_market import check_entries, symmetric_edges
+from semi_naive.io.formats.arrow import columns_of_table
+from semi_naive.io.formats.delimited import read_by_rules, read_delimited
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.lines import located_rows
+from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
+from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
+from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
-from semi_naive.io.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
-from semi_naive.io.plain_text import PARSED_PIECE_BYTES, read_plain
-from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.threads import in_threads
 

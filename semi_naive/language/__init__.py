@@ -1,13 +1,12 @@
-"""The front end: text → syntax tree → checks → the rules of `ra.rules.ir`.
+"""The front end: text → syntax tree → checks → the rules of `ra.ir`.
 
-- parse: text to syntax tree (grammar, preprocessor); components: instantiated, names qualified
-- single: clauses with one head and no disjunction; anonymous: without records of no declared type
-- scopes: which variables are an aggregate's own
-- types: what is declared; inference: the type of every expression
-- checks, inlining, grounded, type_checks, lattices: what can be wrong
-- lower: what comes out
+- parsing: text to syntax tree; components: instantiated, names qualified
+- single: clauses with one head and without disjunction; scopes: the variables of each aggregate
+- types: declarations, and the type of every expression
+- checks, inlining, grounded, types.type_checks, reductions: errors
+- lower: the rules
 
-`checking.check` is the same in code.
+`checking.check` calls them in this order.
 """
 
 from semi_naive.lazy import lazily

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from semi_naive.language import syntax
-from semi_naive.language.best_values import lattice_problems, lattices
 from semi_naive.language.checks import (
     WARNING,
     clause_problems,
@@ -19,22 +18,29 @@ from semi_naive.language.checks import (
 )
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
-from semi_naive.language.heads import head_aggregates, input_problems, kind_problems
-from semi_naive.language.inference import typed
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
 from semi_naive.language.lower import lowered
-from semi_naive.language.recursive_sums import group_problems
-from semi_naive.language.reductions import reduction_problems
+from semi_naive.language.reductions.best_values import lattice_problems, lattices
+from semi_naive.language.reductions.heads import head_aggregates, input_problems, kind_problems
+from semi_naive.language.reductions.recursive_sums import group_problems
+from semi_naive.language.reductions.reductions import reduction_problems
+from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, without_rules
+from semi_naive.language.reductions.user_lattices import (
+    attribute_problems,
+    lattice_bounds,
+    lattice_warnings,
+    used_lubs,
+    with_bounds,
+)
 from semi_naive.language.scopes import Scoped, resolve
 from semi_naive.language.single import Single, single_clauses
-from semi_naive.language.subsumption import subsumed_lattices, subsumption_problems, without_rules
 from semi_naive.language.trees import walk
-from semi_naive.language.type_checks import type_problems
-from semi_naive.language.types import TypeEnvironment
-from semi_naive.language.untyped_records import without_untyped_records
-from semi_naive.language.user_functors import declaration_problems, function_problems, used_functors
-from semi_naive.language.user_lattices import attribute_problems, lattice_bounds, lattice_warnings, used_lubs, with_bounds
+from semi_naive.language.types.inference import typed
+from semi_naive.language.types.type_checks import type_problems
+from semi_naive.language.types.types import TypeEnvironment
+from semi_naive.language.types.untyped_records import without_untyped_records
+from semi_naive.language.types.user_functors import declaration_problems, function_problems, used_functors
 from semi_naive.language.wellfounded import (
     companion_edges,
     companion_problems,
@@ -44,7 +50,7 @@ from semi_naive.language.wellfounded import (
     with_companions,
 )
 from semi_naive.planning.strata import Edge, components, recursive_relations, unstratified
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 NOTHING = MappingProxyType({})
 
@@ -64,7 +70,7 @@ def compile_text(
     >>> print(*program.rules)
     a(1). b((x + 1)) :- a(x).
     """
-    from semi_naive.language.parse import parse
+    from semi_naive.language.parsing.parse import parse
 
     return check(parse(text, file, include_dirs, defines, sandbox, legacy), functors=functors)
 
@@ -73,7 +79,7 @@ def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapp
     """The rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may occur as a
     variable. functors: the function of each declared functor; None: not required, but then a program with functors cannot be
     evaluated."""
-    from semi_naive.language.components import expand
+    from semi_naive.language.components.components import expand
 
     source = expand(source)
     problems = list(depth_problems(source))

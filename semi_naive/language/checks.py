@@ -7,7 +7,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, variable_names, variables, walk, walk_all
-from semi_naive.language.types import TypeEnvironment
+from semi_naive.language.types.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"

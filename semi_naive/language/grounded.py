@@ -7,8 +7,8 @@ outer variables are.
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.inference import key
 from semi_naive.language.trees import children, variable_names, variables, walk, written_name
+from semi_naive.language.types.inference import key
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes imply nothing by themselves
 

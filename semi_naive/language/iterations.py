@@ -14,7 +14,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk_all
 from semi_naive.planning.strata import RECORD, Edge
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 NUMBER = "recursive_iteration_cnt"
 ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)

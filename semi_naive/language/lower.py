@@ -1,4 +1,4 @@
-"""From a typed clause to a rule of `ra.rules.ir`: constants of their kind, aggregates and ranges as literals of their own.
+"""From a typed clause to a rule of `ra.ir`: constants of their kind, aggregates and ranges as literals of their own.
 
     A(x, count : { B(x, _) }) :- C(x).
 
@@ -12,16 +12,16 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
-from semi_naive.language.heads import AggregatedRelation, Head, Ops, is_aggregate
-from semi_naive.language.inference import Typing
 from semi_naive.language.iterations import NUMBER, followed, number_of
-from semi_naive.language.recursive_sums import RecursiveSums
+from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate
+from semi_naive.language.reductions.recursive_sums import RecursiveSums
+from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
 from semi_naive.language.trees import variable_names, variables, walk
-from semi_naive.language.types import PREDEFINED, TypeEnvironment
-from semi_naive.language.user_lattices import lubs
+from semi_naive.language.types.inference import Typing
+from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
 from semi_naive.planning.spoken import spoken
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 _IDENTITY = ("min", "max", "cat")  # functors of one argument
 

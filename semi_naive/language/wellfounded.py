@@ -26,7 +26,7 @@ from semi_naive.language.single import Single
 from semi_naive.language.trees import walk_all
 from semi_naive.planning import rewrite
 from semi_naive.planning.strata import Edge, components, edges_of, rule_edges
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
 

@@ -60,7 +60,7 @@ def program_shown(program: Any) -> str:
 
 def run_shown(headline: str, trace: dict) -> str:
     """A closure or a simulation: a summary and its balance."""
-    from semi_naive.plots.summary import summary
+    from semi_naive.plots.pages.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
     return f"{_line(headline)}{_table([], facts)}{balance_svg(trace)}"

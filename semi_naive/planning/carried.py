@@ -10,7 +10,7 @@ group. So the groups never meet, and each has a fixpoint of its own: the decompo
 from dataclasses import dataclass
 
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.ir import Atom, Const, Relation, Rule, Var
+from semi_naive.ra.ir import Atom, Const, Relation, Rule, Var
 
 Columns = dict[str, tuple[int, ...]]  # of each relation of a stratum the carried columns; the i-th of all hold the same value
 
@@ -28,7 +28,7 @@ class Carried:
     def told(self, relations: dict[str, Relation]) -> str:
         """The carried columns by name.
 
-        >>> from semi_naive.ra.rules.ir import Kind, Type
+        >>> from semi_naive.ra.ir import Kind, Type
         >>> number = Type("number", Kind.NUMBER)
         >>> Carried({"path": (0,)}).told({"path": Relation("path", (("x", number), ("y", number)))})
         'path(x)'
@@ -41,7 +41,7 @@ def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
     """The carried columns of a recursive stratum, as many as there are. The value of a lattice is none: the best of a key is
     chosen among all of its values.
 
-    >>> from semi_naive.ra.rules.ir import Kind, Type
+    >>> from semi_naive.ra.ir import Kind, Type
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> path = Relation("path", (("x", Type("number", Kind.NUMBER)), ("y", Type("number", Kind.NUMBER))))
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("edge", (y, z))))

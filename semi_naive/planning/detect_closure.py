@@ -9,7 +9,7 @@ With edges as its base it is a transitive closure.
 from dataclasses import dataclass
 
 from semi_naive.planning.detect_walk import of_pairs, step_of
-from semi_naive.ra.rules.ir import Atom, Rule
+from semi_naive.ra.ir import Atom, Rule
 
 MIN_JOB_EDGES = 4096  # of a closure that gets a job at once; with fewer the driver tries first
 

@@ -5,7 +5,7 @@ path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z
 
 from dataclasses import dataclass
 
-from semi_naive.ra.rules.ir import Atom, Rule, Var
+from semi_naive.ra.ir import Atom, Rule, Var
 
 
 @dataclass(frozen=True)

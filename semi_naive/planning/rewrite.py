@@ -1,6 +1,6 @@
 """Tools of every pass over rules: visit the terms and literals of a rule, replace some, keep names apart.
 
-Nothing here knows what a pass is for. A node is anything of `ra.rules.ir` that rules are made of: a term, a literal, a rule.
+Nothing here knows what a pass is for. A node is anything of `ra.ir` that rules are made of: a term, a literal, a rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import cache
 from operator import is_not
 
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 NODES = frozenset([
     ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from semi_naive.planning import rewrite
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 WORDS = {
     "parts": "partial", "values": "counted", "given": "plain", "key": "keys of", "now": "due keys of",

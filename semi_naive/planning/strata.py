@@ -4,8 +4,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
+from semi_naive.ra import ir
 from semi_naive.ra.cached import cached
-from semi_naive.ra.rules import ir
 
 RECORD = "debug_delta"  # that a relation records what the iterations of another one have made
 

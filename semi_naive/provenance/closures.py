@@ -15,9 +15,9 @@ import numpy as np
 
 from semi_naive.planning.detect_closure import copied_by, form_of
 from semi_naive.provenance.instances import Instance, InstanceRule, Instances, Node
-from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Relation
 
 
 @dataclass(eq=False)

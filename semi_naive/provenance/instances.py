@@ -22,7 +22,9 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewriting.inline import copies
 from semi_naive.planning.strata import Stratum
 from semi_naive.provenance.sums import with_written_heads
-from semi_naive.ra.rules.ir import (
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import (
     Aggregate,
     Atom,
     Autoinc,
@@ -39,9 +41,7 @@ from semi_naive.ra.rules.ir import (
     Var,
     Wild,
 )
-from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.ra.rules.terms import evaluate
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.values.values import Values
 from semi_naive.running.driver.local import Local
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.database import Database

@@ -4,7 +4,7 @@
     degree(x, count(y)) :- edge(y, x).             2 = count y : { edge(3, y) ; edge(y, 3) }
                                                    edge(3, 4)   [fact]
 
-The evaluated rules (`language.heads`, `language.recursive_sums`) are generated ones, and not shown.
+The evaluated rules (`language.reductions.heads`, `language.reductions.recursive_sums`) are generated ones, and not shown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from dataclasses import replace
 from semi_naive.host.phrases import series
 from semi_naive.planning import rewrite
 from semi_naive.planning.spoken import as_written
-from semi_naive.ra.rules.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild
+from semi_naive.ra.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild
 
 
 def with_written_heads(program: Program) -> Program:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from semi_naive.planning import rewrite
-from semi_naive.ra.rules.ir import Atom, Compare, Kind, Pack, Relation, Rule, Type, Var
+from semi_naive.ra.ir import Atom, Compare, Kind, Pack, Relation, Rule, Type, Var
 
 
 def types_of_variables(rules: tuple[Rule, ...], relations: Mapping[str, Relation], types: dict[str, Type]) -> dict[str, Type]:

@@ -16,8 +16,8 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
 from semi_naive.provenance.instances import UNNAMED
-from semi_naive.ra.rules.batch import Batch, joined
-from semi_naive.ra.rules.ir import (
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import (
     Aggregate,
     Atom,
     Autoinc,
@@ -33,8 +33,8 @@ from semi_naive.ra.rules.ir import (
     Var,
     Wild,
 )
+from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.steps import run_steps
-from semi_naive.ra.rules.terms import evaluate
 from semi_naive.running.relations.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each

@@ -9,9 +9,9 @@ import numpy as np
 
 from semi_naive.branch import Branch
 from semi_naive.host.numbers import quantity
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
+from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning import rewrite
 from semi_naive.planning.joins.body import names
 from semi_naive.planning.rewriting.magic import is_adorned
@@ -24,8 +24,9 @@ from semi_naive.provenance.search import NoProof, Search
 from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import BodyWalk
-from semi_naive.ra.rules.changes import plain as settled
-from semi_naive.ra.rules.ir import (
+from semi_naive.ra.blocks.changes import plain as settled
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import (
     Aggregate,
     Atom,
     Call,
@@ -42,8 +43,7 @@ from semi_naive.ra.rules.ir import (
     Var,
     Wild,
 )
-from semi_naive.ra.rules.table import Table, snapshot
-from semi_naive.ra.rules.values import Known, Values
+from semi_naive.ra.values.values import Known, Values
 from semi_naive.running.results.python_values import nested_values
 
 

@@ -9,7 +9,7 @@ from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.detect_closure import ReachabilityShape, following
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.ir import Atom, Autoinc, Rule
+from semi_naive.ra.ir import Atom, Autoinc, Rule
 
 MAX_READ_FACTOR = 4  # times Config.local_tuples: the most that a stratum reads in the driver
 

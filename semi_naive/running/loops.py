@@ -1,13 +1,13 @@
-"""The state carried from one round of a loop to the next: see `language.wellfounded` and `language.recursive_sums`."""
+"""State carried from one round of a loop to the next: see `language.wellfounded` and `language.reductions.recursive_sums`."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from semi_naive.planning.rewriting.loops import StratumLoop
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra import ir
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.running.relations.database import Database
 from semi_naive.running.results.python_values import nested_values
 

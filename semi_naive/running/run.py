@@ -16,14 +16,14 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.sources import Given
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import is_fact
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.reduce.choice import Choice
-from semi_naive.ra.rules import branches
-from semi_naive.ra.rules.ir import Const, Kind, Pack, Rule, Term
-from semi_naive.ra.rules.kinds import as_bits, dtype_of
-from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.spark.failures import told
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.values import branches
+from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds, undefined

@@ -19,9 +19,9 @@ from typing import Any
 from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred
-from semi_naive.ra.rules.changes import Change
-from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.changes import Change
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.maintenance.spread import AnyChange

@@ -10,11 +10,11 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.relations import columns_table
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change
-from semi_naive.ra.rules.ir import Kind, Program, Relation, Type
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind, Program, Relation, Type
+from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.database import Database
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.facts import beginning

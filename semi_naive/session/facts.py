@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, empty, selected, together, within
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, apart, empty, selected, together, within
+from semi_naive.ra.blocks.table import Table
 
 MOST_WAITING = 4096  # tuples of operations that wait to be made net; bounds their memory
 

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.bits import BUILT_IN, type_description
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
-from semi_naive.io.records import NIL
+from semi_naive.io.values.bits import BUILT_IN, type_description
+from semi_naive.io.values.records import NIL
 from semi_naive.language import syntax
-from semi_naive.language.parse import parse
+from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import walk
-from semi_naive.ra.rules import branches
-from semi_naive.ra.rules.block import Block, bounds_of, snug
-from semi_naive.ra.rules.ir import Relation, Type
-from semi_naive.ra.rules.loading import blocks_of
-from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.values import Known, Values
+from semi_naive.ra.blocks.block import Block, bounds_of, snug
+from semi_naive.ra.ir import Relation, Type
+from semi_naive.ra.partitions.loading import blocks_of
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
+from semi_naive.ra.values import branches
+from semi_naive.ra.values.values import Known, Values
 from semi_naive.running.relations.on_partitions import OnPartitions, unless_lost
 from semi_naive.sandbox import NoFiles
 from semi_naive.session.maintenance.implied import is_unspelt

@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from semi_naive.language import syntax
-from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Relation
+from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.contents import EpochDatabase, TablesOnDemand, View

@@ -24,9 +24,9 @@ from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
-from semi_naive.ra.rules.ir import Directive, Relation
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Directive, Relation
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values.values import Values
 from semi_naive.running.results.answers import Answer
 from semi_naive.running.results.lent import Lent
 from semi_naive.session.committing import Committing

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io import as_columns
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.relations import columns_table
-from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Relation
+from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
 
 MOST = 1000  # epochs that are remembered

@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.io import as_columns
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.table import Table
 from semi_naive.session.facts import PendingChange, agreeing, columns_of, last_of
 from semi_naive.session.turns import Turn
 

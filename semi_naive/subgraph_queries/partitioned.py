@@ -21,15 +21,15 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.order import Greedy, plan_all
 from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.by_variable.bigjoin import Intersect
+from semi_naive.ra.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
 from semi_naive.ra.multiway.query import Query
-from semi_naive.ra.rules.bigjoin import Intersect
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.evaluate import Answer, Version
-from semi_naive.ra.rules.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.values import Values
 from semi_naive.ra.spark.spark_context import cores
+from semi_naive.ra.values.values import Values
 from semi_naive.running.balanced.exchange_segments import cut
 from semi_naive.running.balanced.rounds import evaluated
 from semi_naive.running.relations.cluster import Cluster

@@ -13,7 +13,7 @@ result: tuples
 import time
 
 from semi_naive.balance.trace import VERSION, plain
-from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose
+from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import MOST, Join
 from semi_naive.running.balanced.rounds import Waiting, evaluations

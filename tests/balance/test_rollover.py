@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semi_naive import Program
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.ir import Kind, Var
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.ra.rules.rollover import Work, restored
 from semi_naive.ra.rules.steps import Join
 

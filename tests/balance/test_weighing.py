@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from semi_naive import Program
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.rules import weighing
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.partitioned import PartitionedIndex
-from semi_naive.ra.rules.stored import store
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.stored import store
+from semi_naive.ra.partitions import weighing
+from semi_naive.ra.partitions.partitioned import PartitionedIndex
 
 WALK = """
 .decl start(x: number, y: number)

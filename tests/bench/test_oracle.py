@@ -11,8 +11,9 @@ from bench.fuzz.operators import Undefined, canonical, ranged
 from bench.fuzz.oracle import relations_in, solve, strata, value
 from bench.fuzz.random_programs import FEATURES, random_case
 from bench.fuzz.rounds import random_cases
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.ir import (
+from semi_naive.ra import ir
+from semi_naive.ra.expressions.terms import EvaluationError, evaluate
+from semi_naive.ra.ir import (
     Aggregate,
     Atom,
     Call,
@@ -29,10 +30,9 @@ from semi_naive.ra.rules.ir import (
     Var,
     Wild,
 )
-from semi_naive.ra.rules.kinds import numbers
-from semi_naive.ra.rules.terms import EvaluationError, evaluate
-from semi_naive.ra.rules.values import Values
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values.kinds import numbers
+from semi_naive.ra.values.values import Values
 
 NUMBER = Kind.NUMBER
 x, y, z, n, m = (Var(name, NUMBER) for name in "xyznm")

@@ -14,9 +14,9 @@ from pygls.lsp.client import LanguageClient
 from semi_naive.__main__ import main
 from semi_naive.editor.names import Names
 from semi_naive.language import check
-from semi_naive.language.layout import formatted
 from semi_naive.language.origins import read_text
-from semi_naive.language.parse import parse, parse_all, words
+from semi_naive.language.parsing.layout import formatted
+from semi_naive.language.parsing.parse import parse, parse_all, words
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "editors" / "vscode"
@@ -294,7 +294,7 @@ def test_the_extension_knows_every_word_of_the_language():
 
 
 def test_the_extension_knows_every_directive():
-    grammar = (ROOT / "semi_naive" / "language" / "grammar.lark").read_text()
+    grammar = (ROOT / "semi_naive" / "language" / "parsing" / "grammar.lark").read_text()
     directives = re.findall(r"/\\(\.\w+)\(", grammar)
     assert len(directives) == 17
     for directive in directives:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from semi_naive.language.layout import formatted, tokens
 from semi_naive.language.origins import read_text
-from semi_naive.language.parse import _parser, parse
+from semi_naive.language.parsing.layout import formatted, tokens
+from semi_naive.language.parsing.parse import _parser, parse
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
 PROGRAMS = sorted(Path(__file__).parents[2].glob("**/*.dl"))

@@ -14,10 +14,10 @@ import pytest
 
 from semi_naive import BadInput, Program
 from semi_naive.io.columns import inferred_columns
-from semi_naive.io.printing import FORMATS, MAX_TABLE_ROWS
+from semi_naive.io.results.printing import FORMATS, MAX_TABLE_ROWS
 from semi_naive.language.errors import ProgramError
-from semi_naive.language.parse import parse
-from semi_naive.language.undeclared import with_declarations
+from semi_naive.language.parsing.parse import parse
+from semi_naive.language.types.undeclared import with_declarations
 
 PATHS = "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z)."
 CLOSED = "a\tb\na\tc\nb\tc\n"

@@ -25,7 +25,7 @@ def kernel(x):
 MISS, HIT = (1, 0), (0, 1)
 ALL = """
     import sys
-    import semi_naive.balance.replay, semi_naive.ra.rules.groups_ahead, semi_naive.ra.multiway.loops.rooted
+    import semi_naive.balance.replay, semi_naive.ra.partitions.groups_ahead, semi_naive.ra.multiway.loops.rooted
     from semi_naive.host.jit import _known
     from semi_naive.host.kernel_cache import KernelCache, _of_numba
     names = sorted(KernelCache(one).path(_of_numba(s)).name for one in _known if one.cache for s in one.signatures)

@@ -11,8 +11,8 @@ from semi_naive import EvaluationError, OutOfMemory, Program
 from semi_naive.cli import ending
 from semi_naive.host import memory, memory_limits
 from semi_naive.host.memory_limits import GroupV1, GroupV2, Room
+from semi_naive.ra.expressions.ranges import range_values
 from semi_naive.ra.rules import steps
-from semi_naive.ra.rules.ranges import range_values
 from semi_naive.ra.spark import java
 from semi_naive.ra.spark.failures import failure, job_failure
 

@@ -6,8 +6,8 @@ import pytest
 from fact_files import TYPES, relation, rows
 
 from semi_naive.io import as_columns, read, write
-from semi_naive.ra.rules.ir import Directive
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Directive
+from semi_naive.ra.values.values import Values
 
 
 @pytest.fixture

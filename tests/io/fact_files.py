@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-from semi_naive.ra.rules.ir import Kind, Relation, Type
+from semi_naive.ra.ir import Kind, Relation, Type
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = (Type(k.value, k) for k in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL))
 LIST = Type("List", Kind.RECORD, (("head", "number"), ("tail", "List")))

@@ -17,8 +17,8 @@ from semi_naive import BadInput, Program, transitive_closure
 from semi_naive.graphs import as_edges
 from semi_naive.io.parallel import ReadSpan, frame_parts
 from semi_naive.io.python_data import file_facts, source_of
-from semi_naive.ra.rules.ir import Kind, Relation, Type
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.values.values import Values
 
 SYMBOL = Type("symbol", Kind.SYMBOL)
 EDGE = Relation("edge", (("src", SYMBOL), ("dst", SYMBOL)))

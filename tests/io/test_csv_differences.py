@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.fuzz import facts, tables
 from semi_naive.io import as_columns, read
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.rules.ir import Directive, Kind
+from semi_naive.ra.ir import Directive, Kind
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
 TWO = (Kind.SYMBOL, Kind.SYMBOL)

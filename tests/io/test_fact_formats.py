@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from semi_naive.io import arrow_table, as_columns, read, write
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.rules.ir import Directive
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Directive
+from semi_naive.ra.values.values import Values
 
 
 def test_json_of_lists(writer, reader):

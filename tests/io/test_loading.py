@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from semi_naive import BadInput, Program, RunsLost
 from semi_naive.io import Source, edge_source
 from semi_naive.io.edges import as_edges
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.values.values import Values
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.relations.on_partitions import OnPartitions
 

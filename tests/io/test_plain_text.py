@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import line_buffers, line_pieces
-from semi_naive.io.formats import Format
-from semi_naive.io.lines import read_lines
-from semi_naive.io.plain_text import read_plain
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.lines import read_lines
+from semi_naive.io.formats.plain_text import read_plain
 from semi_naive.io.reading import source_of_directive
-from semi_naive.ra.rules.ir import Directive
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Directive
 from semi_naive.ra.text.hashing import hash_strings
 from semi_naive.ra.text.strings import string_arrays
+from semi_naive.ra.values.values import Values
 
 FIELDS = {
     SYMBOL: st.one_of(

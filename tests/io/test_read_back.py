@@ -8,13 +8,13 @@ import pytest
 
 from semi_naive import BadInput, Branch, Program, transitive_closure
 from semi_naive.io import read, write
-from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.fields import columns_of_rows
-from semi_naive.io.formats import Format
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.python_data import source_of
 from semi_naive.io.reading import file_source
-from semi_naive.ra.rules.ir import Constructor, Directive, Kind, Relation, Type
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.ra.ir import Constructor, Directive, Kind, Relation, Type
+from semi_naive.ra.values.values import Values
 
 PIECES = [
     "a",
@@ -69,8 +69,8 @@ def value(type_, choose):
 @pytest.mark.parametrize("few", [5000, 0], ids=["few", "many"])
 def test_a_file_is_read_back_or_refused(tmp_path, monkeypatch, few):
     """All layouts, odd characters in symbols, records and branches. RFC 4180, JSON and SQLite hold all of them."""
-    monkeypatch.setattr("semi_naive.io.writing.MIN_ROWS_FOR_ARROW", few)
-    monkeypatch.setattr("semi_naive.io.order.MIN_ROWS_FOR_ARROW", few)
+    monkeypatch.setattr("semi_naive.io.results.writing.MIN_ROWS_FOR_ARROW", few)
+    monkeypatch.setattr("semi_naive.io.results.order.MIN_ROWS_FOR_ARROW", few)
     refused = 0
     for seed in range(400):
         choose = random.Random(seed)

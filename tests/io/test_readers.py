@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semi_naive.graphs import BadInput, as_edges
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.edges import edge_source
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.python_data import is_spark_frame, source_of
 from semi_naive.io.sources import MIN_BYTES_FOR_JOB, SPAN_BYTES, byte_ranges
-from semi_naive.ra.rules.ir import Kind, Relation
-from semi_naive.ra.rules.values import Values
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.values.values import Values
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
 IDS = st.integers(0, 2**32)

@@ -10,8 +10,8 @@ from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TREE, TYPES, UNSIGNED
 
 from semi_naive.io import Options, as_columns, read, write
 from semi_naive.io.errors import BadInput
-from semi_naive.io.records import Unpacked
-from semi_naive.ra.rules.ir import Directive
+from semi_naive.io.values.records import Unpacked
+from semi_naive.ra.ir import Directive
 
 
 def test_numbers_of_all_kinds(reader):

@@ -10,8 +10,8 @@ from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, rela
 
 from semi_naive.io import as_columns, atomic_files, read, write
 from semi_naive.io.errors import BadInput
-from semi_naive.io.order import MIN_ROWS_FOR_ARROW
-from semi_naive.ra.rules.ir import Directive
+from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
+from semi_naive.ra.ir import Directive
 
 
 def test_written_rows_are_sorted(writer):
@@ -92,7 +92,7 @@ def test_nothing_is_left_of_what_failed(tmp_path, values, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("semi_naive.io.writing._table", interrupt)
+    monkeypatch.setattr("semi_naive.io.results.writing._table", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(Directive("output", "r"), relation(NUMBER), TYPES, np.ones((1, 3), np.int64), str(tmp_path), values)
     assert os.listdir(tmp_path) == ["r.csv"] and (tmp_path / "r.csv").read_text() == "old\n"

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from semi_naive import Program, RunsLost
-from semi_naive.io.ranges import ReadChunk
+from semi_naive.io.results.ranges import ReadChunk
 
 TEXT = """
 .type List = [head: number, tail: List]
@@ -32,7 +32,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("chunk", [100, 1 << 20])
 def test_pieces_make_the_driver_s_file(here, tmp_path, monkeypatch, kind, chunk):
-    monkeypatch.setattr("semi_naive.io.ranges.CHUNK_BYTES", chunk)
+    monkeypatch.setattr("semi_naive.io.results.ranges.CHUNK_BYTES", chunk)
     facts = {"fact": [(KINDS[kind](n), random.Random(n).choice('ab"c'), n % 9) for n in range(300)]}
     program, written = Program(TEXT.format(kind=kind)), {}
     for most in (10**9, 0):  # more than that, and tasks write

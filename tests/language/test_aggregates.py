@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semi_naive import Program
-from semi_naive.ra.rules.aggregates import Reduction, reduce_groups
-from semi_naive.ra.rules.ir import Kind
+from semi_naive.ra.expressions.aggregates import Reduction, reduce_groups
+from semi_naive.ra.ir import Kind
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 LEAST, MOST, NAN = -(2**63), 2**63 - 1, float("nan")

@@ -14,8 +14,8 @@ from session_cases import SETTINGS
 
 from semi_naive import BadInput, Branch, Program, ProgramError
 from semi_naive.cli.show import datalog
-from semi_naive.io.bits import BUILT_IN
-from semi_naive.ra.rules.fingerprint import Fingerprint
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.partitions.fingerprint import Fingerprint
 from semi_naive.rules import value, var
 
 NIL = Branch("Nil")

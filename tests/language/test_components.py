@@ -2,9 +2,9 @@
 
 import pytest
 
-from semi_naive.language.components import expand
+from semi_naive.language.components.components import expand
 from semi_naive.language.errors import ProgramError
-from semi_naive.language.parse import parse
+from semi_naive.language.parsing.parse import parse
 from semi_naive.language.syntax import RecordDecl, RelationDecl, SubtypeDecl, UnionDecl
 
 

@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from bench.fuzz.oracle import solve
 from semi_naive import Program, Relation, vectorised
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.kinds import ordered
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.values.kinds import ordered
 from semi_naive.relation import max_, min_
 
 NAN = math.nan

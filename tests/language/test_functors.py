@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from bench.fuzz.operators import substr
 from semi_naive import Program
-from semi_naive.ra.rules import ir, patterns
-from semi_naive.ra.rules.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
-from semi_naive.ra.rules.kinds import as_bits, dtype_of, numbers
-from semi_naive.ra.rules.patterns import BadPattern, compiled
-from semi_naive.ra.rules.ranges import range_counts, range_values
-from semi_naive.ra.rules.terms import EvaluationError, evaluate, holds
-from semi_naive.ra.rules.text import FUNCTIONS, TESTS
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra import ir
+from semi_naive.ra.expressions import patterns
+from semi_naive.ra.expressions.patterns import BadPattern, compiled
+from semi_naive.ra.expressions.ranges import range_counts, range_values
+from semi_naive.ra.expressions.terms import EvaluationError, evaluate, holds
+from semi_naive.ra.expressions.text import FUNCTIONS, TESTS
+from semi_naive.ra.ir import Autoinc, Call, Compare, Const, Kind, Pack, Truth, Var, Wild
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers
+from semi_naive.ra.values.values import Values
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
 LEAST, MOST = -(2**63), 2**63 - 1

@@ -6,10 +6,10 @@
 import re
 from pathlib import Path
 
-from semi_naive.language.signatures import OVERLOADS
+from semi_naive.language.types.signatures import OVERLOADS
 
 ROOT = Path(__file__).parents[2]
-PAGE, GRAMMAR = ROOT / "docs" / "language.md", ROOT / "semi_naive" / "language" / "grammar.lark"
+PAGE, GRAMMAR = ROOT / "docs" / "language.md", ROOT / "semi_naive" / "language" / "parsing" / "grammar.lark"
 BLOCK = re.compile(r"(<!-- the grammar -->\n```\n).*?(```\n)", re.DOTALL)
 TERMINAL = re.compile(r"^([A-Z_]+)(?:\.-?[0-9]+)?: (?:\"([^\"]+)\"|/\\?(\.?[a-z_]+)\(\?.*)$", re.MULTILINE)
 

@@ -38,7 +38,7 @@ CHAIN = ".type T0 <: number\n" + "".join(f".type T{i} = T{i - 1} | T{i - 1}\n" f
     ],
 )
 def test_a_program_that_grows(text, line, said, hint, monkeypatch):
-    monkeypatch.setattr("semi_naive.language.macros.MAX_MACRO_TOKENS", 2000)
+    monkeypatch.setattr("semi_naive.language.parsing.macros.MAX_MACRO_TOKENS", 2000)
     with pytest.raises(ProgramError) as caught:
         Program(text, "p.dl")
     [problem] = [each for each in caught.value.problems if said in each.message]
@@ -50,7 +50,7 @@ def test_files_that_include_two_others_each(tmp_path, how, monkeypatch):
     for i in range(30):
         (tmp_path / f"f{i}.dl").write_text(f'{how} "f{i + 1}.dl"\n' * 2)
     (tmp_path / "f30.dl").write_text("")
-    monkeypatch.setattr("semi_naive.language.preprocess.MAX_FILES", 100)
+    monkeypatch.setattr("semi_naive.language.parsing.preprocess.MAX_FILES", 100)
     with pytest.raises(ProgramError, match="more than 10,000 files are included in file .*f29.dl at line"):
         Program.from_file(tmp_path / "f0.dl")
 

@@ -6,7 +6,7 @@ from bench.fuzz.oracle import solve
 from semi_naive.language import compile_text
 from semi_naive.language.errors import ProgramError
 from semi_naive.planning.strata import Edge, components, strata
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 DECLARED = """
     .type R = [n: number, s: symbol]

@@ -4,7 +4,7 @@ import pytest
 from counted import python_calls
 
 from semi_naive.language.errors import Span
-from semi_naive.language.parse import parse, parse_file
+from semi_naive.language.parsing.parse import parse, parse_file
 from semi_naive.language.syntax import (
     Aggregate,
     And,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semi_naive.language import syntax_errors
 from semi_naive.language.errors import ProgramError, Span
-from semi_naive.language.parse import _parser, parse
+from semi_naive.language.parsing import syntax_errors
+from semi_naive.language.parsing.parse import _parser, parse
 
 
 def problems(text, **more):

@@ -3,7 +3,7 @@
 import pytest
 
 from semi_naive.language.errors import ProgramError, Span
-from semi_naive.language.parse import parse, parse_file
+from semi_naive.language.parsing.parse import parse, parse_file
 from semi_naive.language.syntax import Atom, Number, String
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from session_cases import SETTINGS
 
 from semi_naive import Program, ProgramError
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.ra.expressions.arithmetic import EvaluationError
 
 MATERIALS = """
 .decl part(whole: number, part: number, many: number)

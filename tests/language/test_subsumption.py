@@ -13,9 +13,9 @@ from session_cases import same
 from bench.fuzz.oracle import solve
 from semi_naive import Program, ProgramError
 from semi_naive.language import compile_text
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import take_out
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import take_out
+from semi_naive.ra.blocks.table import Table
 
 SKYLINE = """
 .decl point(x: number, y: number)

@@ -13,7 +13,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import Program
 from semi_naive.graphs import generators
 from semi_naive.planning.joins import multiway
-from semi_naive.ra.rules import bigjoin
+from semi_naive.ra.by_variable import bigjoin
 
 PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8}
 GRAPH = np.unique(generators.rmat(7, 6 << 7, seed=1), axis=0)

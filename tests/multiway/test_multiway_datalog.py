@@ -15,9 +15,9 @@ from semi_naive.graphs import generators
 from semi_naive.planning.joins import multiway
 from semi_naive.planning.joins.order import binary_steps
 from semi_naive.planning.joins.trial import tried
+from semi_naive.ra.by_variable import multiway as step
+from semi_naive.ra.ir import Atom, Const, Kind, Var
 from semi_naive.ra.multiway import leapfrog
-from semi_naive.ra.rules import multiway as step
-from semi_naive.ra.rules.ir import Atom, Const, Kind, Var
 from semi_naive.running.run import ProgramRun
 from tests import multiway_cases
 

@@ -14,16 +14,16 @@ from bench.fuzz.oracle import answer
 from bench.fuzz.random_programs import cyclic_case
 from bench.fuzz.rounds import random_cases
 from semi_naive import Config, Program
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.by_variable import multiway as step
+from semi_naive.ra.by_variable.multiway import A_CALL, WORTH, Multiway
+from semi_naive.ra.ir import Atom, Kind, Var
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, Constant, Query
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import TrieArray
 from semi_naive.ra.rules import context
-from semi_naive.ra.rules import multiway as step
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Atom, Kind, Var
-from semi_naive.ra.rules.multiway import A_CALL, WORTH, Multiway
 from semi_naive.ra.storage import runs
 from semi_naive.running.relations.cluster import Cluster
 

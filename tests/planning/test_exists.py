@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.ir import Compare, Const, Kind, Var
 from semi_naive.ra.rules import exists as module
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block
 from semi_naive.ra.rules.exists import exists
-from semi_naive.ra.rules.ir import Compare, Const, Kind, Var
 from semi_naive.ra.rules.steps import GROUP, Filter, Join, run_steps
 
 PAIRS = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=25)

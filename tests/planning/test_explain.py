@@ -8,7 +8,7 @@ import pytest
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.joins.fanout import alone
-from semi_naive.ra.rules.multiway import Multiway
+from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.rules.steps import Join
 
 PATHS = (

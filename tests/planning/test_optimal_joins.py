@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from session_cases import SETTINGS
 
 from semi_naive import Program
+from semi_naive.ra.by_variable import bigjoin, extend
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.query import Atom, Query
-from semi_naive.ra.rules import bigjoin, extend, steps
+from semi_naive.ra.rules import steps
 from semi_naive.simulated_ranks import SimulatedRanks
 
 PARTITIONED = {"local_tuples": 0, "replicate_bytes": 0, "partitions": 3, "buckets": 8, "multiway": "always"}

@@ -17,7 +17,7 @@ from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 FIXTURES = Path(__file__).parent / "fixtures"
 GIVEN = ".decl e(x: number, y: number)\n.input e\n.decl f(x: number, y: number)\n.input f\n"

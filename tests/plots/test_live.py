@@ -13,9 +13,9 @@ import pytest
 
 from semi_naive import Program, graphs, transitive_closure
 from semi_naive.balance.trace import VERSION, Trace
-from semi_naive.plots.live import Live, version_of
-from semi_naive.plots.rendering import Renderer, answer
-from semi_naive.plots.serving import BEGINNING, known_host
+from semi_naive.plots.pages.live import Live, version_of
+from semi_naive.plots.pages.rendering import Renderer, answer
+from semi_naive.plots.pages.serving import BEGINNING, known_host
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATHS = """
@@ -56,7 +56,7 @@ def drawing():
 @pytest.fixture
 def drawn(monkeypatch, drawing):
     """Whoever is live has its pages drawn by that process."""
-    monkeypatch.setattr("semi_naive.plots.live.Renderer", lambda: drawing)
+    monkeypatch.setattr("semi_naive.plots.pages.live.Renderer", lambda: drawing)
 
 
 class Client:

@@ -15,14 +15,14 @@ from semi_naive.balance.trace import VERSION
 from semi_naive.host.account import PARTS
 from semi_naive.host.numbers import number, seconds, size, summands
 from semi_naive.plots.descriptions import description
-from semi_naive.plots.inline import inlined
-from semi_naive.plots.outlines import shorter
-from semi_naive.plots.page import style
-from semi_naive.plots.report import report
+from semi_naive.plots.pages.inline import inlined
+from semi_naive.plots.pages.outlines import shorter
+from semi_naive.plots.pages.page import style
+from semi_naive.plots.pages.report import report
+from semi_naive.plots.pages.summary import summary
+from semi_naive.plots.pages.words import events_in_words
 from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import new_figure
-from semi_naive.plots.summary import summary
-from semi_naive.plots.words import events_in_words
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SECTIONS = ["summary", "figures", "events", "configuration"]

@@ -7,7 +7,7 @@ import examples_oracle
 import pytest
 
 from semi_naive import Config, Libraries, Program
-from semi_naive.language.layout import formatted
+from semi_naive.language.parsing.layout import formatted
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/program.dl"))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 NAMESAKES = ("ra", "balance", "graphs", "plots", "bench", "tests")
 PROGRAM = '''
 from semi_naive import BadInput, NoJava, Program, graphs, transitive_closure
-import semi_naive, semi_naive.plots.report
+import semi_naive, semi_naive.plots.pages.report
 text = """.decl e(x: number, y: number) .input e .decl p(x: number, y: number) .output p
 p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z)."""
 print(semi_naive.__file__, Program(text).run({"e": [(1, 2), (2, 3)]})["p"].count(), graphs.bundled("p2p-gnutella09").name)

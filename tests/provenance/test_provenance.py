@@ -17,7 +17,7 @@ from semi_naive import BadInput, Branch, Program, transitive_closure
 from semi_naive.provenance import search
 from semi_naive.provenance.closures import paths_of
 from semi_naive.provenance.instances import closures
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 from semi_naive.running.relations.on_partitions import Remade
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}

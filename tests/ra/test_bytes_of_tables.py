@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.table import Table
 
 MAKERS = {
     "plain": lambda: Table(2),

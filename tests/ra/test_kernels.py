@@ -11,16 +11,16 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
 from semi_naive.ra import chunks, words
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.block import HALVES, Block, Chunked, merged, snug
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.ra.joins import unions
 from semi_naive.ra.joins.local_join import KeyedJoin
 from semi_naive.ra.joins.local_join_by_row import compose
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.rules import kernels
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import HALVES, Block, Chunked, merged, snug
 from semi_naive.ra.rules.derive import Sink
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.storage import codec
 from semi_naive.running.relations.sampling import distinct_among
 

@@ -3,12 +3,12 @@
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.loading import DealHome, Relocate
-from semi_naive.ra.rules.parcels import Streams, home, received
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.stored import store
+from semi_naive.ra.partitions.loading import DealHome, Relocate
+from semi_naive.ra.partitions.parcels import Streams, home, received
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 
 NARROW, SIGNED = Packing(((0, 2**21 - 1),) * 3), Packing(((-(2**20), 2**20 - 1),) * 3)
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semi_naive import Program, ProgramError
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.upper_bounds import UpperBounds
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.kinds import as_bits, numbers
-from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.ra.storage.codec import decode, encode_split
+from semi_naive.ra.values.kinds import as_bits, numbers
 
 DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 VALUES = {Kind.NUMBER: [-(2**63), -3, 0, 7], Kind.UNSIGNED: [0, 7, 2**63, 2**64 - 1], Kind.FLOAT: [-np.inf, -2.5, 0.0, 1e300]}

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semi_naive import EvaluationError, Program
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.classes import Classes
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
 from semi_naive.ra.tuple_at_a_time.described import described

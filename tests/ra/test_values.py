@@ -11,11 +11,11 @@ from counted import python_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semi_naive.ra.rules import dictionary
-from semi_naive.ra.rules.broadcast_values import BroadcastValues
-from semi_naive.ra.rules.dictionary import Dictionary, Rows, Strings
-from semi_naive.ra.rules.values import Made, Values
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values import dictionary
+from semi_naive.ra.values.broadcast_values import BroadcastValues
+from semi_naive.ra.values.dictionary import Dictionary, Rows, Strings
+from semi_naive.ra.values.values import Made, Values
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import CheckpointUnusable, Program, RunsLost
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.rules.fingerprint import Fingerprint
-from semi_naive.ra.rules.ir import Kind, Relation, Type
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.partitions.fingerprint import Fingerprint
 from semi_naive.ra.text.symbols import SymbolTable
+from semi_naive.ra.values.values import Values
 
 GENERATION = """
 .decl parent(x: symbol, y: symbol)

@@ -8,8 +8,8 @@ from bench.fuzz.oracle import closure
 from bench.fuzz.rounds import random_cases
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
 
 NONLINEAR = """
 .decl edge(x: number, y: number)
@@ -91,7 +91,7 @@ def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, tmp_path
     monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
     monkeypatch.setattr("semi_naive.ra.joins.unions.HANDED_OVER_CHUNKS", made)
-    monkeypatch.setattr("semi_naive.ra.rules.unpacking.ROWS", 1000)
+    monkeypatch.setattr("semi_naive.ra.blocks.unpacking.ROWS", 1000)
     text = """
     .decl edge(parent: number, child: number)
     .input edge

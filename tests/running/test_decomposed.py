@@ -10,7 +10,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.rules import groups
+from semi_naive.ra.partitions import groups
 
 LAYOUTS = [
     Config(local_tuples=0, partitions=3, buckets=5),

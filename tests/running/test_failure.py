@@ -19,11 +19,11 @@ from bench.fuzz.jobs_here import JobsAsSpark
 from semi_naive import Program, SparkLost, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.config import Config
-from semi_naive.ra.rules import parcels
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.local_insert import Born, Insert
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.stored import store
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.stored import store
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.local_insert import Born, Insert
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark import executors
 from semi_naive.ra.spark.aside import POLL_SECONDS
 from semi_naive.ra.spark.failures import DiskFull, JobFailed, WorkerLost, job_failure

@@ -9,13 +9,13 @@ from session_cases import SETTINGS, same
 from bench.fuzz.checks import agrees
 from bench.fuzz.random_programs import cyclic_case
 from bench.fuzz.rounds import random_cases
-from semi_naive.ra.rules import extend
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.thinned import Thinned
+from semi_naive.ra.by_variable import extend
+from semi_naive.ra.by_variable.extend import Extend, Meeting
+from semi_naive.ra.ir import Kind, Var
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.extend import Extend, Meeting
-from semi_naive.ra.rules.ir import Kind, Var
 from semi_naive.ra.rules.steps import WEIGHT, Join
-from semi_naive.ra.rules.thinned import Thinned
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.following import Following
 

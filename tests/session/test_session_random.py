@@ -11,11 +11,11 @@ from bench.fuzz.checks import BUDGETS, agrees, agrees_wherever_it_ends, agrees_w
 from bench.fuzz.oracle import closure
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program
+from semi_naive.ra.blocks.block import HALVES, Block
+from semi_naive.ra.blocks.changes import difference, grown, within, without
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.blocks.thinned import Thinned, thinned
 from semi_naive.ra.reduce.best import Best
-from semi_naive.ra.rules.block import HALVES, Block
-from semi_naive.ra.rules.changes import difference, grown, within, without
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.thinned import Thinned, thinned
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.upkeep import Upkeep
 

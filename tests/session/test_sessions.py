@@ -14,8 +14,8 @@ from session_cases import PATHS, SAME, SHORTEST, same
 from bench import sessions
 from semi_naive import BadInput, EvaluationError, Program
 from semi_naive.host.jit import defined_kernels, name_of
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.thinned import parted
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.thinned import parted
 from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import NewRows
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Interpreter

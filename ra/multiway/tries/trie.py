@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.ra.blocks import sort_unique
+from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.multiway.query import columns_of
 from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
 from semi_naive.ra.multiway.tries.domain import Domain, TooManyValues

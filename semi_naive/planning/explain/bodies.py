@@ -6,12 +6,13 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.body import Chosen, PlannedBody
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
-from semi_naive.ra.rules import ir, steps
-from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose, Visit
+from semi_naive.ra import ir
+from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose, Visit
+from semi_naive.ra.by_variable.multiway import Multiway
+from semi_naive.ra.ir import Atom, Program, Var, Wild
+from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.ir import Atom, Program, Var, Wild
-from semi_naive.ra.rules.multiway import Multiway
 
 PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
 INDENT = "  "

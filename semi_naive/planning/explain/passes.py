@@ -1,7 +1,7 @@
 """What the passes made of a program, in words: by comparing what was written with what is evaluated."""
 
 from semi_naive.planning.rewrite import rules_by_head
-from semi_naive.ra.rules.ir import Program
+from semi_naive.ra.ir import Program
 
 
 def changes(before: Program, after: Program) -> list[str]:

@@ -1,5 +1,5 @@
-"""The cyclic core of a body as steps: BiGJoin, variable by variable, where relations are partitioned (`ra.rules.bigjoin`), or
-where they are indexed in this process, and little of them has changed (`ra.rules.extend`).
+"""The cyclic core of a body as steps: BiGJoin, variable by variable, where relations are partitioned (`by_variable.bigjoin`),
+or where they are indexed in this process, and little of them has changed (`by_variable.extend`).
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 from semi_naive.planning.joins.multiway import largest_result
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.ra.rules.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
-from semi_naive.ra.rules.extend import Extend
-from semi_naive.ra.rules.ir import Atom, Const, Order, Var, Wild
+from semi_naive.ra.by_variable.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
+from semi_naive.ra.by_variable.extend import Extend
+from semi_naive.ra.ir import Atom, Const, Order, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
 
 
@@ -246,7 +246,7 @@ def variables(atom: Atom) -> frozenset[str]:
 def projected(atom: Atom, kept) -> Atom:
     """An atom of which only some variables matter.
 
-    >>> from semi_naive.ra.rules.ir import Kind
+    >>> from semi_naive.ra.ir import Kind
     >>> str(projected(Atom("e", (Var("x", Kind.NUMBER), Var("y", Kind.NUMBER))), {"x"}))
     'e(x, _)'
     """

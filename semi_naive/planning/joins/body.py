@@ -14,14 +14,15 @@ from semi_naive.planning.joins.bigjoin import BigJoinCompiler
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.ra import ir
+from semi_naive.ra.by_variable.bigjoin import Count
+from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.cached import cached
-from semi_naive.ra.rules import ir, steps
-from semi_naive.ra.rules.bigjoin import Count
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
-from semi_naive.ra.rules.multiway import Multiway
 
 
 def names(node) -> set[str]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Protocol
 
-from semi_naive.ra.rules.ir import Atom, Const
+from semi_naive.ra.ir import Atom, Const
 
 BOUND_ATOM_SELECTIVITY = 0.5  # of an atom whose columns are all bound: a guess
 

@@ -7,7 +7,7 @@ Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for lar
 
 from dataclasses import dataclass, field
 
-from semi_naive.ra.rules.ir import Order
+from semi_naive.ra.ir import Order
 
 Search = frozenset[int]
 

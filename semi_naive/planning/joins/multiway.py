@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selected
 from semi_naive.planning.joins.trial import tried
+from semi_naive.ra.by_variable.multiway import WORTH
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.agm import agm_bound
-from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
-from semi_naive.ra.rules.multiway import WORTH
 
 MIN_ACYCLIC_TUPLES = 2_000  # that an acyclic body reads, below which only binary joins are considered
 MIN_FANOUT = 0.01  # tuples for a value: an estimate of 0 would hide every later join

@@ -14,8 +14,8 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose as choose_core
 from semi_naive.planning.joins.multiway import choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
+from semi_naive.ra.ir import Atom, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.ir import Atom, Order, Rule, Var
 
 MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
 REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
@@ -251,7 +251,7 @@ def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]
 
     Each new combination of tuples is found once: atoms before the delta read all, those after it only what is older.
 
-    >>> from semi_naive.ra.rules.ir import Kind
+    >>> from semi_naive.ra.ir import Kind
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
     >>> versions(rule, {"path"})

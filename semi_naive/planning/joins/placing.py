@@ -8,8 +8,8 @@ partitioned, in buckets of the columns that it is searched by, and bindings go t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from semi_naive.ra.rules.bigjoin import Visit
-from semi_naive.ra.rules.ir import Order, Var
+from semi_naive.ra.by_variable.bigjoin import Visit
+from semi_naive.ra.ir import Order, Var
 from semi_naive.ra.rules.steps import Exchange, Join
 
 Index = tuple[str, Order]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block, bounds_of, snug
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Compare, Const, Var
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.block import Block, bounds_of, snug
-from semi_naive.ra.rules.ir import Compare, Const, Var
 from semi_naive.ra.rules.steps import Filter, Generate, Join
-from semi_naive.ra.rules.terms import evaluate
 
 MAX_TRIAL_BINDINGS = 1 << 13  # that go on from a join, unless more were drawn of its relation
 MIN_TRIAL_BINDINGS = 10  # at the end of a trial, for its estimate to count

@@ -24,7 +24,7 @@ from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, los
 from semi_naive.planning.maintaining.rederived import rederiving
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
-from semi_naive.ra.rules.ir import Atom, Rule
+from semi_naive.ra.ir import Atom, Rule
 
 Begun = list[tuple[str, Rule]]  # rules, each with the relation below whose change it begins with
 

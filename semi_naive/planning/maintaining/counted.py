@@ -18,8 +18,8 @@ from itertools import count
 from semi_naive.planning.joins.body import has_wild, names
 from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
+from semi_naive.ra import ir
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted
 WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds of which a sum is another one less what is not in it

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.joins.body import names
-from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Var, Wild
 
 NEGATED, AGGREGATED = "!", "{}"
 

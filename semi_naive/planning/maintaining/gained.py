@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from semi_naive.ra.rules.ir import Atom, Rule
+from semi_naive.ra.ir import Atom, Rule
 
 
 def beginning(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
@@ -11,7 +11,7 @@ def beginning(rule: Rule, below: set[str], named: Callable[[str], str]) -> Itera
     named: the relation of these.
 
     >>> from semi_naive.planning.maintaining.names import gained
-    >>> from semi_naive.ra.rules.ir import Kind, Var
+    >>> from semi_naive.ra.ir import Kind, Var
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("reach", (y,)), (Atom("reach", (x,)), Atom("edge", (x, y))))
     >>> for name, each in beginning(rule, {"edge"}, gained): print(name, each)

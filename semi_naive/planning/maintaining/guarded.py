@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from semi_naive.planning.maintaining.names import Kinds, columns_of
 from semi_naive.planning.rewrite import substitute, variables_of
-from semi_naive.ra.rules.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
+from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """The names of the relations that stand beside a relation while its stratum is maintained; no program has any of them."""
 
 from semi_naive.planning.joins.order import part_of
-from semi_naive.ra.rules.ir import Kind, Var
+from semi_naive.ra.ir import Kind, Var
 
 Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
 

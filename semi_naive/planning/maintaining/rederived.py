@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from semi_naive.planning.maintaining.names import suspects
-from semi_naive.ra.rules.ir import Atom, Const, Rule, Term, Var, Wild
+from semi_naive.ra.ir import Atom, Const, Rule, Term, Var, Wild
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:
     """Restrict a rule to suspects, by the terms of its head that atoms of its body bind. Computed terms are wildcards, and so
     is the value where the relation keeps the `best` one of each key.
 
-    >>> from semi_naive.ra.rules.ir import Call, Kind
+    >>> from semi_naive.ra.ir import Call, Kind
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
     >>> print(rederiving(Rule(Atom("p", (x, Call("+", (y, y), Kind.NUMBER))), (Atom("e", (x, y)),))))
     p(x, (y + y)) :- p:(x, _), e(x, y).

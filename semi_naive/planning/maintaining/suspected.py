@@ -13,7 +13,7 @@ from dataclasses import replace
 from semi_naive.planning.maintaining.gained import beginning
 from semi_naive.planning.maintaining.names import Kinds, asked, columns_of, explicit, suspects
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Var
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Var
 
 
 def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:

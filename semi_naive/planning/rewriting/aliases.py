@@ -6,7 +6,7 @@ The result of a range or of an aggregate stays a variable.
 from dataclasses import replace
 
 from semi_naive.planning import rewrite
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 def resolve(rule: ir.Rule) -> ir.Rule:

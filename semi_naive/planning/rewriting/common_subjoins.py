@@ -18,7 +18,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning import rewrite
 from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import recursion_groups
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 MAX_SHARED_ATOMS = 4  # of a shared part
 MAX_BODY_ATOMS = 8  # longer bodies have too many parts

@@ -1,7 +1,7 @@
 """Constants computed once, before anything runs: terms without variables, and comparisons that are decided."""
 
 from semi_naive.planning import rewrite
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 NUMERIC = (ir.Kind.NUMBER, ir.Kind.UNSIGNED, ir.Kind.FLOAT)
 REFLEXIVE = {"=": True, "<=": True, ">=": True, "!=": False, "<": False, ">": False}
@@ -36,8 +36,8 @@ def _call(call: ir.Call):
     """Numbers only: strings and records have their ids in the run that makes them. A user's function is called when due."""
     if call.op.startswith("@") or call.kind not in NUMERIC or not _numeric(call.args):
         return call
-    from semi_naive.ra.rules.kinds import numbers
-    from semi_naive.ra.rules.terms import EvaluationError, evaluate
+    from semi_naive.ra.expressions.terms import EvaluationError, evaluate
+    from semi_naive.ra.values.kinds import numbers
 
     try:
         return ir.Const(numbers(evaluate(call, {}, 1, None), call.kind)[0].item(), call.kind)
@@ -50,7 +50,7 @@ def _compare(literal: ir.Compare):
     if isinstance(left, ir.Var) and left == right:
         return ir.Truth(REFLEXIVE[literal.op])
     if _numeric((left, right)):
-        from semi_naive.ra.rules.terms import holds
+        from semi_naive.ra.expressions.terms import holds
 
         return ir.Truth(bool(holds(literal, {}, 1, None)[0]))
     if isinstance(left, ir.Const) and isinstance(right, ir.Const) and literal.op in ("=", "!="):

@@ -20,7 +20,7 @@ from semi_naive.host import limits
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.simplify import settled
 from semi_naive.planning.strata import recursion_groups
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 MAX_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
 MAX_LITERALS = 1000  # of one body: a chain of relations that each read the one before twice doubles at each of them

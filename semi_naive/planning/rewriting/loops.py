@@ -1,11 +1,11 @@
-"""Strata that are evaluated again and again: see `language.wellfounded` and `language.recursive_sums`."""
+"""Strata that are evaluated again and again: see `language.wellfounded` and `language.reductions.recursive_sums`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 @dataclass(frozen=True)

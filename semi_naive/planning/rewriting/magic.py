@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.simplify import without_repetition
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:

@@ -10,7 +10,7 @@ from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
 from semi_naive.planning.strata import Stratum, strata
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.aliases import resolve
 from semi_naive.planning.rewriting.folding import fold
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 
 EMPTY_IS_ZERO = ("count", "sum")
 

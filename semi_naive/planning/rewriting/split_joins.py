@@ -14,14 +14,14 @@ from dataclasses import replace
 
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.strata import strata
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.ir import Atom, Compare, Program, Relation, Rule, Type, Var, Wild
+from semi_naive.ra import ir
+from semi_naive.ra.ir import Atom, Compare, Program, Relation, Rule, Type, Var, Wild
 
 
 def halve(program: Program) -> Program:
     """The program with such rules split. Only where the half has fewer variables than it joins.
 
-    >>> from semi_naive.ra.rules.ir import Kind
+    >>> from semi_naive.ra.ir import Kind
     >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("load", "to")}

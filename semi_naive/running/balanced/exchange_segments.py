@@ -2,12 +2,12 @@
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.planning.joins.body import makes_content, names
-from semi_naive.ra.rules.bigjoin import Visit
+from semi_naive.ra.by_variable.bigjoin import Visit
+from semi_naive.ra.by_variable.multiway import Multiway
+from semi_naive.ra.ir import Rule, Term, Var
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.evaluate import Held, Move, Version
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.ir import Rule, Term, Var
-from semi_naive.ra.rules.multiway import Multiway
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 

@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass
 
 from semi_naive.host import memory
-from semi_naive.ra.rules.changes import apart, shared, together
-from semi_naive.ra.rules.partitioned import PartitionedRelation
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.changes import apart, shared, together
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.balanced.run_ahead import RunAhead
 from semi_naive.running.driver.local import TooLarge

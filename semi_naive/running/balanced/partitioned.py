@@ -16,16 +16,16 @@ from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import outgrown, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.ra.blocks.block import merged_as
+from semi_naive.ra.expressions.arithmetic import EvaluationError, located
+from semi_naive.ra.ir import Rule
+from semi_naive.ra.partitions.local_insert import Born, absorb, inserts
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.partitions.weighing import Meetings
 from semi_naive.ra.reduce.of_relation import best_of
-from semi_naive.ra.rules.arithmetic import EvaluationError, located
-from semi_naive.ra.rules.block import merged_as
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
-from semi_naive.ra.rules.ir import Rule
-from semi_naive.ra.rules.local_insert import Born, absorb, inserts
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.steps import Exchange
-from semi_naive.ra.rules.weighing import Meetings
 from semi_naive.ra.spark.reports import Report
 from semi_naive.running.balanced.exchange_segments import cut
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only

@@ -11,11 +11,11 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import planned, spread_inner
 from semi_naive.balance.trace import Trace, tell_change
 from semi_naive.config import Config
-from semi_naive.ra.rules.ir import Var
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
+from semi_naive.ra.ir import Var
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.partitions.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
+from semi_naive.ra.partitions.weighing import Meeting, Meetings
 from semi_naive.ra.rules.steps import Join
-from semi_naive.ra.rules.weighing import Meeting, Meetings
 from semi_naive.running.relations.cluster import Cluster
 
 Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of the index

@@ -3,7 +3,7 @@
     same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
 
 Each partition takes step after step on the tuples that it makes, and the steps are inserted at home afterwards
-(`ra.rules.steps_ahead`). Rules that walk along edges have a kernel of their own (`ra.rules.groups_ahead`):
+(`ra.partitions.steps_ahead`). Rules that walk along edges have a kernel of their own (`ra.partitions.groups_ahead`):
 
     path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
 
@@ -20,13 +20,13 @@ import numpy as np
 
 from semi_naive.balance.trace import phase, phases_of
 from semi_naive.planning.detect_walk import LinearWalk
+from semi_naive.ra.blocks.block import HALVES
 from semi_naive.ra.closures.graph import Dense, adjacency
-from semi_naive.ra.rules.block import HALVES
+from semi_naive.ra.ir import Atom
+from semi_naive.ra.partitions.groups_ahead import GroupsAhead
+from semi_naive.ra.partitions.local_insert import Born, absorb, inserts
+from semi_naive.ra.partitions.steps_ahead import InsertSteps, StepsAhead
 from semi_naive.ra.rules.evaluate import Version
-from semi_naive.ra.rules.groups_ahead import GroupsAhead
-from semi_naive.ra.rules.ir import Atom
-from semi_naive.ra.rules.local_insert import Born, absorb, inserts
-from semi_naive.ra.rules.steps_ahead import InsertSteps, StepsAhead
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.spark.reports import Report
 from semi_naive.ra.words import sort_unique

@@ -3,8 +3,8 @@
     path(l, x, z) :- path(l, x, y), edge(l, y, z).      carries l and x (`planning.carried`)
 
 The driver makes the base, which needs no recursion, and deals it out by groups into many more pieces than there are cores. What
-else the rules read is on every host. Each task runs the stratum to the fixpoints of a piece (`ra.rules.groups`) and leaves the
-relations on the partitions, in buckets of their carried columns.
+else the rules read is on every host. Each task runs the stratum to the fixpoints of a piece (`ra.partitions.groups`) and leaves
+the relations on the partitions, in buckets of their carried columns.
 """
 
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ from semi_naive.host import budget
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.joins.placing import Placing
+from semi_naive.ra.blocks.block import Block, group_begins, merged_as
+from semi_naive.ra.expressions.arithmetic import EvaluationError, located
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.groups import DealtPieces, Delta, Finished, Home, RunGroups
 from semi_naive.ra.reduce.of_relation import best_of
-from semi_naive.ra.rules import parcels
-from semi_naive.ra.rules.arithmetic import EvaluationError, located
-from semi_naive.ra.rules.block import Block, group_begins, merged_as
 from semi_naive.ra.rules.context import World
-from semi_naive.ra.rules.groups import DealtPieces, Delta, Finished, Home, RunGroups
 from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster

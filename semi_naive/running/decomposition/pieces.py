@@ -9,8 +9,8 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace, of_groups
-from semi_naive.ra.rules.groups import Finished, Home
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
+from semi_naive.ra.partitions.groups import Finished, Home
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
 PIECES_PER_CORE = 8  # the last ones to end are small; an empty task takes 10 ms
 

@@ -17,12 +17,12 @@ from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.planning.detect_closure import ReachabilityShape
+from semi_naive.ra.blocks.block import Block, bounds_of, pack, roomy
 from semi_naive.ra.closures.bitset_bfs import LANES
 from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
-from semi_naive.ra.rules import parcels
-from semi_naive.ra.rules.block import Block, bounds_of, pack, roomy
-from semi_naive.ra.rules.groups import Home
-from semi_naive.ra.rules.reaching import CountGroups, Reachability, WriteGroups
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.groups import Home
+from semi_naive.ra.partitions.reaching import CountGroups, Reachability, WriteGroups
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
 from semi_naive.running.driver.local import Local

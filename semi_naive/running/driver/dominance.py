@@ -24,11 +24,11 @@ import numpy as np
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.strata import Stratum
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import apart, empty, take_out, together
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Atom, Relation, Rule
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import apart, empty, take_out, together
-from semi_naive.ra.rules.ir import Atom, Relation, Rule
-from semi_naive.ra.rules.table import Table
 from semi_naive.running.relations.database import Database
 
 FIRST_COMPARED_TUPLES = 64  # that all others are compared with first, where no value has to be the same

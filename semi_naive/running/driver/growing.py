@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.planning.joins.body import names
-from semi_naive.ra.rules.ir import Atom, Call, Pack, Rule, Var
+from semi_naive.ra.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
 
@@ -94,7 +94,7 @@ def _known(table: Any, others: list[int]) -> bool:
 def made_places(rule: Rule, own: set[str]) -> set[int]:
     """The columns of a head that a recursive rule computes.
 
-    >>> from semi_naive.ra.rules.ir import Const, Kind
+    >>> from semi_naive.ra.ir import Const, Kind
     >>> x, n = Var("x", Kind.NUMBER), Var("n", Kind.NUMBER)
     >>> more = Call("+", (n, Const(1, Kind.NUMBER)), Kind.NUMBER)
     >>> made_places(Rule(Atom("c", (x, more)), (Atom("c", (x, n)),)), {"c"})

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from semi_naive.ra.rules.ir import Atom, Relation, Rule
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Atom, Relation, Rule
 from semi_naive.running.relations.database import Database
 
 

@@ -21,13 +21,13 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
-from semi_naive.ra.rules.arithmetic import EvaluationError, located
+from semi_naive.ra.blocks.block import Chunked
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.expressions.arithmetic import EvaluationError, located
+from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Chunked
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.ir import Order, Rule
 from semi_naive.ra.rules.slices import divisible, slices
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.driver.dominance import Dominance
 from semi_naive.running.driver.growing import Growing

@@ -10,10 +10,10 @@ import time
 from typing import Any
 
 from semi_naive.host import budget, limits, memory
-from semi_naive.ra.rules.arithmetic import EvaluationError
-from semi_naive.ra.rules.block import Block
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.ir import Atom
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.ir import Atom
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Unknown
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Bounds, Interpreter

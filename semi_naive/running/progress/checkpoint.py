@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import semi_naive
+from semi_naive.ra.blocks import durable
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.stored import store
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.partitions.fingerprint import Fingerprint, FingerprintPieces
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.reduce.of_relation import best_of
-from semi_naive.ra.rules import durable
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.dictionary import Rows, Strings
-from semi_naive.ra.rules.fingerprint import Fingerprint, FingerprintPieces
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.stored import store
+from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal

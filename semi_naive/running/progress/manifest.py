@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from semi_naive.host import private
-from semi_naive.ra.rules import durable
+from semi_naive.ra.blocks import durable
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.checksum import checksum_of_file
 from semi_naive.ra.storage.runs import RunMissing

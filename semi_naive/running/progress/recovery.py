@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from semi_naive.ra.rules.durable import Gone
-from semi_naive.ra.rules.table import snapshot
+from semi_naive.ra.blocks.durable import Gone
+from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.running.progress.checkpoint import Checkpoints
 from semi_naive.running.progress.state import RunState

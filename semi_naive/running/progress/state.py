@@ -12,7 +12,7 @@ from semi_naive.host.account import Account
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import is_fact, readers
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database

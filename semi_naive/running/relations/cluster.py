@@ -11,13 +11,13 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.host import leftovers
 from semi_naive.host.account import part
-from semi_naive.ra.rules.broadcast_values import BroadcastValues
-from semi_naive.ra.rules.stored import StoredBlock, store
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.ra.storage.runs import Store
+from semi_naive.ra.values.broadcast_values import BroadcastValues
+from semi_naive.ra.values.values import Values
 
 
 class Cluster:
@@ -105,7 +105,7 @@ class Cluster:
         return stored
 
     def share_values(self, values: Values, more: bool = False):
-        """Share symbols and records with tasks: see `ra.rules.values`. Costs only the values since the last time."""
+        """Share symbols and records with tasks: see `ra.values.values`. Costs only the values since the last time."""
         folder = Path(self.store.path("values"))
         shared = values.share(str(folder), more)
         if self.local:

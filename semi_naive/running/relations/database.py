@@ -5,19 +5,19 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.bits import BUILT_IN
-from semi_naive.io.order import key_column
-from semi_naive.io.record_text import ReadableStyle
-from semi_naive.io.sorted_rows import Blocks, Columns
+from semi_naive.io.results.order import key_column
+from semi_naive.io.results.sorted_rows import Blocks, Columns
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.planning.joins.fanout import alone
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.blocks.unpacking import Part, parts_of, resting
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Const, Order, Program
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.reduce.of_relation import reduction_of
-from semi_naive.ra.rules.ir import Const, Order, Program
-from semi_naive.ra.rules.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.terms import evaluate
-from semi_naive.ra.rules.unpacking import Part, parts_of, resting
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 from semi_naive.running.relations.sampling import (
     FANOUT_SAMPLE_TUPLES,

@@ -1,8 +1,8 @@
 """Tuples sent to their home partitions: of the driver, a checkpoint, or facts on other partitions."""
 
-from semi_naive.ra.rules.loading import DealHome
-from semi_naive.ra.rules.local_insert import absorb, inserts
-from semi_naive.ra.rules.partitioned import PartitionedRelation
+from semi_naive.ra.partitions.loading import DealHome
+from semi_naive.ra.partitions.local_insert import absorb, inserts
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
 def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:

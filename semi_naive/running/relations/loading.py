@@ -10,12 +10,12 @@ from semi_naive.config import Config
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.sources import File, Source, SparkFrame
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Kind, Program
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.values import Values
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind, Program
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
+from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import bring_home, deal

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.sorted_rows import Blocks, Columns
-from semi_naive.ra.rules.partitioned import PartitionedRelation, Parts
-from semi_naive.ra.rules.reaching import ROWS, Reachability
-from semi_naive.ra.rules.reading import ReadPieces, chunks_of, read
-from semi_naive.ra.rules.subtracting import Signed
+from semi_naive.io.results.sorted_rows import Blocks, Columns
+from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
+from semi_naive.ra.partitions.reaching import ROWS, Reachability
+from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read
+from semi_naive.ra.partitions.subtracting import Signed
 from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.spark.replica import Replica

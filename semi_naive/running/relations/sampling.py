@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from semi_naive.ra import words
-from semi_naive.ra.rules import kernels
+from semi_naive.ra.blocks import kernels
 
 DISTINCT_SAMPLE_TUPLES = 1 << 20  # from which distinct values are estimated
 FANOUT_SAMPLE_TUPLES = 1 << 15  # from which the partners in another relation are estimated: a millisecond

@@ -16,10 +16,10 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.planning.joins.body import searched
 from semi_naive.planning.joins.placing import Index
-from semi_naive.ra.blocks import combined
-from semi_naive.ra.rules.bigjoin import Count, Intersect, Propose
+from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
+from semi_naive.ra.ir import Atom, Var
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.rules.gathering import Hold
-from semi_naive.ra.rules.ir import Atom, Var
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.database import Database
 

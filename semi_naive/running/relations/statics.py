@@ -12,13 +12,13 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.planning.joins.body import PlannedBody, searched
 from semi_naive.planning.joins.placing import Index, Placing
-from semi_naive.ra.rules.block import Block, merged_as
-from semi_naive.ra.rules.loading import Relocate, Reorder, Settle
-from semi_naive.ra.rules.local_insert import Born
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.rehome import CopyBuckets, TakeCopy
+from semi_naive.ra.blocks.block import Block, merged_as
+from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.partitions.loading import Relocate, Reorder, Settle
+from semi_naive.ra.partitions.local_insert import Born
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.partitions.rehome import CopyBuckets, TakeCopy
 from semi_naive.ra.rules.steps import Join
-from semi_naive.ra.rules.stored import StoredBlock
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.splitting import split

@@ -13,14 +13,14 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io import Options, arrow_table, atomic_files, write
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.relations import columns_table, fact_table
-from semi_naive.io.sorted_rows import Blocks, Columns
+from semi_naive.io.results.sorted_rows import Blocks, Columns
+from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.unpacking import columns_of, grouped
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.blocks.unpacking import columns_of, grouped
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.spark.spark_context import connected
 from semi_naive.ra.text.symbols import keep
 from semi_naive.running.results import lent
@@ -255,7 +255,7 @@ class Result(Evaluated, Relations):
         return [path for path in written if path]
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
-        from semi_naive.io.printing import FORMATS, PrintedRelation, print_relations
+        from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"

@@ -4,11 +4,11 @@ import os
 import tempfile
 from typing import Any
 
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.files import atomic_path, atomic_stream
-from semi_naive.io.formats import Format
-from semi_naive.io.outputs import DELIMITERS, output_format, parquet_writer, write_frame
-from semi_naive.io.writing import write_file, write_heading
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.results.outputs import DELIMITERS, output_format, parquet_writer, write_frame
+from semi_naive.io.results.writing import write_file, write_heading
+from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import told
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.tuples import Tuples
@@ -72,7 +72,7 @@ def _write_relation(answer, path: str, form: Format) -> None:
 
 
 def _write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
-    from semi_naive.io.ranges import Ordering, write_ranges
+    from semi_naive.io.results.ranges import Ordering, write_ranges
 
     cluster = spread.cluster
     ordering = Ordering(answer.relation, BUILT_IN | answer.types, cluster.share_values(answer.values))

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.io.arrow import record_batch
-from semi_naive.ra.rules.ir import Relation, Type
+from semi_naive.io.formats.arrow import record_batch
+from semi_naive.ra.ir import Relation, Type
 from semi_naive.ra.spark.replica import Replica
 
 

@@ -2,7 +2,7 @@
 
 import os
 
-from semi_naive.io.outputs import write_batches
+from semi_naive.io.results.outputs import write_batches
 from semi_naive.ra.storage.runs import Store
 
 MIN_LENT_TUPLES = 100_000  # fewer are in the plan, which takes Spark no longer than a file

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from semi_naive.io.arrow import is_recursive
-from semi_naive.io.order import distinct_in_column
-from semi_naive.io.records import NIL, Unpacked
-from semi_naive.ra.rules.ir import Kind
-from semi_naive.ra.rules.kinds import DTYPES
+from semi_naive.io.formats.arrow import is_recursive
+from semi_naive.io.results.order import distinct_in_column
+from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.values.kinds import DTYPES
 
 
 def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:

@@ -30,18 +30,18 @@ from sortedcontainers import SortedDict
 import semi_naive
 from semi_naive.host.exclusive import exclusive
 from semi_naive.host.interrupts import afterwards, deferred, locked
-from semi_naive.io.bits import BUILT_IN
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.ra.rules import durable
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, own_order, together
-from semi_naive.ra.rules.dictionary import Rows, Strings
-from semi_naive.ra.rules.ir import Kind, Relation
-from semi_naive.ra.rules.stored import store
-from semi_naive.ra.rules.table import Table
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.blocks import durable
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, own_order, together
+from semi_naive.ra.blocks.stored import store
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.arrow_arrays import strings_of
 from semi_naive.ra.text.strings import places_of, string_arrays
+from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes, event

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.ra.rules.changes import Change
+from semi_naive.ra.blocks.changes import Change
 from semi_naive.session.facts import block_of, columns_of
 from semi_naive.session.registered.subscriptions import History
 

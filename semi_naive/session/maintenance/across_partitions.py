@@ -17,11 +17,11 @@ from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.maintaining.names import explicit, gained, lost, suspects
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.changes import Change, own_order
-from semi_naive.ra.rules.ir import Rule
-from semi_naive.ra.rules.partitioned import PartitionedRelation, at_rest
-from semi_naive.ra.rules.subtracting import TakeOut
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.changes import Change, own_order
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Rule
+from semi_naive.ra.partitions.partitioned import PartitionedRelation, at_rest
+from semi_naive.ra.partitions.subtracting import TakeOut
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.driver.local import Local

@@ -9,9 +9,9 @@ from semi_naive.planning.detect_closure import MIN_JOB_EDGES, following
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import Stratum
+from semi_naive.ra.blocks.changes import Change, compacted, difference, grown, is_compact, plain, without
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.rules.ages import Ticks
-from semi_naive.ra.rules.changes import Change, compacted, difference, grown, is_compact, plain, without
-from semi_naive.ra.rules.table import Table
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds
 from semi_naive.session.maintenance.budget import Budget

@@ -6,12 +6,12 @@ that rules and facts still make of these keys or classes are inserted again. Bet
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import own_order, selected, taken, together, within
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Relation
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.of_relation import closing
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import own_order, selected, taken, together, within
-from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.table import Table, snapshot
 
 
 def is_closed(relation: Relation) -> bool:

@@ -13,14 +13,14 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from semi_naive.ra import blocks
+from semi_naive.ra import lanes
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, pack, roomy
+from semi_naive.ra.blocks.changes import Change, within
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import bitset_bfs, condensed, graph
 from semi_naive.ra.closures.condensed import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.rules import kernels
-from semi_naive.ra.rules.block import Block, bounds_of, fits, pack, roomy
-from semi_naive.ra.rules.changes import Change, within
-from semi_naive.ra.rules.table import Table
 from semi_naive.threads import in_threads
 
 MOST = 20_000_000  # edges that all searches together may look at: some 0.3 s
@@ -145,9 +145,9 @@ class Differing:
         return came, went, self._change(*strips) if strips is not None else None
 
     def _change(self, come: list[np.ndarray], gone: list[np.ndarray]) -> Change:
-        merged = [blocks.merge_all(words, self.of_node.shape[0]) for words in (come, gone)]
+        merged = [lanes.merge_all(words, self.of_node.shape[0]) for words in (come, gone)]
         if self.turned:
-            merged = [blocks.sort_unique(words) for words in merged]
+            merged = [lanes.sort_unique(words) for words in merged]
         return Change(*(Block(self.packing, words) for words in merged))
 
     def _strips(self, room: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:

@@ -5,9 +5,9 @@ It keeps all indexes of its relations when it is done, and finds them when it go
 
 from dataclasses import dataclass, field
 
-from semi_naive.ra.rules.loading import Reorder, Settle
-from semi_naive.ra.rules.local_insert import Born
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, at_rest
+from semi_naive.ra.partitions.loading import Reorder, Settle
+from semi_naive.ra.partitions.local_insert import Born
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, at_rest
 from semi_naive.running.balanced.partitioned import Partitioned
 
 

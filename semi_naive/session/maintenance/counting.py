@@ -10,17 +10,17 @@ from semi_naive.planning.joins.body import Compiler, PlannedBody, names, searche
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes, versions
 from semi_naive.planning.maintaining.counted import Counted
-from semi_naive.ra.rules.arithmetic import EvaluationError, located
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, own_order
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.by_variable.extend import Weigh
+from semi_naive.ra.expressions.arithmetic import EvaluationError, located
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, own_order
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.extend import Weigh
-from semi_naive.ra.rules.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.slices import slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
-from semi_naive.ra.rules.table import Table
-from semi_naive.ra.rules.terms import evaluate
 from semi_naive.threads import in_threads
 
 FEW = 64  # changed tuples for which one core is as quick as several

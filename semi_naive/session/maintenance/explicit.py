@@ -11,11 +11,11 @@ from semi_naive.io import Options, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
 from semi_naive.planning.strata import is_fact
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import apart, plain
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Rule
 from semi_naive.ra.reduce.choice import Choice
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import apart, plain
-from semi_naive.ra.rules.ir import Rule
-from semi_naive.ra.rules.table import Table, snapshot
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.run import ProgramRun
 

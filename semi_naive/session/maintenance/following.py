@@ -31,11 +31,11 @@ from semi_naive.planning.maintaining.flips import NEGATED
 from semi_naive.planning.maintaining.guarded import Proof, proof
 from semi_naive.planning.maintaining.names import asked, explicit, lost, suspects
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, empty, marked, own_order, selected, together, within
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
 from semi_naive.ra.rules.ages import Now, Ticks
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, empty, marked, own_order, selected, together, within
-from semi_naive.ra.rules.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
-from semi_naive.ra.rules.table import Table
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, planned
@@ -303,7 +303,7 @@ def is_single(rule: Rule) -> bool:
     """Whether each head has one instance of the rule at most: it has all variables of the body, which has no wildcards. And
     whether what it negates tells for certain which heads are gone: of `!n(x + 1)` the flip says nothing about x.
 
-    >>> from semi_naive.ra.rules.ir import Kind
+    >>> from semi_naive.ra.ir import Kind
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
     >>> is_single(Rule(Atom("p", (x, y)), (Atom("e", (x, y)),))), is_single(Rule(Atom("p", (x,)), (Atom("e", (x, y)),)))
     (True, False)

@@ -23,11 +23,11 @@ from semi_naive.planning.joins.order import Greedy
 from semi_naive.planning.maintaining.guarded import Proof
 from semi_naive.planning.maintaining.names import Kinds, columns_of
 from semi_naive.planning.rewrite import variables_of
+from semi_naive.ra.blocks.changes import own_order
+from semi_naive.ra.ir import Atom, Compare, Kind, Term, Var
 from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
-from semi_naive.ra.rules.changes import own_order
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
-from semi_naive.ra.rules.ir import Atom, Compare, Kind, Term, Var
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
 BORN = "@born"  # the tick of a tuple that something is derived of, among the variables of a body

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block, bounds_of, fits
+from semi_naive.ra.blocks.changes import own_order, together
+from semi_naive.ra.blocks.table import NOBODY
+from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.rules.block import Block, bounds_of, fits
-from semi_naive.ra.rules.changes import own_order, together
-from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.table import NOBODY
 
 
 @dataclass

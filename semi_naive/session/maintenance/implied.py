@@ -13,11 +13,11 @@ from typing import cast
 
 import numpy as np
 
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, empty, own_order, together
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import graph
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, empty, own_order, together
-from semi_naive.ra.rules.ir import Order
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.ir import Order
 from semi_naive.session.maintenance.closures import Differing, differing
 
 LEAST = 1 << 20  # pairs that are not worth to be in memory before somebody asks for them

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
 
 DEEP = 20  # terms within terms, and variables for them, that are looked into
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}

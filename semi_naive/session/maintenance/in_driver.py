@@ -9,8 +9,8 @@ from typing import Any, cast
 from semi_naive.host import budget
 from semi_naive.planning.maintaining.flips import flips, is_exact
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import (
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import (
     Change,
     apart,
     difference,
@@ -24,7 +24,7 @@ from semi_naive.ra.rules.changes import (
     within,
     without,
 )  # fmt: skip
-from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
 from semi_naive.session.maintenance.following import Following

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
+from semi_naive.ra.blocks.durable import Gone
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.partitions.subtracting import Sweep
 from semi_naive.ra.rules.ages import Ticks
-from semi_naive.ra.rules.durable import Gone
-from semi_naive.ra.rules.subtracting import Sweep
-from semi_naive.ra.rules.table import Table
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.runs import RunMissing
 from semi_naive.running.progress.recovery import MAX_RESTARTS

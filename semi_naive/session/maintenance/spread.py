@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, difference, own_order, together
-from semi_naive.ra.rules.loading import Reorder, Settle
-from semi_naive.ra.rules.local_insert import Born
-from semi_naive.ra.rules.partitioned import PartitionedIndex, PartitionedRelation, Parts
-from semi_naive.ra.rules.subtracting import SIDES, Differing, Signed, Subtract
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, difference, own_order, together
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.partitions.loading import Reorder, Settle
+from semi_naive.ra.partitions.local_insert import Born
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
+from semi_naive.ra.partitions.subtracting import SIDES, Differing, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining.names import columns_of
-from semi_naive.ra.rules.ir import Order, Rule
+from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.driver.local import Local
 from semi_naive.session.maintenance.guard import Guard

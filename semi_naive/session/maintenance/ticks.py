@@ -3,10 +3,10 @@
 import numpy as np
 
 from semi_naive.planning.strata import Stratum
+from semi_naive.ra.blocks.block import bounds_of, pack, roomy
+from semi_naive.ra.blocks.changes import within
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.rules.ages import Layer, born, in_order
-from semi_naive.ra.rules.block import bounds_of, pack, roomy
-from semi_naive.ra.rules.changes import within
-from semi_naive.ra.rules.table import Table
 
 
 class Clock:

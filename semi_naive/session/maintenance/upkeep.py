@@ -21,7 +21,7 @@ from semi_naive.host.jit import load_kernels
 from semi_naive.planning.maintaining import maintaining
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
-from semi_naive.ra.rules.changes import (
+from semi_naive.ra.blocks.changes import (
     Change,
     at_home,
     grown,
@@ -29,7 +29,7 @@ from semi_naive.ra.rules.changes import (
     within,
     without,
 )  # fmt: skip
-from semi_naive.ra.rules.table import Table, snapshot
+from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.spark.failures import told
 from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, ready
 from semi_naive.running.driver.local import TooLarge
@@ -47,7 +47,7 @@ from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 MOST = 0.5  # of a relation's facts: where more come or go, its indexes are made again when they are searched
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
 SEARCHES = "kernels.ranges", "kernels.inside", "kernels.pack", "kernels.unpack", "kernels.expand_some", "kernels.field_at"
-KERNELS = *SEARCHES, "blocks._among", "words._drop", "unions._rows"
+KERNELS = *SEARCHES, "lanes._among", "words._drop", "unions._rows"
 
 
 Structure = tuple[State, list[tuple[dict, dict]], dict[str, Any]]

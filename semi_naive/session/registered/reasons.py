@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from semi_naive.config import Config
-from semi_naive.ra.rules import ir
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra import ir
+from semi_naive.ra.blocks.table import Table
 from semi_naive.session.registered.rules import Registered, as_written
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, difference, empty, own_order, together
-from semi_naive.ra.rules.ir import Program, Relation
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, difference, empty, own_order, together
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.maintenance.spread import AnyChange, Kept, here
 from semi_naive.session.registered.rules import Inlined, Registered, registered

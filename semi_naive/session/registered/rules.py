@@ -17,12 +17,12 @@ from functools import cached_property
 from semi_naive.language import syntax
 from semi_naive.language.checking import check
 from semi_naive.language.errors import Problem, ProgramError
-from semi_naive.language.parse import parse
+from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.passes import Compiled, compiled
 from semi_naive.planning.strata import strata
-from semi_naive.ra.rules import ir
+from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import CheckedShape, Shapes
 

@@ -14,7 +14,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from semi_naive.language.parse import words
+from semi_naive.language.parsing.parse import words
 
 # Strings without escapes, comments, numbers but for zeros, words with what they begin with, and dots that end a statement.
 _TOKENS = re.compile(

@@ -14,10 +14,10 @@ from sortedcontainers import SortedDict
 
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
-from semi_naive.ra.rules.block import Block
-from semi_naive.ra.rules.changes import Change, apart, empty, together
-from semi_naive.ra.rules.ir import Relation
-from semi_naive.ra.rules.table import Table
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, apart, empty, together
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
 from semi_naive.session.facts import beginning
 

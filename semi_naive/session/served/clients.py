@@ -32,7 +32,7 @@ from typing import Any
 
 from semi_naive.io.errors import BadInput
 from semi_naive.language import syntax
-from semi_naive.language.parse import parse
+from semi_naive.language.parsing.parse import parse
 from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.rules import Registered
 

@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from semi_naive.host.limits import LimitExceeded
-from semi_naive.io.bits import abbreviated
-from semi_naive.plots.serving import known_host
-from semi_naive.ra.rules.arithmetic import EvaluationError
+from semi_naive.io.values.bits import abbreviated
+from semi_naive.plots.pages.serving import known_host
+from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 

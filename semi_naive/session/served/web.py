@@ -36,9 +36,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from semi_naive.host import limits
-from semi_naive.io.bits import abbreviated
-from semi_naive.plots.page import style
-from semi_naive.ra.rules.ir import Kind, Relation
+from semi_naive.io.values.bits import abbreviated
+from semi_naive.plots.pages.page import style
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.session.contents import Changes
 from semi_naive.session.query import atom_of
 from semi_naive.session.reading import answer_of, answers, everything

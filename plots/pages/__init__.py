@@ -1,0 +1,1 @@
+"""Pages: the report of runs, and the live report."""

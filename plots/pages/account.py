@@ -1,0 +1,53 @@
+"""The account of a run's seconds, by part, as a bar and as a table."""
+
+from semi_naive.host.account import PARTS, as_sum
+from semi_naive.host.numbers import summands
+from semi_naive.plots.pages.page import Markup, bar, paragraph, table
+
+
+def account(trace: dict) -> str:
+    """A table of the parts: each part's seconds, its share, and its seconds in strata; their sum is the headline's."""
+    parts = summands(trace.get("account", {}))
+    if not parts:
+        return ""
+    total, strata = sum(parts.values()) or 1.0, _in_strata(trace)
+    rows = [
+        [name, f"{seconds:.3f} s", bar(seconds / total, name), *_within(strata, name), PARTS.get(name, "")]
+        for name, seconds in parts.items()
+    ]
+    rows.append(["all", f"{total:.3f} s", "", *_within({"all": sum(strata.values())} if strata else {}, "all"), ""])
+    within = [("in strata", "number")] * bool(strata)
+    columns = [("part", ""), ("time", "number"), ("share", "bar"), *within, ("what it is", "text")]
+    caption = "The parts add up to the time of the run; drawing this page is not in it"
+    return _stacked(parts, total) + table(caption, columns, rows)
+
+
+def _in_strata(trace: dict) -> dict[str, float]:
+    """The seconds of each part that were spent in strata; empty for a closure, which is one stratum."""
+    found: dict[str, float] = {}
+    for stratum in trace.get("strata", []):
+        for name, seconds in stratum.get("account", {}).items():
+            found[name] = found.get(name, 0.0) + seconds
+    return found
+
+
+def _within(strata: dict[str, float], name: str) -> list[str]:
+    return [f"{strata[name]:.3f} s" if name in strata else ""] if strata else []
+
+
+def _stacked(parts: dict[str, float], total: float) -> str:
+    """All parts as one bar; the table has the numbers."""
+    shown = "".join(
+        f'<i style="flex-grow: {seconds / total:.4f}" data-part="{name}" title="{name} {seconds:.3f} s"></i>'
+        for name, seconds in parts.items()
+    )
+    names = Markup("").join(f'<span><i data-part="{name}"></i>{name}</span> ' for name in parts)
+    return f'<div class="account" aria-hidden="true">{shown}</div>\n<p class="legend" aria-hidden="true">{names}</p>\n'
+
+
+def reconciled(record: dict, iterations: float) -> str:
+    """A sentence that relates the iterations of a figure to the time of a stratum or closure."""
+    if not iterations or not record.get("account"):
+        return ""
+    took = f" All of it took {as_sum(record)}." if "seconds" in record else ""  # a run in progress has no sum
+    return paragraph(f"The iterations took {iterations:.3f} s.{took}", "quiet")

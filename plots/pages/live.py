@@ -1,0 +1,155 @@
+"""The live report of a run: a page on a local port that refreshes itself and ends with the run.
+
+    with Live() as live:
+        print(live.url)
+        transitive_closure(edges, watch=live.watch)
+
+Without a viewer it costs the run nothing. A viewer's page polls every second: the record is copied (0.1 ms for 2,000
+iterations), and if it has grown, a page is rendered by a low-priority process (`plots.pages.rendering`), which takes a
+third of one core at most.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+
+from semi_naive.plots.pages.page import paragraph
+from semi_naive.plots.pages.rendering import Renderer
+from semi_naive.plots.pages.serving import BEGINNING, listening
+
+LOOPBACK = "127.0.0.1"
+MIN_SECONDS_BETWEEN_RENDERINGS = 1.0  # least seconds between renderings; also at least twice the time of the last one
+VIEWER_TIMEOUT_SECONDS = 3.0  # seconds after which a viewer that asked every second counts as gone
+MAX_SECONDS_WAITING_FOR_VIEWERS = 15.0  # most seconds that the end of the run waits for viewers
+
+
+class Live:
+    """Serves the report of one run. Pass `watch` to the run; `say` shows a line at once.
+
+    port: 0 for a free one. host: the address to serve on; the default is visible on this machine only; at any other address the
+    report is served to all hosts without a password. Raises ValueError if the address cannot be bound. name: the run's name.
+    """
+
+    def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
+        self.name, self.status, self.over, self.look = name, "reading", "", None
+        self.viewers: dict[str, tuple[float, str]] = {}  # time of each viewer's last request, and its version
+        self.waiting = 0  # viewers whose page is being rendered
+        self.body, self.version, self.not_before = BEGINNING, "0", 0.0
+        self.making, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
+        self.server = listening(host, port, self)
+
+    @property
+    def url(self) -> str:
+        """The page's address. If the server listens on all addresses, it has the machine's name."""
+        host, port = self.server.server_address[:2]
+        host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    # -- called by the run
+
+    def watch(self, look) -> None:
+        """Register a function that returns the record so far; called once by the run."""
+        self.look = look
+
+    def say(self, status: str) -> None:
+        self.status = status
+
+    def __enter__(self) -> "Live":
+        serve = {"target": self.server.serve_forever, "kwargs": {"poll_interval": 0.1}, "daemon": True}
+        threading.Thread(name="live page", **serve).start()
+        return self
+
+    def __exit__(self, kind, error, _) -> None:
+        """Wait until viewers have seen the end, then stop serving; without viewers, stop at once."""
+        self.over = "The run has ended." if kind is None else f"The run has failed: {error or kind.__name__}"
+        try:
+            until = time.monotonic() + MAX_SECONDS_WAITING_FOR_VIEWERS
+            with self.changed:
+                while self._behind() and time.monotonic() < until:
+                    self.changed.wait(0.2)
+        finally:
+            self.server.shutdown()
+            self.server.server_close()
+            self.renderer.close()
+
+    # -- requests of the page
+
+    def state(self) -> dict:
+        """The version of the record, without rendering."""
+        version = self._current(self._record())
+        return {"version": version, "status": self.over or self.status, "over": bool(self.over)}
+
+    def report(self) -> tuple[str, str]:
+        """(version, HTML): the newest rendering, or one about a second old."""
+        with self.making:
+            record, over = self._record(), self.over
+            version = self._current(record)
+            if record is not None and version != self.version and (over or time.monotonic() >= self.not_before):
+                begun = time.monotonic()
+                self.body, self.version = self._made(record), version
+                self.not_before = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
+            elif record is None:
+                self.version = version
+            return self.version, self.body
+
+    def _made(self, record: dict) -> str:
+        """The page of a state. If it cannot be drawn, the error is shown, and the next state is tried again."""
+        try:
+            return self.renderer(record, self.name)
+        except RuntimeError as failed:
+            return f'<main id="report">\n{paragraph(f"This state cannot be shown: {failed}")}\n</main>'
+
+    def _record(self) -> dict | None:
+        return self.look() if self.look else None
+
+    def _current(self, record: dict | None) -> str:
+        return version_of(record) + "-end" * bool(self.over)
+
+    def seen(self, viewer: str, version: str | None = None) -> None:
+        """Note that a viewer asked, and the version it has, if any."""
+        with self.changed:
+            had = self.viewers.pop(viewer, (0.0, ""))[1]
+            self.viewers = {
+                name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - VIEWER_TIMEOUT_SECONDS
+            }
+            self.viewers[viewer] = time.monotonic(), had if version is None else version
+            self.changed.notify_all()
+
+    @contextlib.contextmanager
+    def served(self, viewer: str):
+        """Count the viewer as present while the block sends its page; yields the version and the body. However long that takes,
+        the viewer does not count as gone."""
+        with self.changed:
+            self.waiting += 1
+        try:
+            version, body = self.report()
+            yield version, body
+            self.seen(viewer, version)
+        finally:
+            with self.changed:
+                self.waiting -= 1
+                self.changed.notify_all()
+
+    def _behind(self) -> bool:
+        """True if a viewer has not seen the end."""
+        recent = time.monotonic() - VIEWER_TIMEOUT_SECONDS
+        late = [version for seen, version in self.viewers.values() if seen > recent and not version.endswith("-end")]
+        return self.waiting > 0 or bool(late)
+
+
+def version_of(record: dict | None) -> str:
+    """A version string that differs for each state of a growing record.
+
+    >>> version_of({"iterations": [{}, {}], "events": []}), version_of({"strata": [{}, {"plan": "running", "iteration": 3}]})
+    ('2.0', '2.3')
+    """
+    if not record:
+        return "0"
+    if "strata" not in record:
+        parts = [len(record["iterations"]), len(record["events"])]
+    else:
+        last = record["strata"][-1] if record["strata"] else {}
+        parts = [len(record["strata"]), last.get("iteration", "done")]
+        parts += [version_of(last["trace"])] if "trace" in last else []
+    return ".".join(map(str, parts)) + ".result" * ("result" in record)

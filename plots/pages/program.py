@@ -1,0 +1,85 @@
+"""Report tables of a Datalog program: strata, rules and relations."""
+
+from pathlib import PurePath
+
+from semi_naive.host.numbers import in_full, number, seconds, size
+from semi_naive.plots.pages.page import bar, code, folded, paragraph, table
+from semi_naive.plots.pages.summary import bytes_a_tuple, named
+
+MAX_UNFOLDED_RULES = 15  # rules shown unfolded
+MAX_TABLE_ROWS = 500  # rows of any table, as a program may have thousands of rules
+
+
+def strata_table(trace: dict) -> str:
+    """The strata, slowest first, with the plan of each and its reason."""
+    found = list(enumerate(trace.get("strata", []), 1))
+    found.sort(key=lambda one: (one[1].get("plan") != "running", -one[1].get("seconds", 0)))
+    most = max([stratum.get("seconds", 0) for _, stratum in found], default=0) or 1
+    rows = [
+        [in_full(place), named(stratum), stratum.get("plan", ""), _iterations(stratum),
+         number(stratum.get("tuples", 0)), seconds(stratum.get("seconds", 0)), bar(stratum.get("seconds", 0) / most),
+         stratum.get("reason", "")]
+        for place, stratum in found
+    ]  # fmt: skip
+    columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
+               ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
+    caption = "Slowest first; # is the position in the order of evaluation, as in explain"
+    return _long("strata", caption, columns, rows) if rows else ""
+
+
+def _iterations(stratum: dict) -> str:
+    entries, course = stratum.get("trace", {}).get("iterations", []), stratum.get("course", {}).get("iteration", [])
+    known = [entry["iteration"] for entry in entries[-1:]] + course[-1:] + [stratum.get("iteration", 0)]
+    return in_full(max(known)) if any(known) else ""
+
+
+def spread_strata(trace: dict) -> list[dict]:
+    """The strata on the partitions: the running one, then the slowest first."""
+    found = [stratum for stratum in trace.get("strata", []) if stratum.get("trace", {}).get("iterations")]
+    return sorted(found, key=lambda stratum: (stratum.get("plan") != "running", -stratum.get("seconds", 0)))
+
+
+def rules_table(trace: dict) -> str:
+    """The rules, slowest first."""
+    found = sorted(trace.get("profile", {}).get("rules", []), key=lambda rule: -rule["seconds"])
+    total = sum(rule["seconds"] for rule in found) or 1
+    rows = [
+        [code(" ".join(rule["rule"].split())), seconds(rule["seconds"]), bar(rule["seconds"] / total), number(rule["made"]),
+         f"{rule.get('runs', 0):,}" if rule.get("recursive") else "", _place(rule)]
+        for rule in found
+    ]  # fmt: skip
+    columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("runs", "number"),
+               ("where", "")]  # fmt: skip
+    what = "Time of each rule, on the partitions the average of them; made: tuples, with those that were known"
+    return _long("rules", what, columns, rows) if rows else ""
+
+
+def _place(rule: dict) -> str:
+    return f"{PurePath(rule.get('file') or '').name}:{rule['line']}" if rule.get("line") else ""
+
+
+def relations(trace: dict) -> str:
+    """The number of tuples of each relation, in the order of declaration, and the bytes of those in the driver."""
+    counts = trace.get("result", {}).get("relations", {})
+    most = max(counts.values(), default=0) or 1
+    held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
+    rows = [[name, f"{count:,}", bar(count / most), *_held(held.get(name))] for name, count in counts.items()]
+    columns = [("relation", "text"), ("tuples", "number"), ("share", "bar"), ("memory", "number"), ("bytes a tuple", "number")]
+    caption = "Tuples, and the memory of tables in the driver with all their indexes"
+    return _long("relations", caption, columns, rows) if rows else ""
+
+
+def _held(entry: dict | None) -> list[str]:
+    """The memory of a relation, and per tuple; two empty cells if it is not in the driver."""
+    return [size(entry["bytes"]), bytes_a_tuple(entry)] if entry else ["", ""]
+
+
+def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
+    """A table; the rest of a long one is folded."""
+    first, others, left = rows[:MAX_UNFOLDED_RULES], rows[MAX_UNFOLDED_RULES:MAX_TABLE_ROWS], len(rows) - MAX_TABLE_ROWS
+    parts = [table(caption, columns, first)]
+    if others:
+        parts.append(folded(f"more-{name}", f"{number(len(others))} more", table(f"{caption}, further ones", columns, others)))
+    if left > 0:
+        parts.append(paragraph(f"… and {number(left)} more, which are not shown.", "quiet"))
+    return "\n".join(parts)

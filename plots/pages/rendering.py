@@ -1,0 +1,75 @@
+"""Rendering of pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the
+driver.
+
+The process reads one line of JSON, a record, and writes one line, the page or an error. It ends with its input.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+
+NICENESS = 10  # added to the process's niceness
+
+
+class Renderer:
+    """Renders a record by its call: returns the body of the report. Raises RuntimeError on failure."""
+
+    def __init__(self):
+        self.process, self.lock = None, threading.Lock()
+
+    def __call__(self, record: dict, name: str) -> str:
+        with self.lock:
+            if self.process is None or self.process.poll() is not None:
+                self.process = _started()
+            answer = self._asked({"record": record, "name": name})
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["body"]
+
+    def _asked(self, request: dict) -> dict:
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+        except (OSError, ValueError):
+            return {"error": "the process that draws has ended"}
+
+    def close(self) -> None:
+        """End the process, if one was started."""
+        if self.process is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+            self.process.terminate()
+            self.process.wait()
+            self.process.stdout.close()
+
+
+def _started() -> subprocess.Popen:
+    """Start the process in a session of its own, so that it also shows the end of an interrupted run."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    command = [sys.executable, "-m", "semi_naive.plots.pages.rendering"]
+    return subprocess.Popen(command, start_new_session=True, encoding="utf-8", **pipes)
+
+
+def answer(request: dict) -> dict:
+    """Render one record. Errors of one state's figures are shown on the page; the next state is tried again."""
+    from semi_naive.plots.pages.report import body
+
+    try:
+        return {"body": body([request["record"]], [request["name"]])}
+    except Exception as wrong:
+        return {"error": f"{type(wrong).__name__}: {wrong}"}
+
+
+def main() -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(NICENESS)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The source of a program, with the time of each rule beside it."""
+
+from itertools import pairwise
+
+from semi_naive.host.numbers import in_full, quantity, seconds
+from semi_naive.plots.pages.page import Markup, code, folded, paragraph, table
+
+MAX_WHOLE_LINES = 150  # lines up to which a program is shown whole; of a longer one only rules and lines around them
+CONTEXT_LINES = 2  # lines before and after a rule
+MAX_GAP_LINES = 3  # lines of a gap that is shown as well
+MAX_RULE_LINES = 50  # lines searched for the end of a rule
+MAX_FILE_LINES = 1500  # lines of a file, and characters of a line
+MAX_LINE_CHARACTERS = 400
+
+
+def source_sections(trace: dict) -> str:
+    """The files of the program, with the time of the rules that begin on each line, and its share as heat in the margin."""
+    texts = {file: text for file, text in trace.get("source", {}).items() if isinstance(text, str)}
+    rules = trace.get("profile", {}).get("rules", [])
+    total = sum(rule["seconds"] for rule in rules) or 1.0
+    shown = [(file, text, [rule for rule in rules if rule.get("file") == file]) for file, text in texts.items()]
+    shown = [each for each in shown if each[2]]
+    parts = [_file(number, *each, total, alone=len(shown) == 1) for number, each in enumerate(shown)]
+    if not parts:
+        return ""
+    said = paragraph("The time of each rule, in all its versions; the heat is its share of the time of all rules.", "quiet")
+    return "\n".join([said, *parts])
+
+
+def _file(number: int, file: str, text: str, rules: list[dict], total: float, alone: bool) -> str:
+    lines, spent, owner = text.splitlines(), {}, {}
+    for rule in rules:
+        line = rule.get("line", 0)
+        spent[line] = spent.get(line, 0.0) + rule["seconds"]
+        for at in range(line, _end(rule, lines) + 1):
+            owner.setdefault(at, line)
+    kept = _kept(len(lines), owner)
+    rows, last = [], 0
+    for at in [*kept, len(lines) + 1]:
+        if at > last + 1:
+            rows.append(["⋯", "", Markup(""), Markup(f'<em class="quiet">{quantity(at - last - 1, "line")}</em>')])
+        if at <= len(lines):
+            share = spent.get(owner.get(at, 0), 0.0) / total
+            time = seconds(spent[at]) if at in spent else ""
+            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:MAX_LINE_CHARACTERS])])
+        last = at
+    columns = [("line", "number"), ("time", "number"), ("heat", "heat"), ("program", "code")]
+    listing = table(f"{file}, with the time of each rule", columns, rows)
+    return listing if alone else folded(f"source-{number}", f"{file}: {seconds(sum(spent.values()))}", listing, not number)
+
+
+def _end(rule: dict, lines: list[str]) -> int:
+    """The last line of a rule, found by its text; the first line if it is not found.
+
+    >>> _end({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
+    4
+    """
+    wanted, begin, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
+    for at in range(begin, min(begin + MAX_RULE_LINES, len(lines) + 1)):
+        words += lines[at - 1].split()
+        if wanted in " ".join(words):
+            return at
+    return begin
+
+
+def _kept(lines: int, owner: dict[int, int]) -> list[int]:
+    """The lines that are shown."""
+    if lines <= MAX_WHOLE_LINES:
+        return list(range(1, lines + 1))
+    near = sorted({at + step for at in owner for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1) if 1 <= at + step <= lines})
+    between = [at for here, there in pairwise(near) if there - here <= MAX_GAP_LINES + 1 for at in range(here + 1, there)]
+    return sorted([*near, *between])[:MAX_FILE_LINES]
+
+
+def _heat(share: float) -> Markup:
+    """A mark in the margin, stronger for a larger share."""
+    if share < 0.005:
+        return Markup("")
+    return Markup(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')

@@ -1,0 +1,396 @@
+"""A block: distinct tuples of one relation, packed and sorted in some order of its columns, to be searched by a prefix.
+
+How wide the fields are is chosen once for a relation with room to grow, so that blocks of one relation, made one after the
+other, have the same packing and are merged and compared as words; only a value that does not fit makes a new one.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+
+import numpy as np
+
+from semi_naive.ra import words as single
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.columns import FEW, Columns, few, ready
+from semi_naive.ra.cached import ProcessLocal, cached
+from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
+from semi_naive.ra.joins.unions import ROW, cells_of
+from semi_naive.ra.lanes import among, merge_all, sort_unique
+from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
+
+EVERY = 64  # bits of a word
+HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
+SAMPLED = 8  # words of all for each that is looked at, for the others not to be made
+SOUGHT = 512  # tuples that a directory is made of in the time in which one key is searched for without it
+GROUP = 4  # tuples that it is made of in the time that one more group of keys takes
+CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than the words
+
+
+def roomy(bounds: Bounds) -> Packing:
+    """A packing for these values and many more: equal fields that fill as few words as the values need.
+
+    Two columns of ids below 2^32 are one word of two halves, whatever else they hold.
+
+    >>> roomy(((0, 5), (3, 1000))).bounds == ((0, 2**32 - 1), (0, 2**32 - 1))
+    True
+    >>> roomy(((-1, 5), (0, 1))).bounds[0] == (-2**31, 2**31 - 1), roomy(((0, 1 << 40), (0, 1))).lanes
+    (True, 2)
+    """
+    arity = max(1, len(bounds))
+    for lanes in range(1, arity + 1):
+        bits = EVERY // -(-arity // lanes)
+        if bits == EVERY:
+            break
+        fields = tuple(_field(bits, low) for low, _ in bounds)
+        if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
+            return _packing(fields)
+    return _packing(((LOWEST, HIGHEST),) * len(bounds))
+
+
+def snug(bounds: Bounds) -> Packing:
+    """Like `roomy`, but one word wherever one will do: each field as wide as its values need, and an equal share of the rest.
+    For those who need no packing but their own, as one word is sorted and searched 3 to 10 times faster than two.
+
+    >>> [high + 1 for _, high in snug(((0, 9_999), (0, 999), (0, 1_999), (0, 499_999))).bounds]
+    [65536, 4096, 8192, 2097152]
+    >>> snug(((0, 1 << 40), (0, 1 << 20), (0, 7))) == roomy(((0, 1 << 40), (0, 1 << 20), (0, 7)))
+    True
+    """
+    packing = roomy(bounds)
+    widths = [high.bit_length() if low >= 0 else 1 + max(high, ~low).bit_length() for low, high in bounds]
+    spare = (EVERY - sum(widths)) // max(1, len(widths))
+    if packing.lanes == 1 or spare < 0:
+        return packing
+    return _packing(tuple(_field(width + spare, low) for width, (low, _) in zip(widths, bounds, strict=True)))
+
+
+@lru_cache(1 << 10)
+def _packing(bounds: Bounds) -> Packing:
+    """The same one each time: what it knows of its fields is computed once."""
+    return Packing(bounds)
+
+
+def _field(bits: int, least: int) -> tuple[int, int]:
+    """The bounds of a field for values from `least` on."""
+    return (0, (1 << bits) - 1) if least >= 0 else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
+
+
+def fits(bounds: Bounds, packing: Packing) -> bool:
+    return all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, packing.bounds, strict=True))
+
+
+def pack(columns: Columns, packing: Packing, size: int) -> np.ndarray:
+    """The words (lanes, n) of the packing's columns, or of its first ones, as keys are: the rest is 0."""
+    words = np.zeros((packing.lanes, size), np.uint64)
+    if (together := few(columns, size)) is not None:
+        kernels.pack(words, together, packing.layout)
+        return words
+    for number, column in enumerate(columns[: packing.arity]):
+        kernels.pack(words, ready(column)[None], packing.layout[number : number + 1])
+    return words
+
+
+def bounds_of(columns: Columns) -> Bounds:
+    """The least and the greatest value of each column; (0, 0) where there is nothing."""
+    if not len(columns) or not columns[0].size:
+        return ((0, 0),) * len(columns)
+    together = few(columns, columns[0].size)
+    if together is not None and columns[0].size <= FEW:
+        return tuple(map(tuple, kernels.bounds(together).tolist()))
+    return tuple((int(column.min()), int(column.max())) for column in columns)
+
+
+@dataclass
+class Block:
+    """Sorted distinct tuples: words (lanes, n) under a packing of the columns in the block's own order."""
+
+    packing: Packing
+    words: np.ndarray
+    _directories: dict = field(default_factory=dict, repr=False)
+    sought = 0  # keys that have been searched for without a directory
+
+    @classmethod
+    def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
+        """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
+        columns = columns if (together := few(columns, size)) is None else together
+        packing = packing or roomy(bounds_of(columns))
+        return cls(packing, sort_unique(pack(columns, packing, size)))
+
+    @property
+    def size(self) -> int:
+        return self.words.shape[1]
+
+    def words_once(self) -> np.ndarray:
+        """The words, for who needs them once: where they have to be made, they are not kept."""
+        return self.words
+
+    @cached
+    def chunks(self) -> Chunks:
+        """The words as `ra.chunks`, where a tuple is one word. Kept: 16 bytes a chunk."""
+        return chunked(np.ascontiguousarray(self.words[0]))
+
+    @cached
+    def rows(self) -> tuple:
+        """Of pairs in words of two halves, the directory of the chunks by their first column, and `unions.cells_of` them."""
+        return _directory(self.chunks[0], ROW), self.cells
+
+    @cached
+    def cells(self) -> int:
+        return cells_of(self.chunks[0])
+
+    @cached
+    def bounds(self) -> Bounds:
+        """The least and the greatest value of each column; 2 ns a value, once."""
+        return bounds_of(self.columns())
+
+    @cached
+    def described(self) -> ProcessLocal:
+        """What `tuple_at_a_time` knows of it, by how many columns it is searched by."""
+        return ProcessLocal()
+
+    @property
+    def arity(self) -> int:
+        return self.packing.arity
+
+    @property
+    def nbytes(self) -> int:
+        """Of what has been made by now: words, chunks and directories; words that are mapped from a file count as well."""
+        made = vars(self)
+        directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
+        arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else []), *made.get("present", ())[:1]]
+        return sum(each.nbytes for each in arrays) + sum(starts.nbytes for _, _, starts in directories)
+
+    def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        """One column, of all tuples or of those at some positions."""
+        place = self.packing.fields[number]
+        size = self.size if positions is None else positions.size
+        if not place.bits:
+            return np.full(size, place.low, np.int64)
+        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
+        if positions is None:
+            return kernels.field(self.words[place.lane], place.shift, mask, low)
+        return kernels.field_at(self.words[place.lane], positions, place.shift, mask, low)
+
+    def columns(self) -> list[np.ndarray]:
+        if self.size <= FEW and "words" in vars(self):
+            return list(kernels.unpack(np.ascontiguousarray(self.words), self.packing.layout))
+        return [self.column(number) for number in range(self.arity)]
+
+    def repacked(self, packing: Packing) -> "Block":
+        """The same tuples under a packing that has room for them: the order of tuples stays."""
+        return self if packing == self.packing else Block(packing, pack(self.columns(), packing, self.size))
+
+    def reordered(self, order: tuple[int, ...], packing: Packing | None = None) -> "Block":
+        """The tuples with column order[i] in place i, sorted again."""
+        if order == tuple(range(self.arity)):
+            return self
+        packing = packing or self.packing.ordered(order)
+        if self.packing.lanes == packing.lanes == 1 and len(order) == 2 and _halves(packing) and _halves(self.packing):
+            return Block(packing, single.exchanged(self.words_once()[0], 32)[None])
+        return Block.of([self.column(i) for i in order], self.size, packing)
+
+    def without(self, other: "Block") -> "Block":
+        """The tuples that are not in a block of the same packing."""
+        return other.taken_from(self) if self.size and other.size else self
+
+    def taken_from(self, block: "Block") -> "Block":
+        """The tuples of another block of the same packing that are not in this one."""
+        if isinstance(block, Chunked):
+            known = isinstance(self, Chunked)
+            left = minus(*block.chunks, *self.chunks) if known else minus_words(*block.chunks, self.words[0])
+            return Chunked(self.packing, left).compact()
+        if isinstance(self, Chunked):
+            return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
+        if self.packing.lanes == 1:
+            return Block(self.packing, single.drop(block.words[0].copy(), self.words[0])[None])
+        return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
+
+    # -- searching
+
+    def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each of `size` keys, given as columns, the positions [low, high) of the tuples that begin with it."""
+        if not keys:
+            return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
+        if not self.size:
+            return np.zeros(size, np.int64), np.zeros(size, np.int64)
+        within, prefix = _inside(keys, self.packing, size), pack(keys, self.packing, size)
+        if self.packing.lanes == 1:
+            rest = self.packing.fields[len(keys) - 1].shift
+            if rest < 64 and rest not in self._directories and self._is_dear(rest, size):
+                return self._ranges_of_few(prefix[0], rest, within)
+            if rest < 64:
+                return kernels.ranges(self.words[0], rest, *self.directory(rest), prefix[0] >> np.uint64(rest), within)
+        return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
+
+    def _is_dear(self, rest: int, keys: int) -> bool:
+        """Whether to make a directory takes longer than to search for some keys, and for all those before them, without it."""
+        return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]
+
+    def _ranges_of_few(self, prefixes: np.ndarray, rest: int, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By binary search, 1 µs a key."""
+        self.sought += prefixes.size
+        words, after = self.words[0], np.uint64((1 << rest) - 1)
+        lows, highs = np.searchsorted(words, prefixes), np.searchsorted(words, prefixes | after, "right")
+        return lows * within, highs * within
+
+    def _masks(self, keys: int) -> np.ndarray:
+        masks = [0] * self.packing.lanes
+        for place in self.packing.fields[:keys]:
+            masks[place.lane] |= ((1 << place.bits) - 1) << place.shift
+        return np.array(masks, np.uint64)
+
+    def directory(self, rest: int):
+        """(base, coarse, starts): see `kernels.directory`. Made when first asked for; 8 to 16 bytes a tuple, or less."""
+        if rest not in self._directories:
+            self._directories[rest] = _directory(self.words[0], rest)
+        return self._directories[rest]
+
+    @cached
+    def present(self) -> tuple[np.ndarray, int, int, int]:
+        """(cells, least, within, how many): which values the first column has: bit (value - least) >> within of the cells. At
+        most 8 bytes a tuple."""
+        column = self.column(0)
+        least, greatest = int(column[0]), int(column[-1])
+        within = max(0, (greatest - least).bit_length() - (EVERY * self.size).bit_length())
+        cells = ((greatest - least) >> within) + 1
+        return kernels.present(column, least, within, cells), least, within, cells
+
+    def by_first(self):
+        """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""
+        return self.directory(32), self._greatest_second
+
+    @cached
+    def _greatest_second(self) -> int:
+        return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
+
+
+def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
+    """Which keys are within the bounds of a packing's first columns: booleans (n,)."""
+    if (together := few(keys, size)) is not None:
+        return kernels.inside(together, packing.layout)
+    within = np.ones(size, np.bool_)
+    for number, column in enumerate(keys):
+        within &= kernels.inside(ready(column)[None], packing.layout[number : number + 1])
+    return within
+
+
+class Chunked(Block):
+    """A block of chunks: `words` are made only if somebody asks for them."""
+
+    def __init__(self, packing: Packing, chunks: Chunks):
+        self.packing, self.chunks, self._directories = packing, chunks, {}
+
+    @cached
+    def words(self) -> np.ndarray:
+        return words_of(*self.chunks, self.size)[None]
+
+    @property
+    def spelt(self) -> bool:
+        """Whether the words have been made, and are kept."""
+        return "words" in vars(self)
+
+    def words_once(self) -> np.ndarray:
+        return self.words if self.spelt else words_of(*self.chunks, self.size)[None]
+
+    @cached
+    def size(self) -> int:
+        return size_of(self.chunks[1])
+
+    def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        place = self.packing.fields[number]
+        if not place.bits or self.spelt:
+            return super().column(number, positions)
+        if positions is not None:
+            if not self._few(positions):
+                return super().column(number, positions)
+            some = words_at(*self.chunks, ready(positions))
+            return Block(self.packing, some[None]).column(number)
+        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
+        return field_of(*self.chunks, self.size, place.shift, mask, low)
+
+    def _few(self, positions: np.ndarray) -> bool:
+        """Whether they are few of all, as of a sample, and ascend: then words are found by counting."""
+        return positions.size * SAMPLED <= self.size and bool((positions[1:] >= positions[:-1]).all())
+
+    def compact(self) -> Block:
+        """The same as words, if these take less."""
+        return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words_once())
+
+
+def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
+    """(base, coarse, how many) groups of keys a directory of some words has."""
+    base = int(words[0]) >> rest
+    span = (int(words[-1]) >> rest) - base
+    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
+    return base, coarse, (span >> coarse) + 1
+
+
+def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
+    base, coarse, groups = _groups(words, rest)
+    return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, groups)
+
+
+def _halves(packing: Packing) -> bool:
+    """Whether tuples are words of two halves, both unsigned."""
+    return packing.bounds == HALVES.bounds
+
+
+def halved(block: Block) -> bool:
+    """Whether the block is one of pairs in words of two halves, as `ra.joins.local_join` takes them."""
+    return _halves(block.packing)
+
+
+def merged(blocks: list[Block], packing: Packing) -> Block:
+    """The union of blocks."""
+    blocks = [block.repacked(packing) for block in blocks if block.size]
+    if len(blocks) == 1:
+        return blocks[0]
+    close = sum(block.size for block in blocks if isinstance(block, Chunked))
+    if 2 * close > sum(block.size for block in blocks):
+        each = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
+        return Chunked(packing, reduce(lambda left, right: union(*left, *right), each)).compact()
+    return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
+
+
+def packing_of(blocks: list[Block], arity: int) -> Packing:
+    """One that has room for whatever the blocks' packings have room for: one of theirs, if it has."""
+    bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
+    return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
+
+
+def merged_as(blocks: list[Block], arity: int) -> Block:
+    """The union of blocks of any packings."""
+    return merged(blocks, packing_of(blocks, arity))
+
+
+def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
+    """Add a block to a log of blocks, largest first: neighbours that are not twice as large are merged, so that there are
+    few to search and a tuple is copied a number of times that grows with the logarithm of theirs.
+
+    >>> ones = [Block.of([np.arange(i, i + 2)], 2) for i in range(0, 8, 2)]
+    >>> log = []
+    >>> for one in ones: log = stacked(log, one)
+    >>> [block.size for block in log]
+    [8]
+    """
+    log = [*blocks, block] if block.size else list(blocks)
+    while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > most):
+        log[-2:] = [merged(log[-2:], log[-1].packing)]
+    return log
+
+
+def group_begins(block: Block, keys: int) -> np.ndarray:
+    """Return where the groups of a block begin, whose tuples agree in the first `keys` columns.
+
+    >>> group_begins(Block.of([np.array([1, 1, 2]), np.array([5, 6, 5])], 3), 1).tolist()
+    [0, 2]
+    """
+    new = np.zeros(block.size, np.bool_)
+    new[:1] = True
+    if keys and block.packing.lanes == 1 and (shift := block.packing.fields[keys - 1].shift) < 64:
+        first = block.words[0] >> np.uint64(shift)
+        new[1:] = first[1:] != first[:-1]
+        return np.flatnonzero(new)
+    for column in map(block.column, range(keys)):
+        new[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(new)

@@ -1,0 +1,273 @@
+"""Changes from one state of a relation to the next: sets of tuples as blocks, and tables with more or fewer tuples.
+
+Tables of different moments share their blocks, as blocks never change. So the difference of two tables is computed from the
+blocks that they do not share, and an earlier table stays valid while a later one is made from it.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from semi_naive.ra import words
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, merged, pack, packing_of
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.blocks.thinned import Thinned, parted, thinned
+from semi_naive.ra.lanes import among
+from semi_naive.ra.packing import Packing
+
+NEAR = 16  # a block so many times as large as another is searched for the tuples of the smaller one
+
+
+@dataclass(frozen=True)
+class Change:
+    """The new and the lost tuples of a relation: two disjoint blocks in the relation's own order."""
+
+    born: Block
+    lost: Block
+
+    @classmethod
+    def none(cls, arity: int) -> "Change":
+        return cls(empty(arity), empty(arity))
+
+    @property
+    def size(self) -> int:
+        return self.born.size + self.lost.size
+
+    @property
+    def came(self) -> int:
+        return self.born.size
+
+    @property
+    def went(self) -> int:
+        return self.lost.size
+
+
+@lru_cache(1 << 8)
+def empty(arity: int) -> Block:
+    """Return a block without tuples."""
+    packing = packing_of([], arity)
+    return Block(packing, np.empty((packing.lanes, 0), np.uint64))
+
+
+def together(blocks: list[Block], arity: int) -> Block:
+    """Return the union of blocks of any packings. Merging copies a tuple once for each two blocks."""
+    blocks = [block for block in blocks if block.size]
+    if len(blocks) < 2:
+        return blocks[0] if blocks else empty(arity)
+    return merged(blocks, common(blocks, arity))
+
+
+def apart(left: Block, right: Block) -> Block:
+    """Return the tuples of one block that another one, of any packing, does not have.
+
+    >>> few, many = (Block.of([np.array(column)], len(column)) for column in ([1, 5], [1, 2, 3]))
+    >>> apart(few, many).column(0).tolist(), shared(few, many).column(0).tolist()
+    ([5], [1])
+    """
+    return selected(left, ~_among(left, right)) if left.size and right.size else left
+
+
+def shared(left: Block, right: Block) -> Block:
+    """Return the tuples that two blocks have in common."""
+    return selected(left, _among(left, right))
+
+
+def within(block: Block, table: Table) -> np.ndarray:
+    """Return which tuples of a block in the relation's own order a settled table has, booleans (n,). A few searches a tuple."""
+    return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
+
+
+def _in_any(block: Block, others: list[Block]) -> np.ndarray:
+    """Return which tuples of a block some other block has, booleans (n,)."""
+    found = np.zeros(block.size, np.bool_)
+    for other in others:
+        found |= _among(block, other)
+        if found.all():
+            break
+    return found
+
+
+def taken(block: Block, rows: np.ndarray) -> Block:
+    """Return the tuples of a block at ascending positions (k,). No other tuple is read."""
+    columns = [block.column(number, rows) for number in range(block.arity)]
+    return Block(block.packing, pack(columns, block.packing, rows.size))
+
+
+def own_order(arity: int) -> tuple[int, ...]:
+    return tuple(range(arity))
+
+
+def selected(block: Block, rows: np.ndarray) -> Block:
+    """Return some tuples of a block in its packing; rows: booleans (n,)."""
+    return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+
+
+def common(blocks: list[Block], arity: int) -> Packing:
+    """Return a packing for all of the blocks: that of one of them, if it has room for the others."""
+    packings = dict.fromkeys(block.packing for block in blocks)
+    if len(packings) == 1:
+        return blocks[0].packing
+    bounds = [bounds_of(block.columns()) for block in blocks if block.size]
+    roomy = (packing for packing in packings if all(fits(each, packing) for each in bounds))
+    return next(roomy, None) or packing_of(blocks, arity)
+
+
+def _among(left: Block, right: Block) -> np.ndarray:
+    """Return which tuples of a block another one has: by one pass over both if they are about as large, else by a search for
+    each tuple of the smaller one, 50 ns each."""
+    found = np.zeros(left.size, np.bool_)
+    if not left.size or not right.size:
+        return found
+    if NEAR * min(left.size, right.size) > max(left.size, right.size):
+        packing = common([left, right], left.arity)
+        return among(left.repacked(packing).words, right.repacked(packing).words)
+    if left.size < right.size:
+        return _positions(left, right) >= 0
+    at = _positions(right, left)
+    found[at[at >= 0]] = True
+    return found
+
+
+def _positions(few: Block, many: Block) -> np.ndarray:
+    """Return the position of each tuple of a block in another one, or -1."""
+    if isinstance(many, Thinned):
+        return many.places(_positions(few, many.whole))
+    if few.packing == many.packing and many.packing.lanes == 1:
+        return words.places(few.words[0], many.words[0])
+    return positions_of(few.columns(), few.size, many)
+
+
+def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarray:
+    """As `_positions`, for tuples in any order, given as columns, and a block that has all its words."""
+    if not many.size:
+        return np.full(size, -1)
+    if many.packing.lanes > 1:
+        lows, highs = many.ranges(columns, size)
+        return np.where(highs > lows, lows, -1)
+    fitting = np.ones(size, np.bool_)
+    for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
+        fitting &= (column >= low) & (column <= high)
+    wanted, known = pack(columns, many.packing, size)[0], many.words[0]
+    at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(fitting & (known[at] == wanted), at, -1)
+
+
+# -- tables
+
+
+def plain(table) -> Table:
+    """Return a table's tuples as a settled table without a reduction, at home in the relation's own order."""
+    home = own_order(table.arity)
+    if isinstance(table, Table) and table.home == home:
+        settled = snapshot(table)
+        settled.settle()
+        return Table(table.arity, home, settled.full, packing=settled.packing, most=settled.most)
+    columns = table.columns()
+    found = Table(table.arity)
+    found.insert(columns, table.count)
+    found.settle()
+    return found
+
+
+def difference(before: Table, after: Table) -> Change:
+    """Return the new and the lost tuples of a settled table since an earlier one. 5 ns a tuple of blocks that they do not
+    share. Of a block that both share without a few of its tuples, only these are compared."""
+    olds, news = (_by_whole(table.blocks("all", own_order(table.arity))) for table in (before, after))
+    old = [block for number, block in olds.items() if number not in news]
+    new = [block for number, block in news.items() if number not in olds]
+    for number in olds.keys() & news.keys():
+        (whole, left_out), (_, left_out_now) = parted(olds[number]), parted(news[number])
+        if left_out is not left_out_now:
+            old.append(taken(whole, _but(left_out_now, left_out)))
+            new.append(taken(whole, _but(left_out, left_out_now)))
+    born, lost = ([selected(b, ~_in_any(b, others)) for b in blocks] for blocks, others in ((new, old), (old, new)))
+    return Change(together(born, before.arity), together(lost, before.arity))
+
+
+def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return ascending positions (k,) without others (l,), which ascend as well."""
+    return positions[words.places(positions.view(np.uint64), others.view(np.uint64)) < 0]
+
+
+def _by_whole(blocks: list[Block]) -> dict[int, Block]:
+    return {id(parted(block)[0]): block for block in blocks}
+
+
+def compacted(table: Table) -> Table:
+    """Settle a table into one block for each order, which is searched faster than several. 3 ns a tuple and order."""
+    other = snapshot(table)
+    other.settle()
+    other.full = {order: [merged(blocks, blocks[0].packing)] if blocks else [] for order, blocks in other.full.items()}
+    return other
+
+
+def is_compact(table: Table) -> bool:
+    return not table.delta_size and all(len(blocks) < 2 for blocks in table.full.values())
+
+
+def at_home(table: Table) -> Table:
+    """Return a settled table without its other indexes, which are made again when they are searched."""
+    other = snapshot(table)
+    other.full = {other.home: other.full[other.home]}
+    return other
+
+
+def grown(table: Table, born: Block) -> Table:
+    """Return a settled table with unknown tuples as its delta."""
+    other = snapshot(table)
+    other.begin_with(born)
+    return other
+
+
+def marked(table: Table, block: Block) -> Table:
+    """Return a settled table of which some tuples are the delta as well."""
+    other = snapshot(table)
+    other.delta = {}
+    if block.size:
+        home = own_order(table.arity)
+        other.delta[home] = block.repacked(table.blocks("full", home)[0].packing)
+    return other
+
+
+def reversed_to(table: Table, lost: Block) -> Table:
+    """Return the table of before a change: the lost tuples are its delta."""
+    return grown(table, lost)
+
+
+def without(table: Table, lost: Block) -> Table:
+    """Return a settled table without some of its tuples. 20 µs for each block and order that has a few of them; a block that
+    loses many is copied. Returns the table itself if nothing is lost."""
+    if not lost.size:
+        return table
+    if lost.size == table.count:
+        return Table(table.arity, packing=table.packing)
+    other = snapshot(table)
+    for order, blocks in table.full.items():
+        gone = lost.reordered(order)
+        other.full[order] = [kept for block in blocks if (kept := _left(block, gone)).size]
+    return other
+
+
+def take_out(table: Table, lost: Block) -> None:
+    """Remove tuples, a block in home order, from full and delta in place. The iteration need not be over."""
+    if not lost.size:
+        return
+    gone = {order: table.from_home(lost, order) for order in {*table.full, *table.delta}}
+    for order, blocks in table.full.items():
+        table.full[order] = [kept for block in blocks if (kept := _left(block, gone[order])).size]
+    delta = {order: _left(block, gone[order]) for order, block in table.delta.items()}
+    table.delta = {order: block for order, block in delta.items() if block.size}
+
+
+def _left(block: Block, gone: Block) -> Block:
+    """Return a block without some tuples; the block itself if it has none of them."""
+    if gone.size * NEAR > block.size:
+        return block.without(gone.repacked(block.packing)) if _fits(gone, block) else selected(block, ~_among(block, gone))
+    at = _positions(gone, block)
+    return thinned(block, at[at >= 0])
+
+
+def _fits(block: Block, other: Block) -> bool:
+    """True if a block fits into another one's packing."""
+    return block.packing == other.packing or fits(bounds_of(block.columns()), other.packing)

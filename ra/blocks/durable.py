@@ -1,0 +1,72 @@
+"""Blocks in a durable directory that every host sees: copied there with a checksum, verified, and read again.
+
+A run never changes, so a copy that is there stays as it is. What is read again goes home like all that is dealt
+(`ra.partitions.loading`): whatever number of partitions there were, and whatever buckets.
+"""
+
+import socket
+from dataclasses import dataclass
+
+from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.storage.checksum import checksum_of_file
+from semi_naive.ra.storage.runs import Run, write_run
+
+
+def copied(run: Run, target: str) -> None:
+    """Copy a run, whole or not at all. One that is damaged is not copied."""
+    write_run(target, run.open(), run.lanes)
+
+
+def fault(path: str, checksum: int) -> str:
+    """What is wrong with a file, empty if nothing is. Reads all of it."""
+    try:
+        return "" if checksum_of_file(path) == checksum else f"{path} is damaged or cut short"
+    except OSError as error:
+        return f"{path} cannot be read on {socket.gethostname()}: {error.strerror}"
+
+
+@dataclass
+class CopyRuns:
+    """A task that copies runs of its partition, (from, to) pairs."""
+
+    runs: list[list[tuple[Run, str]]]
+
+    def __call__(self, partition, records):
+        for run, target in self.runs[partition]:
+            copied(run, target)
+        return []
+
+
+@dataclass
+class Verify:
+    """A task that reads its share of some files, (path, checksum) pairs, and yields what is wrong."""
+
+    files: list[tuple[str, int]]
+    partitions: int
+
+    def __call__(self, partition, records):
+        yield from filter(None, (fault(*file) for file in self.files[partition :: self.partitions]))
+
+
+@dataclass
+class Gone:
+    """A task that yields the names of what has runs of its partition that are gone or damaged."""
+
+    runs: dict[str, list[list[StoredBlock]]]
+
+    def __call__(self, partition, records):
+        for name, parts in self.runs.items():
+            if any(stored.run.lost() for stored in parts[partition]):
+                yield name
+
+
+def to_json(stored: StoredBlock, path: str) -> dict:
+    """What a manifest says of a copy of a block."""
+    run = stored.run
+    return {"path": path, "words": run.words, "lanes": run.lanes, "bounds": stored.bounds, "checksum": run.checksum}
+
+
+def from_json(record: dict, path: str) -> StoredBlock:
+    """The handle of a copy that is at a path now."""
+    bounds = tuple((low, high) for low, high in record["bounds"])
+    return StoredBlock(Run(path, record["words"], record["lanes"], record["checksum"]), bounds)

@@ -1,0 +1,269 @@
+"""Kernels of rule evaluation: pack and unpack columns, look keys up, expand matches. Pure."""
+
+import numpy as np
+
+from semi_naive.balance.hashing import mix
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.bits import count_bits
+from semi_naive.ra.lanes import u64_rows
+from semi_naive.ra.words import JIT, i64, u64
+
+_mix = njit(inline="always")(mix)
+
+
+i64_rows = types.Array(types.int64, 2, "C")
+LANE, SHIFT, BITS, LOW, SPAN = range(5)  # of a field, in a row of `Packing.layout`
+
+
+def _pack_uncompiled(words, columns, layout):
+    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
+        if bits:
+            words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
+
+
+@njit(types.void(u64_rows, i64_rows, i64_rows), uncompiled=_pack_uncompiled, **JIT)
+def pack(words, columns, layout):
+    """Put columns (k, n), as their distances from the least values, into the first k fields of words that are 0."""
+    for k in range(columns.shape[0]):
+        if layout[k, BITS]:
+            lane, shift, low = layout[k, LANE], np.uint64(layout[k, SHIFT]), np.uint64(layout[k, LOW])
+            for i in range(columns.shape[1]):
+                words[lane, i] |= (np.uint64(columns[k, i]) - low) << shift
+
+
+def _unpack_uncompiled(words, layout):
+    columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
+    for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=True):
+        mask = np.uint64((1 << int(bits)) - 1)
+        column[:] = (((words[lane] >> shift.view(np.uint64)) & mask) + low.view(np.uint64)).view(np.int64)
+    return columns
+
+
+@njit(i64_rows(u64_rows, i64_rows), uncompiled=_unpack_uncompiled, **JIT)
+def unpack(words, layout):
+    """The columns (k, n) that all k fields of the words hold."""
+    columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
+    for k in range(layout.shape[0]):
+        lane, shift, low, bits = layout[k, LANE], np.uint64(layout[k, SHIFT]), np.uint64(layout[k, LOW]), layout[k, BITS]
+        mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1) if bits < 64 else ~np.uint64(0)
+        for i in range(words.shape[1]):
+            columns[k, i] = np.int64(((words[lane, i] >> shift) & mask) + low if bits else low)
+    return columns
+
+
+def _inside_uncompiled(columns, layout):
+    lows, spans = layout[: len(columns), [LOW]].view(np.uint64), layout[: len(columns), [SPAN]].view(np.uint64)
+    return (columns.view(np.uint64) - lows <= spans).all(axis=0)
+
+
+@njit(types.boolean[::1](i64_rows, i64_rows), uncompiled=_inside_uncompiled, **JIT)
+def inside(columns, layout):
+    """Which tuples of columns (k, n) are within the bounds of the first k fields, both included."""
+    out = np.ones(columns.shape[1], np.bool_)
+    for k in range(columns.shape[0]):
+        low, span = np.uint64(layout[k, LOW]), np.uint64(layout[k, SPAN])
+        for i in range(columns.shape[1]):
+            out[i] &= np.uint64(columns[k, i]) - low <= span
+    return out
+
+
+def _bounds_uncompiled(columns):
+    return np.stack([columns.min(axis=1), columns.max(axis=1)], axis=1)
+
+
+@njit(i64_rows(i64_rows), uncompiled=_bounds_uncompiled, **JIT)
+def bounds(columns):
+    """The least and the greatest value of each of some columns (k, n), as (k, 2); n > 0."""
+    out = np.empty((columns.shape[0], 2), np.int64)
+    for k in range(columns.shape[0]):
+        low = high = columns[k, 0]
+        for i in range(1, columns.shape[1]):
+            low, high = min(low, columns[k, i]), max(high, columns[k, i])
+        out[k, 0], out[k, 1] = low, high
+    return out
+
+
+@njit(i64(u64, types.int64, types.uint64, types.uint64), **JIT)
+def field(words, shift, mask, low):
+    """The column that a field of the words holds."""
+    bits = np.uint64(shift)
+    out = np.empty(words.size, np.int64)
+    for i in range(words.size):
+        out[i] = np.int64(((words[i] >> bits) & mask) + low)
+    return out
+
+
+@njit(i64(u64, i64, types.int64, types.uint64, types.uint64), **JIT)
+def field_at(words, positions, shift, mask, low):
+    """The same, of the words at some positions."""
+    bits = np.uint64(shift)
+    out = np.empty(positions.size, np.int64)
+    for i in range(positions.size):
+        out[i] = np.int64(((words[positions[i]] >> bits) & mask) + low)
+    return out
+
+
+@njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), **JIT)
+def directory(words, rest, base, coarse, size):
+    """Where each group of keys begins among sorted words: out[h] is the first word with (key - base) >> coarse ≥ h.
+
+    key = word >> rest. With coarse = 0 every key has its own entry, and looking one up is one access.
+    """
+    out = np.empty(size + 1, np.int64)
+    filled = 0
+    bits, step = np.uint64(rest), np.uint64(coarse)
+    for i in range(words.size):
+        group = np.int64(((words[i] >> bits) - base) >> step)
+        while filled <= group:
+            out[filled] = i
+            filled += 1
+    out[filled:] = words.size
+    return out
+
+
+@njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.int64, i64, u64, types.boolean[::1]), **JIT)
+def ranges(words, rest, base, coarse, starts, keys, within):
+    """For each key the positions [low, high) of the sorted words that have it; empty where it is not `within` bounds."""
+    lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
+    bits, step, groups = np.uint64(rest), np.uint64(coarse), starts.size - 1
+    for i in range(keys.size):
+        key = keys[i]
+        if not within[i] or key < base:
+            continue
+        group = (key - base) >> step
+        if group >= np.uint64(groups):
+            continue
+        low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
+        if coarse:
+            end = high
+            while low < high:
+                middle = (low + high) >> 1
+                if words[middle] >> bits < key:
+                    low = middle + 1
+                else:
+                    high = middle
+            high, stride = low, 1
+            while high + stride <= end and words[high + stride - 1] >> bits == key:
+                high += stride
+                stride *= 2
+            while stride:
+                if high + stride <= end and words[high + stride - 1] >> bits == key:
+                    high += stride
+                stride >>= 1
+        lows[i], highs[i] = low, high
+    return lows, highs
+
+
+@njit(types.int64(u64_rows, u64_rows, types.int64, u64, types.boolean), **JIT)
+def _bound(words, keys, i, masks, after):
+    """The first tuple not below keys[:, i] on the key's bits; with `after`, the first above."""
+    low, high = 0, words.shape[1]
+    while low < high:
+        middle = (low + high) >> 1
+        order = 0
+        for lane in range(words.shape[0]):
+            word = words[lane, middle] & masks[lane]
+            if word != keys[lane, i]:
+                order = -1 if word < keys[lane, i] else 1
+                break
+        if order < 0 or (after and order == 0):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(types.UniTuple(i64, 2)(u64_rows, u64_rows, u64, types.boolean[::1]), **JIT)
+def ranges_rows(words, keys, masks, within):
+    """The same for tuples of several words: keys (lanes, m) are compared on the bits in `masks`, one mask a lane."""
+    size = keys.shape[1]
+    lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for i in range(size):
+        if within[i]:
+            lows[i] = _bound(words, keys, i, masks, False)
+            highs[i] = _bound(words, keys, i, masks, True)
+    return lows, highs
+
+
+@njit(types.UniTuple(i64, 2)(i64, i64, types.int64, types.int64, types.int64), **JIT)
+def expand(lows, highs, begin, end, total):
+    """The (row, position) pairs of rows begin … end - 1 and each position of their ranges; `total` of them."""
+    rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
+    made = 0
+    for i in range(begin, end):
+        for position in range(lows[i], highs[i]):
+            rows[made], positions[made] = i, position
+            made += 1
+    return rows, positions
+
+
+@njit(types.Tuple((i64, i64, types.int64, types.int64))(i64, i64, types.int64, types.int64, types.int64), **JIT)
+def expand_some(lows, highs, row, skip, most):
+    """At most `most` of the (row, position) pairs of all rows and each position of their ranges, from the pair on that is the
+    one number `skip` of row `row`. Returns (rows, positions, row, skip), the latter two of the pair after them."""
+    total, last = -skip, row
+    while last < lows.size and total < most:
+        total += highs[last] - lows[last]
+        last += 1
+    total = max(0, min(total, most))
+    rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
+    made = 0
+    while row < lows.size and made < total:
+        some = min(highs[row] - lows[row] - skip, total - made)
+        for i in range(some):
+            rows[made + i], positions[made + i] = row, lows[row] + skip + i
+        made += some
+        skip += some
+        if skip == highs[row] - lows[row]:
+            row, skip = row + 1, 0
+    return rows, positions, last if made < most else row, skip
+
+
+@njit(types.void(u64, i64), **JIT)
+def mix_in(hashes, column):
+    """Make the hashes of rows depend on one more column."""
+    for i in range(hashes.size):
+        hashes[i] = _mix(hashes[i] ^ np.uint64(column[i]))
+
+
+@njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)
+def bits_set(column, low, bits, size):
+    """How many bits of `size` are set by a column's distances from `low`; or by as many `bits` of their hashes, if any."""
+    cells = np.zeros((size + 63) >> 6, np.uint64)
+    shift, made = np.uint64(64 - bits), 0
+    for value in column:
+        place = np.uint64(value) - np.uint64(low)
+        if bits:
+            place = _mix(place) >> shift
+        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+    for cell in cells:
+        made += count_bits(cell)
+    return np.int64(made)
+
+
+@njit(u64(i64, types.int64, types.int64, types.int64), **JIT)
+def present(column, least, within, size):
+    """`size` bits, of which bit (value - least) >> within is set for each value of a column."""
+    cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
+    for value in column:
+        place = (np.uint64(value) - np.uint64(least)) >> shift
+        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
+    return cells
+
+
+@njit(types.int64(u64, u64), **JIT)
+def equal_pairs(left, right):
+    """How many pairs of equal words two ascending arrays have."""
+    i = j = pairs = 0
+    while i < left.size and j < right.size:
+        word = left[i]
+        if right[j] < word:
+            j += 1
+            continue
+        begin = j
+        while j < right.size and right[j] == word:
+            j += 1
+        while i < left.size and left[i] == word:
+            pairs += j - begin
+            i += 1
+    return pairs

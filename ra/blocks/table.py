@@ -1,0 +1,302 @@
+"""A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
+
+The life of a tuple, as on disk (`ra.partitions.partitioned`): `insert` drops known tuples and puts the others into `new`;
+`advance` makes them `delta`, and the delta before goes into `full`. A reduction (`ra.reduce`) changes which tuples are kept.
+"""
+
+import copy
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
+from semi_naive.ra.ir import Order
+from semi_naive.ra.packing import Bounds, Packing, widen
+
+FEW = 6
+NOBODY = nullcontext()  # the lock of a table that one thread uses
+
+
+def snapshot(table):
+    """Copy a table that may then change. Blocks never change, so the copy shares them."""
+    other = copy.copy(table)
+    vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
+    other.reduction = copy.copy(table.reduction)
+    return other
+
+
+@dataclass
+class Table:
+    """Tuples of `arity` columns, compared with known ones in the order `home`. With a reduction, its key comes first there.
+    `most`: blocks in a part before some are merged; `packing`: of the columns in their own order."""
+
+    arity: int
+    home: Order = ()
+    full: dict[Order, list[Block]] = field(default_factory=dict)
+    delta: dict[Order, Block] = field(default_factory=dict)
+    new: list[Block] = field(default_factory=list)
+    packing: Packing | None = None
+    most: int = FEW
+    reduction: Any = None  # a `ra.reduce.reduction.Reduction`, which imports this module
+
+    def __post_init__(self):
+        self.home = self.home or tuple(range(self.arity))
+        self.full.setdefault(self.home, [])
+
+    def __copy__(self) -> "Table":
+        """Copy the attributes, in a fifth of the time of `copy.copy`."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    @classmethod
+    def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
+        """Make a table of blocks in home order and in other orders. more: further fields."""
+        table = cls(arity, home, **more)
+        packing = packing_of(full[home] + delta, arity)
+        table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
+        for order, blocks in full.items():
+            ordered = table._ordered(order)
+            table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
+            table.most = max(table.most, len(blocks) + FEW)
+        if any(block.size for block in delta):
+            table.delta[home] = merged([block.repacked(packing) for block in delta], packing)
+        return table
+
+    def _ordered(self, order: Order) -> Packing:
+        return self.packing.ordered(order)
+
+    def _make_room(self, bounds: Bounds) -> None:
+        """Choose the packing, or a wider one. Then all blocks are packed again, which is rare."""
+        if self.packing is not None and fits(bounds, self.packing):
+            return
+        if self.packing is not None and self.count:
+            bounds = widen(bounds, self._used())
+        self.packing = snug(bounds)
+        for order, blocks in self.full.items():
+            self.full[order] = [block.repacked(self._ordered(order)) for block in blocks]
+        self.delta = {order: block.repacked(self._ordered(order)) for order, block in self.delta.items()}
+        self.new = [block.repacked(self._ordered(self.home)) for block in self.new]
+
+    def _used(self) -> Bounds:
+        """Return the bounds of all values, in the columns' own order."""
+        blocks = self._known()
+        bounds = None
+        for block in (block for block in blocks if block.size):
+            own = bounds_of(block.columns())
+            bounds = own if bounds is None else widen(bounds, own)
+        return tuple(bounds[self.home.index(i)] for i in range(self.arity))
+
+    @property
+    def takes_blocks(self) -> bool:
+        """True if heads that are blocks are best inserted as blocks."""
+        return self.reduction is None
+
+    @property
+    def target(self):
+        """The object that takes the heads of one rule in one iteration."""
+        return self.reduction.target(self) if self.reduction else self
+
+    def end_rule(self) -> int:
+        """Return how many tuples are born as a rule has made all its heads in an iteration, beyond those of its inserts."""
+        return self.reduction.end_rule() if self.reduction else 0
+
+    @property
+    def count(self) -> int:
+        new = self.reduction.growth(self) if self.reduction else sum(block.size for block in self.new)
+        return sum(block.size for block in self.full[self.home]) + self.delta_size + new
+
+    @property
+    def orders(self) -> set[Order]:
+        """The orders that it is sorted in."""
+        return set(self.full)
+
+    @property
+    def delta_size(self) -> int:
+        return self.delta[self.home].size if self.home in self.delta else 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all blocks, in every order. May be read from any thread."""
+        full = [block for blocks in list(self.full.values()) for block in blocks]
+        apart = self.reduction.nbytes if self.reduction else 0
+        return apart + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
+
+    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
+        """Insert tuples in any order, with repetitions, and return how many were not known: those are in `new`.
+
+        `alone`: the lock that threads which insert at the same time hold while they change the table. They sort, and drop
+        tuples of before the iteration, without it."""
+        if self.reduction:
+            with alone:
+                columns, size = self.reduction.expanded(columns, size)
+        return self.add(self.fresh(columns, size, alone), alone) if size else 0
+
+    def insert_block(self, block: Block, alone=NOBODY) -> int:
+        """Insert a block in home order."""
+        if self.reduction:
+            return self.insert(block.columns(), block.size, alone)
+        return self.add(self.fresh_block(block, alone), alone)
+
+    def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
+        """The first half of `insert`: return the tuples that were unknown when the iteration began, for `add`."""
+        bounds = bounds_of(columns)
+        with alone:
+            self._make_room(bounds)
+            packing, before = self._ordered(self.home), self._before()
+        return self._sifted(Block.of([columns[i] for i in self.home], size, packing), before)
+
+    def fresh_block(self, block: Block, alone=NOBODY) -> Block:
+        """As `fresh`, for a block in home order."""
+        bounds = self._bounds_of(block)
+        with alone:
+            self._make_room_for(block, bounds)
+            packing, before = self._ordered(self.home), self._before()
+        return self._sifted(block.repacked(packing), before)
+
+    def _bounds_of(self, block: Block) -> Bounds | None:
+        """Return the bounds of a block in home order, in the columns' own order; None if its packing is the table's."""
+        if self.packing is not None and block.packing == self._ordered(self.home):
+            return None
+        bounds = bounds_of(block.columns())
+        return tuple(bounds[self.home.index(i)] for i in range(self.arity))
+
+    def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
+        """Make room for a block in home order. Another thread may have changed the packing since `bounds` were computed."""
+        bounds = self._bounds_of(block) if bounds is None else bounds
+        if bounds is not None:
+            self._make_room(bounds)
+
+    def add(self, block: Block, alone=NOBODY) -> int:
+        """The second half of `insert`: add `fresh` tuples, of which other threads may have added some since."""
+        if not block.size:
+            return 0
+        with alone:
+            self._make_room_for(block)  # another thread may have needed another packing
+            block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
+            if block.size:
+                self.new = self.reduction.gathered(self.new, block) if self.reduction else stacked(self.new, block)
+        return block.size
+
+    def _sifted(self, block: Block, known: list[Block]) -> Block:
+        """Keep the tuples that known blocks do not make superfluous."""
+        if self.reduction:
+            return self.reduction.sifted(block, known)
+        for other in known:
+            block = block.without(other)
+        return block
+
+    def begin_with(self, block: Block) -> None:
+        """Make unknown tuples, a block in home order, the delta. Nothing is searched."""
+        self.delta = {}
+        if block.size:
+            if self.packing is None:
+                self.packing = block.packing.ordered(tuple(self.home.index(i) for i in range(self.arity)))
+            if block.packing != self._ordered(self.home):
+                bounds = bounds_of(block.columns())
+                self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
+            self.delta = {self.home: block.repacked(self._ordered(self.home))}
+
+    def replace_new(self, block: Block) -> None:
+        """Replace the tuples of `new` by a block in home order."""
+        self.new = []
+        if block.size:
+            self._make_room_for(block)
+            self.new = [block.repacked(self._ordered(self.home))]
+
+    def advance(self) -> int:
+        """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
+        self.reduce()
+        for order, blocks in self.full.items():
+            if self.delta_size:
+                self.full[order] = stacked(blocks, self._delta(order), self.most)
+        self.delta = {}
+        if self.new:
+            self.delta[self.home] = merged(self.new, self._ordered(self.home))
+            self.new = []
+        return self.delta_size
+
+    def reduce(self) -> None:
+        """Reduce the candidates in `new` to the tuples that are born."""
+        if self.reduction:
+            self.reduction.reduce(self)
+
+    def settle(self) -> None:
+        """Move all tuples into full, as no iteration follows."""
+        while self.advance():
+            pass
+
+    def _known(self) -> list[Block]:
+        """Return the blocks of full, delta and new, in home order."""
+        return [*self._before(), *self.new]
+
+    def _before(self) -> list[Block]:
+        """Return the blocks of before this iteration, in home order."""
+        return [*self.full[self.home], *([self.delta[self.home]] if self.delta else [])]
+
+    def mark(self) -> list[Block]:
+        """Return the tuples born so far, for `back_to`."""
+        return list(self.new)
+
+    def back_to(self, mark: list[Block]) -> None:
+        """Drop the tuples born since a mark."""
+        self.new = [block.repacked(self._ordered(self.home)) for block in mark]
+
+    def rows(self, part: str) -> np.ndarray:
+        """The tuples of "full" or "delta" as rows (n, arity)."""
+        blocks = [block for block in self.blocks(part, self.home) if block.size]
+        rows, begin = np.empty((sum(block.size for block in blocks), self.arity), np.int64), 0
+        for block in blocks:
+            for place, column in zip(self.home, block.columns(), strict=True):
+                rows[begin : begin + block.size, place] = column
+            begin += block.size
+        return rows
+
+    def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
+        """Take rows (n, arity) of the machine: `full` goes into full, with the delta of before; `delta` is the delta."""
+        self.delta = {}
+        if full.shape[0] or delta.shape[0]:
+            columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
+            if self.reduction:
+                self.reduction.superseding(self, columns)
+            self._make_room(bounds_of(columns))
+        if full.shape[0]:
+            self.delta = {self.home: self._of_rows(full)}
+            self.advance()
+        if delta.shape[0]:
+            self.delta = {self.home: self._of_rows(delta)}
+
+    def _of_rows(self, rows: np.ndarray) -> Block:
+        columns = [np.ascontiguousarray(rows[:, i]) for i in self.home]
+        return Block.of(columns, rows.shape[0], self._ordered(self.home))
+
+    def _delta(self, order: Order) -> Block:
+        if order not in self.delta:
+            self.delta[order] = self._reordered(self.delta[self.home], order)
+        return self.delta[order]
+
+    def _reordered(self, block: Block, order: Order) -> Block:
+        return self.from_home(block, order, self._ordered(order))
+
+    def from_home(self, block: Block, order: Order, packing: Packing | None = None) -> Block:
+        """Bring a block in home order into another order."""
+        return block.reordered(tuple(self.home.index(i) for i in order), packing)
+
+    def blocks(self, part: str, order: Order) -> list[Block]:
+        """Return the blocks of "full", "delta" or "all" (both) in an order. A missing index is made and kept."""
+        if part != "delta" and order not in self.full:
+            self.full[order] = [self._reordered(block, order) for block in self.full[self.home]]
+        found = [] if part == "delta" else list(self.full[order])
+        if part != "full" and self.delta_size:
+            found.append(self._delta(order))
+        return found
+
+    def columns(self) -> list[np.ndarray]:
+        """Return all tuples as columns in the relation's own order."""
+        self.reduce()
+        blocks = self._known()
+        if not blocks:
+            return [np.empty(0, np.int64) for _ in range(self.arity)]
+        return [np.concatenate([block.column(self.home.index(i)) for block in blocks]) for i in range(self.arity)]

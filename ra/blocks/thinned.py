@@ -1,0 +1,134 @@
+"""A block of which a few tuples are gone, without a copy of the others.
+
+Tuples have the positions that they would have in a block without what is gone: there is one more in front for each tuple that
+is gone before it. So whoever searches a block and reads columns at positions need not know; only who asks for the words makes
+them, once.
+"""
+
+import numpy as np
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.blocks.block import Block, Chunked, merged
+from semi_naive.ra.cached import cached
+from semi_naive.ra.lanes import u64_rows
+from semi_naive.ra.packing import Bounds
+from semi_naive.ra.words import JIT, i64
+
+MOST = 1 / 64  # of a block's tuples may be gone: with more of them, a search takes longer than is saved
+MANY = 64  # tuples to copy in the time in which one binding is searched for
+LEAST = 1 << 12  # tuples of a block that is worth it: a smaller one is copied in 20 µs
+NOTHING = np.zeros(0, np.int64)
+
+
+class Thinned(Block):
+    """`whole` without the tuples at the positions `gone` (k,), which ascend. 8 bytes a tuple that is gone; until the words are
+    asked for, whole's."""
+
+    def __init__(self, whole: Block, gone: np.ndarray):
+        self.packing, self.whole, self.gone, self._directories = whole.packing, whole, gone, {}
+        self._before = gone - np.arange(gone.size)  # of each tuple that is gone, how many are left before it
+
+    @property
+    def size(self) -> int:
+        return self.whole.size - self.gone.size
+
+    def words_once(self) -> np.ndarray:
+        return self.words if self.spelt else left_over(self.whole.words, self.gone)
+
+    @cached
+    def words(self) -> np.ndarray:
+        return left_over(self.whole.words, self.gone)
+
+    @cached
+    def bounds(self) -> Bounds:
+        """Of all that was there: what is gone is not worth another look at the rest."""
+        return self.whole.bounds
+
+    @property
+    def spelt(self) -> bool:
+        """Whether the words have been made, and are kept."""
+        return "words" in vars(self)
+
+    @property
+    def nbytes(self) -> int:
+        return self.whole.nbytes + self.gone.nbytes + self._before.nbytes + super().nbytes
+
+    def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+        if not keys:
+            return super().ranges(keys, size)
+        lows, highs = self.whole.ranges(keys, size)
+        return lows - np.searchsorted(self.gone, lows), highs - np.searchsorted(self.gone, highs)
+
+    def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        if positions is not None:
+            return self.whole.column(number, positions + np.searchsorted(self._before, positions, "right"))
+        return super().column(number) if self.spelt else np.delete(self.whole.column(number), self.gone)
+
+    def taken_from(self, block: Block) -> Block:
+        if not is_searched(self, block.size):
+            return super().taken_from(block)
+        left = block.without(self.whole)
+        gone = Block(self.packing, np.ascontiguousarray(self.whole.words[:, self.gone]))
+        return merged([left, block.without(block.without(gone))], self.packing)
+
+    def places(self, at: np.ndarray) -> np.ndarray:
+        """Where tuples are that are at some positions (k,) of whole, or nowhere, -1: as of this block."""
+        before = np.searchsorted(self.gone, at)
+        there = self.gone[np.minimum(before, self.gone.size - 1)] != at
+        return np.where(there, at - before, -1)
+
+
+def left_over(words: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """The words (lanes, n) without those at some positions (k,), which ascend: what lies between them is copied, 3 ns each.
+
+    >>> left_over(np.array([[5, 6, 7, 8]], np.uint64), np.array([0, 2])).tolist()
+    [[6, 8]]
+    """
+    found = np.empty((words.shape[0], words.shape[1] - gone.size), np.uint64)  # not by the kernel: see `words.merge`
+    _leave(np.ascontiguousarray(words), gone, found)
+    return found
+
+
+def _leave_uncompiled(words, gone, found):
+    found[:] = np.delete(words, gone, axis=1)
+
+
+@njit(types.void(u64_rows, i64, u64_rows), scratch="found", uncompiled=_leave_uncompiled, **JIT)
+def _leave(words, gone, found):
+    for lane in range(words.shape[0]):
+        begin = 0
+        for k in range(gone.size + 1):
+            end = gone[k] if k < gone.size else words.shape[1]
+            for i in range(begin, end):
+                found[lane, i - k] = words[lane, i]
+            begin = end + 1
+
+
+def parted(block: Block) -> tuple[Block, np.ndarray]:
+    """(the whole that a block is of, the positions of what is gone of it)."""
+    return (block.whole, block.gone) if isinstance(block, Thinned) else (block, NOTHING)
+
+
+def is_searched(block: Block, bindings: int) -> bool:
+    """Whether so few bindings meet a block that searching it takes less than making its words."""
+    return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
+
+
+def thinned(block: Block, gone: np.ndarray) -> Block:
+    """A block without the tuples at some positions (k,), which ascend: a copy, unless few of many are gone.
+
+    >>> block = Block.of([np.arange(10_000)], 10_000)
+    >>> few = thinned(block, np.array([3, 5]))
+    >>> few = thinned(few, np.array([3]))      # which is the tuple 4
+    >>> few.size, few.column(0, np.array([2, 3])).tolist(), [int(each[0]) for each in few.ranges([np.array([6])], 1)]
+    (9997, [2, 6], [3, 4])
+    """
+    if not gone.size:
+        return block
+    whole, every = block, gone
+    if isinstance(block, Thinned):
+        whole, more = block.whole, gone + np.searchsorted(block._before, gone, "right")
+        every = np.sort(np.concatenate([block.gone, more]))
+    if isinstance(whole, Chunked) or whole.size < LEAST or every.size > MOST * whole.size:
+        return Block(block.packing, left_over(whole.words_once(), every))
+    return Thinned(whole, every)

@@ -1,0 +1,203 @@
+"""BiGJoin as steps of a body: several atoms on the partitions are joined variable by variable, by three verbs.
+
+    corner(x, z) :- edge(x, y), edge(y, z), edge(x, z).
+
+becomes: scan edge(x, y) → exchange to x, Count edge(x, z) → exchange to y, Count edge(y, z) → Visit whichever offers the fewest
+values of z, which Proposes them → Visit the other, which Intersects. A binding is extended by the fewest values that any atom
+offers it, so no more bindings are made than the worst case of the whole query needs, skewed or not (Ammar, McSherry, Salihoglu,
+Joglekar 2018, *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3). A delta version
+begins with the delta (Delta-BiGJoin), and rolling over bounds the bindings in memory, as the paper's batches do.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.by_variable.intersecting_lists import intersect
+from semi_naive.ra.by_variable.listed import Listed
+from semi_naive.ra.by_variable.lists import Lists, in_order, joined
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Const, Term, Var
+from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
+
+OFFER = "@offer"  # the least count of a binding so far, and which atom made it; in the end only the latter
+BLOCKS = 1 << 32  # more than an index has blocks on a partition
+
+
+@dataclass
+class Count:
+    """Count the tuples that atom `number` of `among` has for each binding. OFFER keeps the least count so far and its atom. A
+    binding without tuples is dropped. It is counted in one subbucket of its bucket; the others have about as many tuples."""
+
+    relation: str
+    part: str
+    order: tuple[int, ...]
+    keys: tuple[Term, ...]
+    number: int
+    among: int
+
+    def __call__(self, batch: Batch, context: Context):
+        counts, parts = self._counts(batch, context) if self.keys else self._total(batch, context)
+        offer = counts * parts * self.among + self.number
+        if self.number:
+            offer = np.minimum(offer, batch.columns[OFFER])
+        if self.number == self.among - 1:
+            offer %= self.among
+        yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
+
+    def _total(self, batch: Batch, context: Context):
+        """Of an atom with nothing bound: all tuples of all partitions, to each of which the binding goes if it proposes."""
+        return np.full(batch.size, context.total(self.relation, self.part, self.order)), np.int64(1)
+
+    def _counts(self, batch: Batch, context: Context):
+        """(the tuples of each binding here, how many subbuckets have as many)."""
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        counts = np.zeros(batch.size, np.int64)
+        for block in context.blocks(self.relation, self.part, self.order):
+            lows, highs = block.ranges(keys, batch.size)
+            counts += highs - lows
+        return counts, context.subbuckets(self.relation, self.order, keys)
+
+
+@dataclass
+class Visit:
+    """Send each binding to the bucket of its key in an index of the atom that is `turn` after the one with the fewest tuples.
+    Not run as a step: a body is cut into segments here. exchanges: to each atom; None where it is on every host."""
+
+    exchanges: tuple[Exchange | None, ...]
+    turn: int
+    keep: frozenset[str]
+
+    def __call__(self, batch: Batch, context: Context):
+        raise TypeError("a visit is between segments")
+
+
+class Proposal(Join):
+    """Extend each binding by the values of one variable, each once, also where columns that follow it repeat it."""
+
+    def __call__(self, batch: Batch, context: Context, begin=START):
+        blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        sliced = self.binds[0][0] == len(keys) == len(self.order) - 1  # the values of a key are next to each other, each once
+        for number in range(begin[0], len(blocks)):
+            lows, highs = blocks[number].ranges(keys, batch.size)
+            row, skip = begin[1:] if number == begin[0] else START[1:]
+            if sliced:
+                yield from self._slices(batch, blocks[number], lows, highs, (number, row, skip), context.most)
+                continue
+            while row < batch.size:
+                rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, context.most)
+                rows, values = self._once(blocks, number, keys, lows, rows, positions)
+                if rows.size:
+                    columns = batch.take(rows, self.keep) | {self.binds[0][1]: values}
+                    yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
+
+    def _slices(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, begin, most: int):
+        """The values of each binding as a list that is a range of the block, `most` values at a time."""
+        number, row, skip = begin
+        order = in_order(lows.view(np.uint64))  # equal ranges side by side: a batch holds each once
+        lows, highs = lows[order], highs[order]
+        ends = np.cumsum(highs - lows)
+        at = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
+        while row < batch.size and at < ends[-1]:
+            stop = min(at + most, int(ends[-1]))
+            last = int(np.searchsorted(ends, stop))
+            some = slice(row, last + 1)
+            low, high = lows[some].copy(), highs[some].copy()
+            low[0] += skip
+            high[-1] -= int(ends[last]) - stop
+            row, skip = (last + 1, 0) if stop == ends[last] else (last, int(high[-1] - lows[last]))
+            rows = np.flatnonzero(low < high)
+            lists = Lists.of(block, self.binds[0][0], np.arange(rows.size), low[rows], high[rows])
+            others = batch.take(order[rows + some.start], self.keep)
+            yield Listed(others, self.binds[0][1], lists, at=(number, row, skip), joined=stop - at)
+            at = stop
+
+    def _once(
+        self, blocks: list, number: int, keys: list[np.ndarray], lows: np.ndarray, rows: np.ndarray, positions: np.ndarray
+    ):
+        """(binding, value) of tuples of a block, without those that an earlier tuple of it, or an earlier block, has."""
+        block, place = blocks[number], self.binds[0][0]
+        values = block.column(place, positions)
+        if place == len(self.order) - 1:
+            return rows, values
+        first = (positions == lows[rows]) | (block.column(place, np.maximum(positions - 1, 0)) != values)
+        rows, values = rows[first], values[first]
+        for earlier in blocks[:number]:
+            begins, ends = earlier.ranges([*(key[rows] for key in keys), values], rows.size)
+            rows, values = rows[begins == ends], values[begins == ends]
+        return rows, values
+
+
+@dataclass
+class Propose:
+    """Extend each binding by the values that the atom with the fewest tuples has for it. steps: those of each atom."""
+
+    steps: tuple[Proposal, ...]
+
+    def __call__(self, batch: Batch, context: Context, begin=START):
+        """`begin`: as of `Join`, but that the number of the block tells the atom, too."""
+        begun, block = divmod(begin[0], BLOCKS)
+        for number in range(begun, len(self.steps)):
+            some = batch.where(batch.columns[OFFER] == number)
+            start = (block, *begin[1:]) if number == begun else START
+            for made in self.steps[number](some, context, start) if some.size else ():
+                made.at = (number * BLOCKS + made.at[0], *made.at[1:])
+                yield made
+
+
+@dataclass
+class Intersect:
+    """Drop the bindings for which the visited atom has no tuple. steps: the join of each atom, which binds nothing. Without
+    `listing`, lists keep only their lengths: for bindings that are counted and not read."""
+
+    steps: tuple[Join, ...]
+    turn: int
+    listing: bool = True
+
+    def __call__(self, batch: Batch, context: Context):
+        if isinstance(batch, Listed) and all(_ends_with(step.keys, batch.name) for step in self.steps):
+            yield self._of_lists(batch, context)
+            return
+        visited, found = (batch.columns[OFFER] + self.turn) % len(self.steps), np.zeros(batch.size, np.bool_)
+        for number, step in enumerate(self.steps):
+            rows = np.flatnonzero(visited == number)
+            if rows.size:
+                found[rows] = matched(step, Batch(rows.size, batch.take(rows, batch.columns)), context)
+        yield batch.where(found, self.steps[0].keep)
+
+    def _of_lists(self, batch: Listed, context: Context) -> Batch:
+        visited, parts = (batch.listed(OFFER) + self.turn) % len(self.steps), [batch.lists.chosen(slice(0, 0))]
+        for number, step in enumerate(self.steps):
+            lists = batch.lists.chosen(visited == number)
+            if lists.rows.size:
+                parts += self._met(step, batch, lists, context)
+        made, keep = batch.with_lists(joined(parts)), self.steps[0].keep
+        if batch.name in keep:
+            return made.with_lists(made.lists, keep)
+        return Batch(made.size, made.take(np.arange(made.size), keep))
+
+    def _met(self, step: Join, batch: Listed, lists: Lists, context: Context):
+        """The values of some lists that each block of a relation has: no value is in several blocks, unless other columns
+        follow it there."""
+        blocks = [block for block in context.blocks(step.relation, step.part, step.order) if block.size]
+        if len(blocks) > 1 and len(step.order) > len(step.keys):
+            some = batch.with_lists(lists)
+            yield lists.kept(matched(step, some, context))
+            return
+        others = {name: column[lists.rows] for name, column in batch.others.items()}
+        keys = [evaluate(term, others, lists.rows.size, context.values) for term in step.keys[:-1]]
+        for block in blocks:
+            lows, highs = block.ranges(keys, lists.rows.size)
+            values = Lists.of(block, len(keys), lists.rows, lows, highs)
+            yield intersect(lists, values.starts, values.stops, values.pool, self.listing)
+
+
+def _ends_with(keys: tuple[Term, ...], name: str) -> bool:
+    """True if the last key is the variable, and the others are constants or other variables."""
+    *first, last = keys
+    others = all(isinstance(term, Const) or isinstance(term, Var) and term.name != name for term in first)
+    return others and isinstance(last, Var) and last.name == name

@@ -1,0 +1,117 @@
+"""Intersection of many sorted lists with ranges of sorted values. Pure, compiled, no Spark."""
+
+import numpy as np
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.by_variable.lists import Lists, in_order
+from semi_naive.ra.multiway.tries.seeks import seek
+from semi_naive.ra.words import JIT, JOIN, i64, u8
+
+WIDEST_MARKED = 1 << 22  # bytes, one a value of a range that is marked: they stay in the cache
+GALLOPING = 16  # times as long as the other list: from here on the longer one is searched by galloping
+
+
+@njit(types.int64(i64, types.int64, types.int64, i64, types.int64, types.int64, i64, types.int64, types.boolean), **JIT)
+def _meet(pool, i, stop, values, j, end, out, size, listing):
+    """Step along both lists, without a branch to mispredict; gallop when one is much the longer."""
+    if end - j > GALLOPING * (stop - i):
+        while i < stop:
+            j = seek(values, j, end, pool[i])
+            hit = j < end and values[j] == pool[i]
+            if listing and hit:
+                out[size] = pool[i]
+            size += hit
+            i += 1
+        return size
+    while i < stop and j < end:
+        left, right = pool[i], values[j]
+        if listing:
+            out[size] = left
+        size += left == right
+        i += left <= right
+        j += right <= left
+    return size
+
+
+@njit(types.int64(i64, types.int64, types.int64, u8, types.int64, i64, types.int64, types.boolean), **JIT)
+def _marked(pool, i, stop, marks, low, out, size, listing):
+    """The candidates v with marks[v - low]; all lie within the marks. Unsigned indices need no look at their sign."""
+    if listing:
+        end = np.uint64(size)
+        for at in range(np.uint64(i), np.uint64(stop)):
+            out[end] = pool[at]
+            end += np.uint64(marks[np.uint64(pool[at] - low)])
+        return np.int64(end)
+    found = np.uint64(0)
+    for at in range(np.uint64(i), np.uint64(stop)):
+        found += np.uint64(marks[np.uint64(pool[at] - low)])
+    return size + np.int64(found)
+
+
+@njit(types.int64(i64, types.int64, types.int64, types.int64), inline="always", **JIT)
+def _end(values, start, stop, greatest):
+    """Where the values above `greatest` begin."""
+    if start >= stop or values[stop - 1] <= greatest:
+        return stop
+    return seek(values, start, stop, greatest + 1)
+
+
+@njit(types.void(u8, i64, types.int64, types.int64, types.uint8), **JIT)
+def _mark(marks, values, begin, end, mark):
+    for j in range(begin, end):
+        marks[np.uint64(values[j] - values[begin])] = mark
+
+
+@njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64, i64, i64, i64, types.boolean), **JOIN)
+def _intersect(order, starts, stops, pool, lows, highs, values, listing):
+    """Each list with values[lows : highs] of its own: new (starts, stops, pool); without `listing`, no pool.
+
+    `order` puts lists with equal ranges side by side: a range is marked when it is shorter than all that is tested against it.
+    1 ns a value then, and some 100 a list; 1.5 ns a step otherwise.
+    """
+    total = 0
+    for row in range(starts.size):
+        total += stops[row] - starts[row]
+    out = np.empty(total + 1 if listing else 1, np.int64)
+    new_starts, new_stops = np.zeros(starts.size, np.int64), np.zeros(starts.size, np.int64)
+    marks = np.zeros(1, np.uint8)
+    size = first = 0
+    while first < order.size:
+        begin, end, last, tested = lows[order[first]], highs[order[first]], first, 0
+        while last < order.size and lows[order[last]] == begin and highs[order[last]] == end:
+            tested += stops[order[last]] - starts[order[last]]
+            last += 1
+        if begin < end:
+            low, high = values[begin], values[end - 1]
+            span = np.uint64(high) - np.uint64(low)
+            marked = tested > end - begin and span < np.uint64(WIDEST_MARKED)
+            if marked:
+                if np.int64(span) >= marks.size:
+                    marks = np.zeros(2 * np.int64(span) + 1, np.uint8)
+                _mark(marks, values, begin, end, 1)
+            for place in range(first, last):
+                row = order[place]
+                i = seek(pool, starts[row], stops[row], low)
+                new_starts[row] = size
+                if marked:
+                    stop = _end(pool, i, stops[row], high)
+                    size = _marked(pool, i, stop, marks, low, out, size, listing)
+                else:
+                    size = _meet(pool, i, stops[row], values, begin, end, out, size, listing)
+                new_stops[row] = size
+            if marked:
+                _mark(marks, values, begin, end, 0)
+        first = last
+    return new_starts, new_stops, out[: size if listing else 0]
+
+
+def intersect(lists: Lists, lows: np.ndarray, highs: np.ndarray, values: np.ndarray, listing: bool = True) -> Lists:
+    """Keep the values of each list that are among values[lows : highs], one range for each list, ascending, repetitions
+    allowed. Without `listing` only the lengths are right and the pool is empty.
+
+    >>> lists = Lists(*map(np.array, ([0, 1], [0, 0], [3, 3], [4, 5, 6])))
+    >>> intersect(lists, np.array([2, 0]), np.array([4, 2]), np.array([1, 4, 5, 6])).pairs()[1].tolist()
+    [5, 6, 4]
+    """
+    order = in_order(lows.view(np.uint64))
+    return Lists(lists.rows, *_intersect(order, *lists[1:], lows, highs, values, listing))

@@ -1,0 +1,331 @@
+"""The cyclic part of a rule's body as one step: leapfrog triejoin over its atoms, instead of joins one after the other.
+
+    far(x, t) :- delta near(x), edge(x, y), edge(y, z), edge(x, z), edge(z, t).
+
+becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. What is bound already joins as one
+more relation, so a delta is all that the step looks at. Tries are kept by the context for as long as the relations stay; on
+the partitions they are files, which one process of each host writes.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from semi_naive.host import limits
+from semi_naive.host.private import digest
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Var
+from semi_naive.ra.multiway import query as joins
+from semi_naive.ra.multiway.query import Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.tries.domain import Domain
+from semi_naive.ra.multiway.tries.shape import Shape
+from semi_naive.ra.multiway.tries.shared import SharedTries
+from semi_naive.ra.multiway.tries.trie import Tries
+from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.steps import MOST, Context, Join
+
+BOUND = "@bound"  # the relation of what a batch has bound
+WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling
+A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
+LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
+
+
+@dataclass
+class Multiway:
+    """Extend each binding by all that satisfies `atoms`, of variables, constants and wildcards.
+
+    parts: which part of its relation each atom reads; comparisons: of signed numbers, variables of the atoms; binds: the
+    variables that are new and needed; keep: those that are needed afterwards; `denied`: atoms of whole relations, of the same
+    variables, that must have no tuple. `share`: each partition does its share of the first variable's values. `steps`: binary
+    joins that do the same, for few bindings; `each`: how many they are expected to make of one, but they are stopped where
+    they make more. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    """
+
+    atoms: tuple[Atom, ...]
+    parts: tuple[str, ...]
+    comparisons: tuple[Compare, ...]
+    binds: tuple[str, ...]
+    keep: frozenset[str]
+    share: bool = False
+    steps: list = field(default_factory=list)
+    each: float = 0.0
+    denied: tuple[Atom, ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
+
+    def __call__(self, batch: Batch, context: Context):
+        if self.steps and (yield from self._few(batch, context)):
+            return
+        core = self._core(context)
+        bound = tuple(name for name in self.variables if name in batch.columns)
+        if core is None:
+            return
+        if not bound:
+            yield from self._unbound(batch, core, context.position)
+        elif not self.binds:
+            yield batch.where(self._passing(batch, core, bound), self.keep)
+        else:
+            yield from self._extended(batch, core, bound)
+
+    def _unbound(self, batch: Batch, core: "Core", position):
+        """From nothing, or for every binding of other variables alike."""
+        for found in gathered(core.listed(self.binds, position if self.share else None)):
+            for row in range(batch.size):
+                same = {name: np.repeat(column[row : row + 1], found.size) for name, column in batch.columns.items()}
+                yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
+
+    def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
+        passing = np.zeros(batch.size, np.bool_)
+        for block in self._found(batch, core, bound, bound):
+            lows, highs = block.ranges([batch.columns[name] for name in bound], batch.size)
+            passing |= highs > lows
+        return passing
+
+    def _extended(self, batch: Batch, core: "Core", bound):
+        others = (self.keep & set(batch.columns)) - set(bound)
+        if not others:  # what is found is all that is needed
+            needed = tuple(name for name in bound if name in self.keep) + self.binds
+            yield from gathered(core.seeded(batch.distinct(bound), bound).listed(needed))
+            return
+        keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
+        back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
+        for block in self._found(batch, core, bound, bound + self.binds):
+            yield from back.expanded(batch, block, [batch.columns[name] for name in bound])
+
+    def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
+        """What is found from a batch, in blocks of many tuples, each by what was bound."""
+        for found in gathered(core.seeded(batch.distinct(bound), bound).listed(names)):
+            yield Block.of([found.columns[name] for name in names], found.size)
+
+    # -- what is joined
+
+    def _few(self, batch: Batch, context: Context):
+        """Binary joins, if they are expected to make few bindings; whether they came to an end without making many. If not,
+        what they have found will be found again."""
+        allowed = self._allowed(context)
+        if batch.size * self.each >= allowed:
+            return False
+        left = [allowed]
+        try:
+            yield from counted(self.steps, batch, context, left)
+        except TooMany:
+            return False
+        finally:
+            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + allowed - left[0]
+        return True
+
+    def _allowed(self, context: Context) -> float:
+        """Bindings that binary joins may make before tries do it sooner: which have to be built, unless they are there."""
+        if self._key in context.kept or self._shared(context):
+            return A_CALL
+        read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))
+        build = 2 * sum(block.size for blocks in read.values() for block in blocks)
+        return max(WORTH, build) - context.kept.get((self._key, "made"), 0)
+
+    @property
+    def _key(self) -> tuple:
+        return self.atoms, self.parts, self.comparisons, self.denied
+
+    @property
+    def _read(self) -> list[tuple[Atom, str]]:
+        """All atoms with the parts of their relations."""
+        return [*zip(self.atoms, self.parts, strict=True), *((atom, "all") for atom in self.denied)]
+
+    def _blocks(self, context: Context) -> list[list[Block]]:
+        return [
+            [block for block in context.blocks(atom.relation, part, tuple(range(len(atom.args)))) if block.size]
+            for atom, part in self._read
+        ]
+
+    def _core(self, context: Context) -> "Core | None":
+        """The relations as tries: made anew once a relation is another. None if one is empty."""
+        blocks = self._blocks(context)
+        if not all(blocks[: len(self.atoms)]):
+            return None
+        core = context.kept.get(self._key)
+        if core is None or not core.of(blocks):
+            threads = None if context.position[1] == 1 else 1  # where there are other partitions, they have the other cores
+            core = context.kept[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
+        return None if core.empty else core
+
+    def _query(self) -> Query:
+        positive = len(self.atoms)
+        atoms = (joins.Atom(_name(*one), _names(one[0]), number >= positive) for number, one in enumerate(self._read))
+        compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
+        return Query(tuple(atoms), tuple(compared))
+
+    def _tries(self, blocks, context: Context) -> Tries:
+        """Those of this host where its processes have the relations in common."""
+        read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
+
+        def relations():
+            return {name: selected(*one, context.values) for name, one in read.items()}
+
+        folder = self._folder(context)
+        return Tries.of(relations()) if folder is None else SharedTries.at(folder, relations)
+
+    def _folder(self, context: Context) -> str | None:
+        folder = context.host_cache_dir({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
+        return folder and os.path.join(folder, digest(*sorted({_name(*one) for one in self._read})))
+
+    def _shared(self, context: Context) -> bool:
+        """Whether another process has begun."""
+        folder = self._folder(context)
+        return folder is not None and SharedTries.there(folder)
+
+
+class TooMany(Exception):
+    """Bindings have been made by binary joins, more than they may."""
+
+
+def counted(steps, batch: Batch, context: Context, left: list[float]):
+    """What comes out of the last step, as by `run_steps`. left: [bindings that joins may make], less those that they have
+    made."""
+    if not steps:
+        yield batch
+        return
+    for made in steps[0](batch, context):
+        limits.check()
+        left[0] -= made.size * isinstance(steps[0], Join)
+        if left[0] < 0:
+            raise TooMany
+        if made.size:
+            yield from counted(steps[1:], made, context, left)
+
+
+def _name(atom: Atom, part: str) -> str:
+    """The same for atoms that read the same columns of the same tuples."""
+    read = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
+    return f"{part} {atom.relation}({', '.join(read)})"
+
+
+def _names(atom: Atom) -> tuple[str, ...]:
+    return tuple(term.name for term in atom.args if isinstance(term, Var))
+
+
+def _side(term):
+    return term.name if isinstance(term, Var) else Constant(term.value)
+
+
+def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
+    """The columns of an atom's variables, of the tuples that have its constants."""
+    found = []
+    for block in blocks:
+        where = None
+        for number, term in enumerate(atom.args):
+            if isinstance(term, Const):
+                same = block.column(number) == evaluate(term, {}, 1, values)[0]
+                where = same if where is None else where & same
+        columns = [block.column(number) for number, term in enumerate(atom.args) if isinstance(term, Var)]
+        found.append(columns if where is None else [column[where] for column in columns])
+    none = [np.empty(0, np.int64)] * len(_names(atom))
+    return [np.concatenate(parts) for parts in zip(none, *found, strict=True)]
+
+
+@dataclass
+class Core:
+    """A query over tries, and what they were made from. `threads`: how many may join, None: as many as there are cores;
+    `orders`: those chosen by now, with the size they were chosen for."""
+
+    blocks: list[list[Block]]
+    query: Query
+    tries: Tries
+    threads: int | None = None
+    orders: dict = field(default_factory=dict)
+
+    def of(self, blocks: list[list[Block]]) -> bool:
+        """Whether it was made from these very blocks."""
+        return all(
+            len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
+            for mine, theirs in zip(self.blocks, blocks, strict=True)
+        )
+
+    @property
+    def empty(self) -> bool:
+        return any(not len(self.tries.relations[atom.relation][0]) for atom in self.query.positive)
+
+    def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
+        """The query with what a batch has bound as another atom. What is no value of any relation here is left out."""
+        columns = [batch.columns[name] for name in bound]
+        known = np.logical_and.reduce([inside(self.tries.domain, column) for column in columns])
+        encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
+        query = replace(self.query, atoms=(joins.Atom(BOUND, bound), *self.query.atoms))
+        tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
+        return replace(self, query=query, tries=tries)
+
+    def listed(self, names: tuple[str, ...], position=None) -> Iterator[Batch]:
+        """Bindings of some variables that can be extended to all, perhaps more than once; `position`: (partition, partitions)
+        whose share it is."""
+        from semi_naive.ra.multiway.leapfrog import (
+            Leapfrog,  # its kernels take 0.1 s to load, and most programs have no use for them
+        )
+
+        if self.empty:
+            return
+        join = Leapfrog(self.query, Shape(self.query, self._order(names)), self.tries)
+        order = join.shape.order
+        keep = 1 + max([order.index(name) for name in names], default=0)
+        loops = join.loops(keep)
+        self._forget_bound()
+        for _, rows in loops.pieces(self.threads, share=position):
+            limits.check()
+            for begin in range(0, len(rows), MOST):
+                some = rows[begin : begin + MOST]
+                columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
+                yield Batch(len(some) if names else 1, columns)
+
+    def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Chosen again when what is bound has another size."""
+        size = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
+        key = (self.query.atoms[0], names, size)
+        if key not in self.orders:
+            self.orders[key] = ordered(self.query, self.tries, names)
+        return self.orders[key]
+
+    def _forget_bound(self) -> None:
+        for made in (self.tries.kept, self.tries.degrees):
+            for key in [key for key in made if key[0] == BOUND]:
+                del made[key]
+
+
+def ordered(query: Query, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
+    from semi_naive.ra.multiway.tries import orders
+
+    best = orders.choose(query, tries)
+    if not names or set(best[: len(names)]) == set(names):
+        return best
+    try:
+        first = orders.choose(query, tries, names)
+    except QueryError:
+        return best  # nothing connects them without the others
+    estimate = orders.Estimate(query, tries)
+    near = estimate.connected(first) and estimate.cost(first) <= LISTED * estimate.cost(best)
+    return first if near else best
+
+
+def inside(domain: Domain, column: np.ndarray) -> np.ndarray:
+    """Which values are in a domain."""
+    if not domain.names.size:
+        return (column >= domain.low) & (column < domain.low + domain.size)
+    places = np.minimum(np.searchsorted(domain.names, column), domain.names.size - 1)
+    return domain.names[places] == column
+
+
+def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same in fewer batches, of about `MOST` bindings."""
+    waiting, rows = [], 0
+    for batch in batches:
+        limits.check()
+        waiting.append(batch)
+        rows += batch.size
+        if rows >= MOST:
+            yield joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield joined(waiting)

@@ -1,0 +1,1 @@
+"""Expressions of rules over columns: arithmetic, functors on symbols, comparisons and aggregates."""

@@ -1,0 +1,51 @@
+"""range(start, stop, step): several values of one row."""
+
+import numpy as np
+
+from semi_naive.ra.expressions.arithmetic import refuse
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.values.kinds import as_bits, ordered
+
+MOST = 10**12  # values of one range: to make more takes hours, whatever the memory
+
+
+def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarray | None = None):
+    """Return (steps, counts) of ranges whose bounds are numbers of their kind (int64, uint64 or float64, not bits).
+
+    The stop is not reached. Without a step it is 1, or -1 where that leads there, for unsigned as well, of which a step that is
+    given leads upward; a step of 0 gives the start alone, unless that is the stop. EvaluationError for a range of more than
+    MOST values, as is one from or to an infinity or a NaN.
+
+    >>> steps, counts = range_counts(Kind.NUMBER, np.array([1, 3, 5]), np.array([4, 1, 5]))
+    >>> steps.tolist(), counts.tolist()
+    ([1, -1, 1], [3, 2, 0])
+    """
+
+    def less(left, right):
+        return ordered(as_bits(left), kind) < ordered(as_bits(right), kind)
+
+    zero = np.zeros(1, start.dtype)
+    down = (step is None) & less(stop, start)  # where the step is -1, which as an unsigned is the largest of all
+    step = np.where(down, -1, 1).astype(start.dtype) if step is None else step
+    upward, downward = less(zero, step) & less(start, stop), less(step, zero) & less(stop, start) | down
+    moves, still = upward | downward, (step == 0) & (less(start, stop) | less(stop, start))
+    with np.errstate(all="ignore"):
+        if kind == Kind.FLOAT:
+            counts = np.ceil(np.where(moves, (stop - start) / step, 0))
+        else:  # distances and strides as unsigned: between two 64-bit numbers there may be more than 63 bits
+            distance = np.where(upward, stop - start, start - stop).view(np.uint64)
+            stride = np.where(upward, step, -step).view(np.uint64)
+            counts = (distance - np.uint64(1)) // np.maximum(stride, np.uint64(1)) + np.uint64(1)
+    counts = np.where(moves, counts, still)
+    refuse(~(counts <= MOST), lambda i: f"range({start[i]}, {stop[i]}, {step[i]})", f"it has more than {MOST:,} values")
+    return step, counts.astype(np.int64)
+
+
+def range_values(kind: Kind, start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.ndarray) -> np.ndarray:
+    """Return the value at place `nth` of the range of each given row, as int64 bits.
+
+    >>> range_values(Kind.NUMBER, np.array([1, 9]), np.array([1, -2]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist()
+    [1, 2, 9, 7]
+    """
+    with np.errstate(all="ignore"):
+        return as_bits(start[rows] + nth.astype(start.dtype) * step[rows])

@@ -1,0 +1,123 @@
+"""Terms and constraints over columns: `evaluate` gives a column, `holds` says of which rows a constraint is true.
+
+64-bit semantics throughout, those of Soufflé on a 64-bit machine: integers wrap around, division truncates, shifts take six
+bits, `^` goes by way of a float. What has no value (a division by zero, a string that is no number) is an EvaluationError.
+"""
+
+import operator
+
+import numpy as np
+
+from semi_naive.ra import ir
+from semi_naive.ra.blocks.columns import ready
+from semi_naive.ra.expressions import arithmetic, text
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
+from semi_naive.ra.values import branches
+from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, ordered
+
+__all__ = ["EvaluationError", "evaluate", "holds"]
+
+_COMPARISONS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
+    """A column of `size` rows. `columns` has one for each variable; `values` is what ids stand for (ra.values.values).
+
+    >>> x = Var("x", Kind.NUMBER)
+    >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
+    [5, 6]
+    """
+    return ready(_column(term, columns, size, values))
+
+
+def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
+    """Of which rows a Compare, a Test or a Truth is true."""
+    if isinstance(literal, Truth):
+        return np.full(size, literal.value)
+    if isinstance(literal, ir.Test):
+        pattern, string = (_column(term, columns, size, values) for term in literal.args)
+        return text.TESTS[literal.op](pattern, string, literal.negated, values)
+    if isinstance(literal, Compare):
+        left = _column(literal.left, columns, size, values)
+        right = _column(literal.right, columns, size, values)
+        return _compare(literal.op, literal.kind, left, right, values)
+    raise TypeError(f"{literal} is not a constraint on bound variables: a {type(literal).__name__} is for the planner")
+
+
+def _column(term: Term, columns, size: int, values) -> np.ndarray:
+    """As `evaluate`, but a constant may come without memory of its own."""
+    if isinstance(term, Var):
+        return columns[term.name]
+    if isinstance(term, Const):
+        return np.broadcast_to(_constant(term, values), size)
+    if isinstance(term, Autoinc):
+        return values.autoinc(size)
+    if isinstance(term, Pack):
+        fields = [_column(arg, columns, size, values) for arg in term.args]
+        packed = np.array(fields, np.int64).reshape(len(fields), size)
+        return branches.pack(term.tag, packed, values) if term.branch else values.pack(packed)
+    if isinstance(term, Call):
+        return _call(term, [_column(arg, columns, size, values) for arg in term.args], size, values)
+    raise TypeError(f"{term} has no value by itself: a {type(term).__name__} may only stand in an atom of the body")
+
+
+def _constant(term: Const, values) -> np.int64:
+    if term.kind == Kind.SYMBOL:
+        return values.intern([term.value])[0]
+    if term.kind == Kind.RECORD:
+        return np.int64(0)
+    return as_bits(np.array([term.value], dtype_of(term.kind)))[0]
+
+
+def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
+    op, kind = term.op, term.kind
+    if op.startswith("@"):
+        if term.function is None:
+            raise EvaluationError(f"there is no function for functor {op[1:]}")
+        return term.function(args, size, values)
+    if op in ("as", "ord"):
+        return as_bits(numbers(args[0], kind)) if kind == Kind.FLOAT != term.args[0].kind else args[0]
+    if op.startswith("to_"):
+        return _convert(op, term.args[0].kind, kind, args[0], values)
+    if op in text.FUNCTIONS:
+        return text.FUNCTIONS[op](args, values)
+    if kind == Kind.SYMBOL:
+        return _extreme_symbol(op, args, values)
+    typed = [numbers(arg, kind) for arg in args]
+    with np.errstate(all="ignore"):
+        return as_bits(arithmetic.OPERATORS[op](kind, *typed))
+
+
+def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) -> np.ndarray:
+    if source == target:
+        return column
+    if target == Kind.SYMBOL:
+        return text.printed(numbers(column, source), values)
+    if source == Kind.SYMBOL:
+        return text.parsed(op, target, column, values)
+    return as_bits(arithmetic.converted(op, source, target, numbers(column, source)))
+
+
+def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -> np.ndarray:
+    if op not in ("=", "!="):
+        sides = [left, right]
+        left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (ordered(side, kind) for side in sides)
+    return _COMPARISONS[op](left, right)
+
+
+def _extreme_symbol(op: str, args: list[np.ndarray], values) -> np.ndarray:
+    """min or max of symbols, by the order of their strings."""
+    ranked = text.ranks(args, values)
+    result, rank = args[0], ranked[0]
+    for other, other_rank in zip(args[1:], ranked[1:], strict=True):
+        better = other_rank < rank if op == "min" else other_rank > rank
+        result, rank = np.where(better, other, result), np.where(better, other_rank, rank)
+    return result

@@ -1,0 +1,125 @@
+"""The functors and constraints on symbols. Each is worked out once for every distinct input, not once a row.
+
+A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, the order is that of the bytes, and `.` of a
+pattern is one byte. A part of a string has whole characters only: there is no string that is not UTF-8.
+"""
+
+import sys
+
+import numpy as np
+
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.expressions.cuts import cut
+from semi_naive.ra.expressions.numerals import PARSERS
+from semi_naive.ra.expressions.patterns import BadPattern, TooLong, matching
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
+from semi_naive.ra.text.strings import places_of
+from semi_naive.ra.values.distinct import distinct, distinct_rows
+from semi_naive.ra.values.kinds import as_bits, dtype_of
+
+FEW = 32  # rows that are not worth a call of Arrow
+
+
+def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
+    """Columns of symbols as numbers that are in the order of the strings."""
+    import pyarrow.compute as pc
+
+    ids, inverse = distinct(np.concatenate(columns))
+    order = numpy_of(pc.array_sort_indices(values.arrow(ids)))
+    rank = np.empty(len(ids), np.int64)
+    rank[order] = np.arange(len(ids))
+    return np.split(rank[inverse], np.cumsum([len(column) for column in columns])[:-1])
+
+
+def _cat(args: list[np.ndarray], values) -> np.ndarray:
+    import pyarrow.compute as pc
+
+    rows, inverse = distinct_rows(args)
+    strings = [values.arrow(column) for column in rows]
+    return values.intern(pc.binary_join_element_wise(*strings, strings_of([""])[0]))[inverse]
+
+
+def _strlen(args: list[np.ndarray], values) -> np.ndarray:
+    return values.lengths(args[0])
+
+
+def _substr(args: list[np.ndarray], values) -> np.ndarray:
+    """The whole characters among some bytes. A start out of range gives the empty string and a warning."""
+    ids, which = distinct(args[0])
+    data, *places = places_of(values.arrow(ids))
+    begins, ends = cut(data, *places, which, *map(np.ascontiguousarray, args[1:]))
+    out = begins < 0
+    if out.any():
+        rows, _ = distinct_rows([arg[out] for arg in args])
+        for string, start, length in zip(values.strings(rows[0]), rows[1].tolist(), rows[2].tolist(), strict=True):
+            _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
+        begins[out] = ends[out] = 0
+    return values.intern_places(data, begins, ends)
+
+
+def printed(column: np.ndarray, values) -> np.ndarray:
+    """to_string of int64, uint64 or float64 columns; floats with six digits after the point."""
+    import pyarrow as pa
+
+    numbers, inverse = distinct(column)
+    if column.dtype == np.float64:
+        return values.intern([f"{number:f}" for number in numbers.tolist()])[inverse]
+    return values.intern(arrow_of(numbers).cast(pa.string()))[inverse]
+
+
+def parsed(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
+    """to_number, to_unsigned, to_float of symbols."""
+    ids, inverse = distinct(column)
+    numbers = np.empty(len(ids), dtype_of(kind))
+    for i, string in enumerate(values.strings(ids)):
+        try:
+            numbers[i] = PARSERS[kind](string)
+        except ValueError as error:
+            raise EvaluationError(f'{op}("{string}"): {error}') from None
+    return as_bits(numbers)[inverse]
+
+
+def _match(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
+    """The whole string matches the pattern; of a bad pattern neither match nor !match is true, and a warning says so."""
+    (patterns, ids), inverse = distinct_rows([pattern, string])
+    answers = np.zeros(len(ids), np.bool_)
+    for expression, rows in _by_value(patterns, values):
+        try:
+            answers[rows] = matching(expression, values.arrow(ids[rows])) != negated
+        except BadPattern as error:
+            _warn(f'wrong pattern provided for {"!" * negated}match("{expression}", …): {error}')
+        except TooLong as error:
+            raise EvaluationError(f'{"!" * negated}match("{expression}", …): {error}') from None
+    return answers[inverse]
+
+
+def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
+    """By Arrow for each different needle; a pair at a time where there are so many that a call would be for a few rows."""
+    import pyarrow.compute as pc
+
+    (needles, ids), inverse = distinct_rows([needle, string])
+    groups, answers = _by_value(needles, values), np.empty(len(ids), np.bool_)
+    if len(groups) * FEW > len(ids):
+        pairs = zip(values.strings(needles), values.strings(ids), strict=True)
+        answers[:] = [part in whole for part, whole in pairs]
+    else:
+        for part, rows in groups:
+            answers[rows] = booleans_of(pc.match_substring(values.arrow(ids[rows]), part))
+    return (answers != negated)[inverse]
+
+
+def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
+    """The different strings of a column, each with the rows that have it."""
+    ids, number = distinct(symbols)
+    order = np.argsort(number, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(number))[:-1]) if len(ids) else []
+    return list(zip(values.strings(ids), groups, strict=True))
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+FUNCTIONS = {"cat": _cat, "strlen": _strlen, "substr": _substr}
+TESTS = {"match": _match, "contains": _contains}

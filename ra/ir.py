@@ -1,0 +1,398 @@
+"""Rules as they are evaluated: typed, with one head, without disjunction, every aggregate and generator on its own.
+
+What `semi_naive.language.lower` makes of a program, what the planner rearranges, and what both the evaluator and the
+tests' oracle read. A variable is its name: two variables of a rule with the same name are the same, also inside of an
+aggregate, whose own variables have names that occur nowhere else in the rule.
+
+Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or record the id that `ra.values.values` gave it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from semi_naive.language.errors import Span
+
+Order = tuple[int, ...]  # which column of a relation is in each place
+
+
+class Kind(StrEnum):
+    """What a value's 64 bits mean."""
+
+    NUMBER = "number"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    SYMBOL = "symbol"
+    RECORD = "record"
+
+
+@dataclass(frozen=True)
+class Constructor:
+    """A branch of an algebraic data type, as it is declared: the (name, type name) of its fields."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Type:
+    """A declared type: its kind, and of a record the (name, type name) of its fields. An algebraic data type has `branches`, in
+    the order of their names, and its values are records (see `ra.values.branches`)."""
+
+    name: str
+    kind: Kind
+    fields: tuple[tuple[str, str], ...] = ()
+    branches: tuple[Constructor, ...] = ()
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """The names of the types of all fields, those of branches too."""
+        return tuple(name for fields in (self.fields, *(each.fields for each in self.branches)) for _, name in fields)
+
+
+# -- terms
+
+WORDS = {"band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"}  # operators that are words
+PREFIXES = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
+
+
+@dataclass(frozen=True)
+class Var:
+    name: str
+    kind: Kind
+
+    def __str__(self):
+        return self.name
+
+
+@dataclass(frozen=True)
+class Wild:
+    """`_` in an atom: any value, not bound."""
+
+    def __str__(self):
+        return "_"
+
+
+@dataclass(frozen=True)
+class Const:
+    """value: an int in range of the kind, a float, or a str; nil is Const(None, Kind.RECORD)."""
+
+    value: int | float | str | None
+    kind: Kind
+
+    def __str__(self):
+        if self.value is None:
+            return "nil"
+        return f'"{self.value}"' if self.kind == Kind.SYMBOL else str(self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A functor that gives one value: + - * / % ^ neg band bor bxor bnot bshl bshr bshru land lor lxor lnot min max (all
+    arguments of the call's own kind; min and max of symbols by the order of their strings), cat (any number of symbols),
+    ord, strlen, substr (symbol, number, number), to_number to_string to_float to_unsigned (the argument's kind says from
+    what), and "as", which keeps the 64 bits and changes their kind. "@f" is a user's: `function` gives its column
+    (`semi_naive.functors.UserFunctor`)."""
+
+    op: str
+    args: tuple
+    kind: Kind
+    function: Callable | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self):
+        if len(self.args) == 2 and (self.op in WORDS or not (self.op.isalpha() or self.op[0] == "@")):
+            return f"({self.args[0]} {self.op} {self.args[1]})"
+        if self.op in PREFIXES:
+            return f"({PREFIXES[self.op]}{self.args[0]})"
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """[a, b, …]: a record, or $branch(a, b, …), which has the number `tag` in its type. In a positive body atom or an equality
+    with something bound it also takes one apart."""
+
+    args: tuple
+    type: str
+    branch: str = ""
+    tag: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.RECORD
+
+    def __str__(self):
+        inside = ", ".join(map(str, self.args))
+        return f"${self.branch}({inside})" if self.branch else f"[{inside}]"
+
+
+@dataclass(frozen=True)
+class Autoinc:
+    """autoinc(): a number that is another one each time. Only in rules that are evaluated once."""
+
+    kind: Kind = Kind.NUMBER
+
+    def __str__(self):
+        return "autoinc()"
+
+
+Term = Var | Wild | Const | Call | Pack | Autoinc
+
+
+# -- literals
+
+
+@dataclass(frozen=True)
+class Atom:
+    relation: str
+    args: tuple
+
+    def __str__(self):
+        return f"{self.relation}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Not:
+    atom: Atom
+
+    def __str__(self):
+        return f"!{self.atom}"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """op: = != < <= > >=. "=" binds whichever side is a variable (or a record of variables) not bound otherwise."""
+
+    op: str
+    left: Term
+    right: Term
+    kind: Kind
+
+    def __str__(self):
+        return f"{self.left} {self.op} {self.right}"
+
+
+@dataclass(frozen=True)
+class Test:
+    """op: match or contains, of two symbols (pattern first), perhaps negated."""
+
+    op: str
+    args: tuple
+    negated: bool = False
+
+    def __str__(self):
+        return f"{'!' * self.negated}{self.op}({', '.join(map(str, self.args))})"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """true or false."""
+
+    value: bool
+
+    def __str__(self):
+        return str(self.value).lower()
+
+
+@dataclass(frozen=True)
+class Range:
+    """result = range(start, stop[, step]); the stop is not reached. Without a step, 1 or -1, whichever leads there."""
+
+    result: Var
+    start: Term
+    stop: Term
+    step: Term | None = None
+
+    def __str__(self):
+        parts = [self.start, self.stop] + [self.step] * (self.step is not None)
+        return f"{self.result} = range({', '.join(map(str, parts))})"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """result = op target : { body }, once for each binding of the variables it shares with the rest of the rule.
+
+    op: count sum min max mean; sum, min and max have the target's kind, mean is a float. Of an empty body count and sum
+    are 0, the others have no result. count has no target. "@@f" is a user's: `function.folded` folds the values, from `init`
+    on, which is the result of an empty body (see `ra.expressions.folds`).
+    """
+
+    result: Var
+    op: str
+    target: Term | None
+    body: tuple
+    init: Term | None = None
+    function: Any = field(default=None, compare=False, repr=False)
+
+    def __str__(self):
+        target = f" {self.target}" if self.target is not None else ""
+        init = f"{self.init}, " if self.init is not None else ""
+        return f"{self.result} = {self.op}{target} : {init}{{ {', '.join(map(str, self.body))} }}"
+
+
+Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
+
+
+# -- rules, relations, programs
+
+
+@dataclass(frozen=True)
+class Rule:
+    """head :- body. A fact has an empty body. `plan`: {version: order of the positive atoms, from 0}, from .plan; `span`:
+    where it was written, `text` how; `join`: "multiway" or "binary", from .join."""
+
+    head: Atom
+    body: tuple = ()
+    plan: dict | None = field(default=None, compare=False)
+    span: "Span | None" = field(default=None, compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
+    join: str = field(default="", compare=False)
+
+    def __str__(self):
+        return f"{self.head}{' :- ' * bool(self.body)}{', '.join(map(str, self.body))}."
+
+    @property
+    def told(self) -> str:
+        """The rule with its place, for a message."""
+        where = f" at {self.span.file}:{self.span.line}:{self.span.column}" if self.span is not None else ""
+        return f"the rule{where}, {' '.join((self.text or str(self)).split())}"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
+    say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `choice`: keys, as the places of
+    attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
+    transitivity. `summed`: its heads aggregate, so no fact can be added to what they made. `dominated`: the rules for its
+    `removal` say which of its tuples go, comparing those of `worse` with those of `better`. `joins`: of the last
+    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.reduce.upper_bounds`). `watched`:
+    somebody asks for the numbers of the iterations that make it; `follows`: of a relation that no rule makes, those whose
+    iterations do (`running.driver.iterations`)."""
+
+    name: str
+    attributes: tuple[tuple[str, Type], ...]
+    qualifiers: frozenset[str] = frozenset()
+    lattice: str | None = None
+    choice: tuple[tuple[int, ...], ...] = ()
+    span: "Span | None" = field(default=None, compare=False, repr=False)
+    summed: bool = False
+    dominated: bool = False
+    joins: tuple = field(default=(), compare=False, repr=False)
+    watched: bool = False
+    follows: tuple[str, ...] = ()
+
+    @property
+    def arity(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(type_.kind for _, type_ in self.attributes)
+
+    @property
+    def eqrel(self) -> bool:
+        return "eqrel" in self.qualifiers
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether what is in it depends on which tuples an iteration makes."""
+        return bool(self.choice or self.joins or self.follows) or self.dominated or self.watched
+
+    @property
+    def is_iteration(self) -> bool:
+        """Whether it has the number of the iteration that runs."""
+        return self.name.endswith("@iteration")
+
+    @property
+    def keys(self) -> tuple[tuple[int, ...], ...]:
+        """The keys in which no two tuples that rules make agree, as the places of attributes."""
+        values = len(self.joins) or int(bool(self.lattice))
+        return (tuple(range(self.arity - values)),) if values else self.choice
+
+    @property
+    def removal(self) -> str:
+        return f"{self.name}@dominated"
+
+    @property
+    def worse(self) -> str:
+        return f"{self.name}@worse"
+
+    @property
+    def better(self) -> str:
+        return f"{self.name}@better"
+
+    @property
+    def plain(self) -> bool:
+        """Whether whatever a rule makes is in it, and nothing else."""
+        return not (self.lattice or self.eqrel or self.stepwise)
+
+
+@dataclass(frozen=True)
+class Directive:
+    """kind: input, output, printsize or limitsize."""
+
+    kind: str
+    relation: str
+    parameters: dict = field(default_factory=dict)
+    span: "Span | None" = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """A relation that says which keys of one relation (`of`) need which keys of another (`on`), by the rule at a place."""
+
+    relation: str
+    of: str
+    on: str
+    span: "Span | None" = field(default=None, compare=False, repr=False)
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Relations that are evaluated round after round. `pairs`: (what is known of one from the rounds before, its name).
+
+    Without `now`, an alternating fixpoint: each round begins with the facts and knows the round before
+    (`language.wellfounded`). Else each round is for the keys in the relations `now`, one for each pair, whose keys are in
+    r@key, and adds to what is known (`language.reductions.recursive_sums`)."""
+
+    pairs: tuple[tuple[str, str], ...]
+    now: tuple[str, ...] = ()
+    needs: tuple[Needs, ...] = ()
+
+    @property
+    def carried(self) -> set[str]:
+        """The relations that no rule makes: a round has them from those before."""
+        return {*self.now, *(known for known, _ in self.pairs)}
+
+    @property
+    def read(self) -> set[str]:
+        """The relations that the next round depends on."""
+        return {*self.before, *(name for _, name in self.pairs)}
+
+    @property
+    def before(self) -> list[str]:
+        """The relations that are to be complete before the first round."""
+        return [f"{name}@key" for _, name in self.pairs if self.now] + [each.relation for each in self.needs]
+
+
+@dataclass
+class Program:
+    """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types and
+    functors; `functors`: the functions of these; `sums`: of each relation whose heads aggregate how, by column, and the
+    heads as they were written (`language.reductions.heads.Head`); `inlined`: statements of relations qualified `inline`."""
+
+    types: dict[str, Type]
+    relations: dict[str, Relation]
+    rules: list[Rule]
+    directives: list[Directive] = field(default_factory=list)
+    pragmas: dict[str, str] = field(default_factory=dict)
+    warnings: list = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages
+    typed: list = field(default_factory=list)
+    functors: Mapping | None = None
+    loops: tuple = ()  # `Loop`s
+    sums: dict[str, tuple] = field(default_factory=dict)
+    inlined: dict[str, list] = field(default_factory=dict)

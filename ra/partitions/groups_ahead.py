@@ -1,0 +1,249 @@
+"""Many iterations in one task, for relations whose tuples stay on their partition: the kernel of `running.balanced.run_ahead`.
+
+    path(x, z) :- delta path(x, y), edge(y, z).
+
+x is carried unchanged. So if x chooses the bucket, every head is at home where it is made, and a partition takes many steps
+without another one. 64 groups, values of x, share a word for each z, as in `ra.closures.bitset_bfs`. Here a group begins from
+all its known tuples, so its heads are born without a comparison with `full`.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.host.jit import njit, types
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.blocks.block import HALVES, Block
+from semi_naive.ra.blocks.stored import StoredBlock, store
+from semi_naive.ra.closures.bitset_bfs import LANES, advance
+from semi_naive.ra.partitions.local_insert import Born, compacted
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
+from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.spark.reports import Report
+from semi_naive.ra.storage import codec
+from semi_naive.ra.words import JIT, i64, merge_all, seek, u64
+
+HALF = np.uint64(32)
+LOW = np.uint64((1 << 32) - 1)
+
+
+@njit(types.UniTuple(types.int64, 3)(u64, types.int64, u64, u64, i64), **JIT)
+def _begin(delta, at, lanes, front, todo):
+    """Take the next groups of the delta, sorted words (x, y): `lanes` get their x, front[y] their bits, `todo` the y. Returns
+    how many lanes and y there are, and where the delta goes on. Nothing leads on from a y beyond the nodes."""
+    count = waiting = 0
+    while at < delta.size:
+        x, y = delta[at] >> HALF, np.int64(delta[at] & LOW)
+        if count == 0 or lanes[count - 1] != x:
+            if count == LANES:
+                break
+            lanes[count] = x
+            count += 1
+        if y < front.size:
+            if front[y] == 0:
+                todo[waiting] = y
+                waiting += 1
+            front[y] |= np.uint64(1) << np.uint64(count - 1)
+        at += 1
+    return count, waiting, at
+
+
+@njit(types.UniTuple(types.int64, 2)(u64, types.int64, u64, types.int64, u64, i64, types.int64), **JIT)
+def _know(words, at, lanes, count, seen, touched, known):
+    """Mark what sorted words (x, z) say of the first `count` lanes; `at` is where to look from. Returns where the next lanes'
+    words are, and how many z are `touched` by now."""
+    for lane in range(count):
+        at = seek(words, at, lanes[lane] << HALF)
+        while at < words.size and words[at] >> HALF == lanes[lane]:
+            z = np.int64(words[at] & LOW)
+            if z < seen.size:
+                if seen[z] == 0:
+                    touched[known] = z
+                    known += 1
+                seen[z] |= np.uint64(1) << np.uint64(lane)
+            at += 1
+    return at, known
+
+
+@njit(
+    types.int64(i64, types.int64, i64, i64, u64, u64, u64, u64, i64, i64, types.int64, i64, types.int64),
+    **JIT,
+)
+def _steps(todo, waiting, indptr, targets, seen, front, fresh, born, later, touched, known, levels, steps):
+    """Up to `steps` steps of the groups in `front`. What is made is in `born`, what the last step made in `front` still;
+    levels[k] grows by the tuples of step k. Returns how many z are touched."""
+    step = 0
+    while waiting and step < steps:
+        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+        for i in range(found):
+            z, new = later[i], fresh[later[i]]
+            if seen[z] == 0:
+                touched[known] = z
+                known += 1
+            seen[z] |= new
+            born[z] |= new
+            front[z] = new
+            fresh[z] = 0
+            while new:
+                levels[step] += 1
+                new &= new - np.uint64(1)
+        todo, later, waiting = later, todo, found
+        step += 1
+    return known
+
+
+@njit(types.UniTuple(types.int64, 2)(u64, types.int64, u64, u64, u64, i64, types.int64, u64, u64, i64, i64), **JIT)
+def _harvest(lanes, count, seen, born, front, touched, known, settled, fresh, sizes, ends):
+    """Write what the lanes have made, sorted words (x, z): the last step's to `fresh`, all other to `settled`, which have room.
+    Clears seen, born and front. sizes, ends: room for a number a lane. Returns how many words are in each."""
+    dense = 32 * known > seen.size
+    if not dense:
+        touched[:known].sort()
+    among = seen.size if dense else known
+    sizes[:], ends[:] = 0, 0
+    for i in range(among):
+        z = np.int64(i) if dense else touched[i]
+        last, word = front[z], born[z] & ~front[z]
+        while last:
+            ends[lowest_bit(last)] += 1
+            last &= last - np.uint64(1)
+        while word:
+            sizes[lowest_bit(word)] += 1
+            word &= word - np.uint64(1)
+    old = new = 0
+    for lane in range(count):
+        old, sizes[lane] = old + sizes[lane], old
+        new, ends[lane] = new + ends[lane], new
+    for i in range(among):
+        z = np.int64(i) if dense else touched[i]
+        last, word = front[z], born[z] & ~front[z]
+        seen[z] = born[z] = front[z] = 0
+        while last:
+            lane = np.int64(lowest_bit(last))
+            fresh[ends[lane]] = lanes[lane] << HALF | np.uint64(z)
+            ends[lane] += 1
+            last &= last - np.uint64(1)
+        while word:
+            lane = np.int64(lowest_bit(word))
+            settled[sizes[lane]] = lanes[lane] << HALF | np.uint64(z)
+            sizes[lane] += 1
+            word &= word - np.uint64(1)
+    return old, new
+
+
+class Workspace:
+    """The arrays of the kernels, 72 bytes a node."""
+
+    def __init__(self, nodes: int):
+        self.seen, self.front, self.fresh, self.born = (np.zeros(nodes, np.uint64) for _ in range(4))
+        self.todo, self.later, self.touched = (np.empty(nodes, np.int64) for _ in range(3))
+        self.lanes = np.empty(LANES, np.uint64)
+        self.sizes, self.ends = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+
+
+def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps: int, levels: np.ndarray, begin: int = 0):
+    """Yield (settled, fresh, next) for 64 groups at a time, from delta[begin:] on: the words that up to `steps` steps make of
+    them, but for the last step; those of the last step; and where the delta goes on. Sorted words (x, z); `levels` grows by
+    the tuples of each step. known: sorted arrays of all that there is, the delta too.
+
+    >>> words = lambda *pairs: np.array([x << 32 | y for x, y in pairs], "u8")
+    >>> edges, levels = (np.array([0, 1, 2, 3, 3]), np.array([1, 2, 3])), np.zeros(2, np.int64)
+    >>> [(a.tolist(), b.tolist()) for a, b, _ in advanced(words((0, 1)), [words((0, 1))], *edges, 2, levels)], levels.tolist()
+    ([([2], [3])], [1, 1])
+    """
+    space, places = Workspace(indptr.size - 1), [0] * len(known)
+    while begin < delta.size:
+        count, waiting, begin = _begin(delta, begin, space.lanes, space.front, space.todo)
+        touched = 0
+        for number, words in enumerate(known):
+            places[number], touched = _know(words, places[number], space.lanes, count, space.seen, space.touched, touched)
+        before = int(levels.sum())
+        touched = _steps(
+            space.todo, waiting, indptr, targets, space.seen, space.front, space.fresh, space.born, space.later,
+            space.touched, touched, levels, steps,
+        )  # fmt: skip
+        made = int(levels.sum()) - before
+        settled, fresh = np.empty(made, np.uint64), np.empty(made, np.uint64)
+        old, new = _harvest(
+            space.lanes, count, space.seen, space.born, space.front, space.touched, touched, settled, fresh,
+            space.sizes, space.ends,
+        )  # fmt: skip
+        yield settled[:old], fresh[:new], begin
+
+
+@dataclass
+class GroupsAhead:
+    """The task: each partition takes `steps` steps of the groups in its delta. It stops once `threshold` tuples have been born,
+    and goes on from cursors[partition], a place in the delta, in the next inner iteration; None: nothing is left.
+
+    Physical cost: reads what is known of the groups in the delta once, writes what is born once; nothing is shuffled. 72 bytes
+    a node, and 8 a tuple that is born, in memory.
+    """
+
+    relation: PartitionedRelation  # its home keyed by the carried column alone, unrefined, in words of two halves
+    adjacency: tuple[Replica, Replica]
+    steps: int
+    threshold: int | None
+    cursors: list[int | None]
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        begun, home = time.perf_counter(), self.relation.home
+        report = Report("run-ahead", partition, facts={"cursor": None, "births": []})
+        full, new = list(home.full[partition]), list(home.new[partition])
+        path = os.path.join(self.root, str(partition), f"{self.relation.name}-0-{self.label}")
+        sizes, later, pairs, count = np.zeros_like(home.sizes), np.zeros_like(home.sizes), 0.0, 0
+        if self.cursors[partition] is not None:
+            settled, fresh = self._made(partition, report)
+            old, later = (np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
+            sizes, pairs = old + later, self._pairs(fresh)
+            count = settled.size + fresh.size
+            full = compacted(full + _stored(path + "-settled", settled), path + "-full")
+            new += _stored(path, fresh)
+            report.sent = count
+        report.seconds, report.clock = time.perf_counter() - begun, time.time()
+        return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, later)]
+
+    def _slots(self, words: np.ndarray) -> np.ndarray:
+        return codec.slots(words, 32, self.relation.home.map.tables()[0])
+
+    def _pairs(self, fresh: np.ndarray) -> np.ndarray:
+        """Return the edges that lead on from the delta, for each slot."""
+        indptr = self.adjacency[0].open()
+        ends = np.minimum(fresh & LOW, np.uint64(indptr.size - 2)).astype(np.int64)
+        weights = indptr[ends + 1] - indptr[ends]
+        return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
+
+    def _made(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
+        """Return the words of all groups up to the threshold: those of the last step apart from the others."""
+        home, levels = self.relation.home, np.zeros(self.steps, np.int64)
+        delta = [_words(stored) for stored in home.delta[partition]]
+        known = [_words(stored) for stored in home.full[partition]] + delta
+        whole = merge_all(delta)
+        begin = self.cursors[partition]
+        parts, made = [], 0
+        for settled, fresh, end in advanced(
+            whole, known, *(replica.open() for replica in self.adjacency), self.steps, levels, begin
+        ):
+            parts.append((settled, fresh))
+            made += settled.size + fresh.size
+            report.received += end - begin
+            begin = end
+            if self.threshold is not None and made >= self.threshold and end < whole.size:
+                report.facts["cursor"] = end
+                break
+        report.facts["births"] = np.trim_zeros(levels, "b").tolist()
+        nothing = np.empty(0, np.uint64)
+        return tuple(np.concatenate([nothing, *some]) for some in zip(*parts, strict=True)) if parts else (nothing, nothing)
+
+
+def _words(stored: StoredBlock) -> np.ndarray:
+    """Return the words of a block, packed as two halves."""
+    return np.ascontiguousarray(stored.open().repacked(HALVES).words[0])
+
+
+def _stored(path: str, words: np.ndarray) -> list[StoredBlock]:
+    return store(path, Block(HALVES, words[None]))

@@ -1,0 +1,101 @@
+"""Tasks that bring tuples to the partitions, from one index to others, and back together."""
+
+import os
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from semi_naive.ra.blocks.block import Block, merged_as
+from semi_naive.ra.blocks.stored import StoredBlock, store
+from semi_naive.ra.ir import Order
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.local_insert import Born, weighed
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.spark.reports import Report
+
+Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the order of their columns
+
+
+def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
+    """What a partition has of a relation, or its share of what every host has, in an order."""
+    if not isinstance(source, PartitionedRelation):
+        stored, known = source
+        for whole in (one.open() for one in stored):
+            begin, end = (whole.size * p // partitions for p in (partition, partition + 1))
+            some = Block(whole.packing, whole.words[:, begin:end].copy())
+            yield some.reordered(tuple(known.index(i) for i in order))
+    else:
+        yield from blocks_of(source, partition, order)
+
+
+def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
+    """What a partition has of a relation, in an order, but for the runs at some paths, which are `passed` over."""
+    places = tuple(source.home.order.index(i) for i in order)
+    yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
+
+
+@dataclass
+class DealHome:
+    """Each partition takes what it has of a relation, or its share of blocks that every host has, and sends each tuple home."""
+
+    relations: dict[str, PartitionedRelation]
+    blocks: Mapping[str, PartitionedRelation | Shared]
+    partitions: int
+
+    def __call__(self, partition, records):
+        for name, shared in self.blocks.items():
+            relation, streams = self.relations[name], parcels.Streams(partition)
+            home = relation.home
+            for block in tuples_of(shared, partition, self.partitions, home.order):
+                yield from parcels.home(block, home.keys, home.map, name, streams)
+
+
+@dataclass
+class Reorder:
+    """Each partition sends what it has of some relations to the buckets of new indexes. Sorts each tuple once an index."""
+
+    sources: dict[str, PartitionedRelation | Shared]
+    indexes: dict[str, list[PartitionedIndex]]
+    partitions: int
+
+    def __call__(self, partition, records):
+        for name, source in self.sources.items():
+            for number, index in enumerate(self.indexes[name]):
+                streams = parcels.Streams(partition)
+                for block in tuples_of(source, partition, self.partitions, index.order):
+                    yield from parcels.home(block, index.keys, index.map, f"{name}/{number}", streams)
+
+
+@dataclass
+class Settle:
+    """What `Reorder` has sent, as one block of each index."""
+
+    indexes: dict[str, list[PartitionedIndex]]
+    label: str
+    root: str
+
+    def __call__(self, partition, records):
+        for name, indexes in self.indexes.items():
+            for number, index in enumerate(indexes):
+                if (arrived := parcels.received(records, f"{name}/{number}")) is not None:
+                    full = store(os.path.join(self.root, str(partition), f"{name}-{number}-{self.label}"), arrived)
+                    report = Report("insert", partition, arrived.size)
+                    yield Born(name, number, partition, full, [], weighed(arrived, index)[0], arrived.size, report)
+
+
+@dataclass
+class Relocate:
+    """Each partition writes its tuples of a relation in another order, as one block, for all to read."""
+
+    relation: PartitionedRelation
+    order: Order
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        if self.relation.home.order == self.order:
+            return [self.relation.home.full[partition]]
+        blocks = list(tuples_of(self.relation, partition, 1, self.order))
+        if not blocks:
+            return [[]]
+        path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")
+        return [store(path, merged_as(blocks, len(self.order)))]  # they may have been packed when values were smaller

@@ -1,0 +1,183 @@
+"""What travels between the tasks of a job while rules run: blocks, in parcels for one partition each.
+
+Blocks are sorted, so one word a tuple goes as coded differences (`ra.storage.codec`); tuples of more words go as they are.
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.hashing import bucket_of, subbucket_of
+from semi_naive.ra.blocks.block import Block, bounds_of, halved, merged, merged_as, snug
+from semi_naive.ra.lanes import combined
+from semi_naive.ra.packing import Bounds, Packing, widen
+from semi_naive.ra.storage import codec
+
+
+class Parcel(NamedTuple):
+    """Part of a block on its way; `tag` says to what. Parcels of one stream are, in their order, one sorted sequence."""
+
+    tag: str
+    bounds: Bounds
+    stream: tuple[int, ...]
+    order: int
+    count: int
+    data: bytes
+
+
+def slots(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
+    """The slot of each tuple in a bucket map: its first `keys` columns choose the bucket, the others the subbucket.
+
+    A function of the values, however they are packed.
+    """
+    first, _ = placement.tables()
+    if halved(block) and keys == 1:
+        return codec.slots(block.words[0], 32, first)
+    bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
+    subs = placement.subbuckets
+    if subs.max() == 1:
+        return first[bucket]
+    rest = _key(block, range(keys, block.arity))
+    return first[bucket] + subbucket_of(rest, subs[bucket].astype(np.uint64)).astype(np.int64)
+
+
+def combined_key(block: Block, keys: int) -> np.ndarray:
+    """One word for the first `keys` columns of each tuple."""
+    return _key(block, range(keys))
+
+
+def _key(block: Block, places) -> np.ndarray:
+    columns = [block.column(place) for place in places]
+    return combined(np.array(columns, np.int64).reshape(len(columns), block.size))
+
+
+class Streams:
+    """Numbers what one task sends under one tag: a block that goes on where the last one ended is of the same stream."""
+
+    def __init__(self, *name: int):
+        self.name, self.number, self.order = name, 0, 0
+        self.last: tuple | None = None  # the packing and the last word of the block before
+
+    def next(self) -> tuple[tuple[int, ...], int]:
+        """A stream and an order for what is no block."""
+        self.number, self.last = self.number + 1, None
+        return (*self.name, self.number), 0
+
+    def place(self, block: Block) -> tuple[tuple[int, ...], int]:
+        """The stream and the order of a block."""
+        same = self.last is not None and self.last[0] == block.packing  # words of two packings do not compare
+        follows = same and self.last[1] < block.words[0, 0]
+        self.number, self.order = (self.number, self.order + 1) if follows else (self.number + 1, 0)
+        self.last = (block.packing, block.words[0, -1]) if block.packing.lanes == 1 else None
+        return (*self.name, self.number), self.order
+
+
+def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=((0, 0), 0)):
+    """Yield (partition, parcel) for each partition that some tuple of the block goes to; destination (n,)."""
+    if not block.size:
+        return
+    if block.packing.lanes == 1:
+        words = np.ascontiguousarray(block.words[0])
+        for part, count, data in codec.encode_split(words, destination, np.arange(parts), parts):
+            yield part, Parcel(tag, block.packing.bounds, *place, count, data)
+        return
+    for part in np.unique(destination).tolist():
+        words = np.ascontiguousarray(block.words[:, destination == part])
+        yield part, Parcel(tag, block.packing.bounds, *place, words.shape[1], words.tobytes())
+
+
+def home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
+    """Each tuple to the partition of its subbucket."""
+    if not block.size:
+        return
+    _, homes = placement.tables()
+    slot, place = slots(block, keys, placement), streams.place(block)
+    if block.packing.lanes > 1:
+        yield from parcels(block, homes[slot], placement.partitions, tag, place)
+        return
+    words = np.ascontiguousarray(block.words[0])
+    for part, count, data in codec.encode_split(words, slot, homes, placement.partitions):
+        yield part, Parcel(tag, block.packing.bounds, *place, count, data)
+
+
+def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here=()):
+    """Each binding to every partition that has a subbucket of the bucket of its key, the columns at some places: the
+    intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2). here: (partition, buckets) that stay on
+    the partition, as that has all of them."""
+    if not block.size:
+        return
+    bucket = bucket_of(_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
+    place = streams.place(block)
+    for part, wanted in enumerate(partitions_of(placement, here)):
+        chosen = wanted[bucket]
+        if chosen.any():
+            some = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
+            yield from parcels(some, np.full(some.size, part), placement.partitions, tag, place)
+
+
+def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, streams: Streams, here=()):
+    """Each binding to the partition of one subbucket: the columns at the places `key` choose the bucket, those at `rest` the
+    subbucket; `here` as for `to_bucket`."""
+    if block.size:
+        words = _key(block, key)
+        destination = placement.tables()[1][placement.slots_of(words, _key(block, rest))]
+        if here:
+            stays = np.isin(bucket_of(words, np.uint64(placement.buckets)), here[1])
+            destination = np.where(stays, here[0], destination)
+        yield from parcels(block, destination, placement.partitions, tag, streams.place(block))
+
+
+def partitions_of(placement: BucketMap, here=()) -> np.ndarray:
+    """Which partitions the bindings of each bucket go to, booleans (partitions, buckets); `here` as for `to_bucket`."""
+    wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
+    for number, homes in enumerate(placement.homes):
+        wanted[list(homes), number] = True
+    if here:
+        wanted[:, here[1]] = False
+        wanted[here] = True
+    return wanted
+
+
+def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams):
+    """Each binding to each of some partitions."""
+    place = streams.place(block)
+    for part in partitions:
+        yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
+
+
+def received(records, tag: str, tight: bool = False) -> Block | None:
+    """All that arrived under a tag, as one block; None if nothing did. `tight`: in as few words as the values need."""
+    blocks = [_opened(parcels) for parcels in _streams(records, tag)]
+    if not blocks:
+        return None
+    if not tight or len({block.packing for block in blocks}) == 1:
+        return merged_as(blocks, blocks[0].arity)
+    return merged(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
+
+
+def arriving(records, tag: str) -> int:
+    """How many tuples have arrived under a tag, each as often as it has."""
+    return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
+
+
+def _streams(records, tag: str) -> list[list[Parcel]]:
+    """The parcels under a tag, those of one stream together and in order."""
+    found: dict = {}
+    for parcel in sorted((r for r in records if isinstance(r, Parcel) and r.tag == tag), key=lambda r: (r.stream, r.order)):
+        if Packing(parcel.bounds).lanes == 1:
+            found.setdefault((parcel.stream, parcel.bounds), []).append(parcel)
+        else:
+            found[parcel.stream, parcel.order, parcel.bounds] = [parcel]
+    return list(found.values())
+
+
+def _opened(parcels: list[Parcel]) -> Block:
+    """One stream as one block."""
+    first = parcels[0]
+    packing = Packing(first.bounds)
+    if packing.lanes == 1:
+        return Block(packing, codec.decode_all([(parcel.data, parcel.count) for parcel in parcels])[None])
+    return Block(packing, np.frombuffer(first.data, np.uint64).reshape(packing.lanes, first.count).copy())

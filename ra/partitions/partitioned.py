@@ -1,0 +1,137 @@
+"""The driver's handle of a relation on the partitions: an index for each order that joins need, each in buckets of its own.
+
+Every index holds all tuples. The first is the relation's home: arriving tuples are compared with known ones there, and born
+tuples go on to the other indexes.
+
+The life of a tuple:
+
+1. It is made by a local join and travels to the partition of its subbucket.
+2. If neither `full` nor `delta` nor `new` holds it there, it is born: it is in `new`.
+3. When the outer iteration ends, `new` becomes `delta`: in the next one it is joined with the rest.
+4. When that ends, `delta` goes into `full`, where it rests.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.balance.placement import expected
+from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.ir import Order
+from semi_naive.ra.reduce.best import Best
+
+Parts = list[list[StoredBlock]]  # of each partition
+
+
+@dataclass
+class PartitionedIndex:
+    """Tuples with their columns in `order`; the first `keys` of them choose the bucket, the others the subbucket."""
+
+    order: Order
+    keys: int
+    map: BucketMap
+    full: Parts = field(default_factory=list)
+    delta: Parts = field(default_factory=list)
+    new: Parts = field(default_factory=list)
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # tuples in each slot of the map
+    work: np.ndarray | None = None  # expected in the next iteration for each slot, without the pairs that meet
+    pairs: np.ndarray | float = 0.0  # expected to meet in the next iteration for each slot
+    fresh: np.ndarray | float = 0.0  # tuples of the delta in each slot
+    copies: dict[int, frozenset[int]] = field(
+        default_factory=dict
+    )  # bucket → the partitions that have all of it, if there are several
+    copied: Parts = field(default_factory=list)  # the tuples of these buckets, except at home
+
+    def __post_init__(self):
+        for part in ("full", "delta", "new", "copied"):
+            if not getattr(self, part):
+                setattr(self, part, [[] for _ in range(self.map.partitions)])
+        if not self.sizes.size:
+            self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
+
+    def advance(self) -> None:
+        """End the outer iteration: delta goes into full, new becomes delta."""
+        self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
+        self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
+
+    def weigh(self, results) -> None:
+        """Estimate the work of the next iteration from the inserts of this one (`local_insert.Born`): the delta, the
+        tuples that arrive for each tuple of it, and the pairs that meet."""
+        fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
+        received, born = np.zeros((2, self.map.partitions), np.int64)
+        for result in results:
+            fresh = fresh + (result.sizes if result.fresh is None else result.fresh)
+            pairs = pairs + result.pairs
+            received[result.partition] += result.report.received
+            born[result.partition] += result.report.sent
+        self.fresh, self.pairs = np.maximum(fresh, 0), pairs
+        self.work = expected(self.fresh, self.map.tables()[1], received, born)
+
+    def meets(self, mover: BucketMap) -> bool:
+        """True if tuples placed by a map lie on partitions that have all of this index's bucket of the same number."""
+        if (self.map.subbuckets > 1).any():
+            return False
+        every = zip(mover.homes, self.map.homes, strict=True)
+        return mover.homes == self.map.homes or all(
+            self.copies.get(bucket, frozenset(own)).issuperset(homes) for bucket, (homes, own) in enumerate(every)
+        )
+
+    def delta_size(self) -> int:
+        return sum(block.size for blocks in self.delta for block in blocks)
+
+
+def at_rest(index: PartitionedIndex) -> PartitionedIndex:
+    """Copy an index with only its full tuples."""
+    return PartitionedIndex(index.order, index.keys, index.map, list(index.full), sizes=index.sizes)
+
+
+@dataclass
+class PartitionedRelation:
+    """`lasting`: no tuple will be added. `reduction`: of a relation that keeps the best value of each key. Its full has all
+    best tuples, and those that improved last are its delta as well."""
+
+    name: str
+    arity: int
+    indexes: list[PartitionedIndex]
+    reduction: Best | None = None
+    lasting: bool = False
+
+    @property
+    def home(self) -> PartitionedIndex:
+        return self.indexes[0]
+
+    @property
+    def count(self) -> int:
+        return int(self.home.sizes.sum())
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the home index on all partitions."""
+        return sum(8 * stored.run.words for blocks in self.home.full for stored in blocks)
+
+    def index(self, order: Order) -> PartitionedIndex | None:
+        return next((index for index in self.indexes if index.order == order), None)
+
+    def paths(self, partition: int):
+        """Yield the paths of all runs of a partition."""
+        for index in self.indexes:
+            for part in (index.full, index.delta, index.new, index.copied):
+                yield from (stored.run.path for stored in part[partition])
+
+    def as_read(self) -> "PartitionedRelation":
+        """Copy the relation as joins read it in an outer iteration, without the inserts of its inner iterations."""
+        indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
+        return replace(self, indexes=indexes)
+
+    def settle(self) -> None:
+        """Move all tuples into full."""
+        while self.advance():
+            pass
+
+    def advance(self) -> int:
+        for index in self.indexes:
+            full = index.full
+            index.advance()
+            index.full = full if self.reduction else index.full
+        return self.home.delta_size()

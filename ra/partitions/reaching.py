@@ -1,0 +1,150 @@
+"""Groups of pairs whose rule follows the edges of a binary relation, 64 groups at a time: the decomposed plan's special case.
+
+    path(x, y) :- start(x, y).                          any base
+    path(x, z) :- path(x, y), edge(y, z).               carries x
+
+The kernels are `ra.closures.bitset_bfs`'s; tasks call them here. A group's tuples may be made again on demand, which takes less
+time than reading them from a disk, or be written, for rules that read them.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.balance.bucket_map import BucketMap
+from semi_naive.ra.blocks.block import Block, pack
+from semi_naive.ra.blocks.stored import store
+from semi_naive.ra.closures.bitset_bfs import LANES, harvest, reach, slices
+from semi_naive.ra.packing import Packing
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.groups import Finished
+from semi_naive.ra.spark.replica import Replica
+
+ROWS = 1 << 20  # tuples that are handed over at a time
+WRITTEN = 1 << 23  # and that are written at a time: sorted in memory, 24 bytes each
+
+
+@dataclass
+class Reachability:
+    """The groups of a relation of two columns, and what they follow; picklable. Nodes and groups are numbers: `nodes` and
+    `carried` are their values. Group g begins at the nodes bases[firsts[g] : firsts[g + 1]].
+
+    Pieces are (partition, number): of the groups dealt to a partition, `groups[begins[p] : begins[p + 1]]`, every `pieces`-th
+    batch of 64. Batches are dealt like cards: neighbours in breadth-first order weigh alike, so the pieces do too.
+    """
+
+    indptr: Replica
+    targets: Replica
+    firsts: Replica
+    bases: Replica
+    nodes: Replica
+    carried: Replica
+    groups: Replica
+    begins: list[int]
+    pieces: int  # of each partition
+    steps: int
+    column: int  # which of the two is carried
+    arity: int = 2
+
+    def room(self) -> np.ndarray:
+        """For the tuples of each step."""
+        return np.zeros(min(self.steps, self.indptr.run.words) + 1, np.int64)
+
+    def batches(self, piece: tuple[int, int], levels: np.ndarray):
+        """Yield (groups, seen, touched): one batch at its fixpoint; whoever takes it clears `seen`."""
+        indptr, targets, firsts, bases = (one.open() for one in (self.indptr, self.targets, self.firsts, self.bases))
+        size = indptr.size - 1
+        seen, front, fresh = (np.zeros(size, np.uint64) for _ in range(3))
+        todo, later, touched = (np.empty(size, np.int64) for _ in range(3))
+        partition, number = piece
+        groups = self.groups.open()[self.begins[partition] : self.begins[partition + 1]]
+        for begin in range(number * LANES, groups.size, self.pieces * LANES):
+            batch = groups[begin : begin + LANES].copy()
+            args = (batch, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, self.steps)
+            known = reach(*args)
+            yield batch, seen, touched[:known]
+
+    def count(self, piece: tuple[int, int]) -> Finished:
+        begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.room()
+        for batch, seen, touched in self.batches(piece, levels):
+            seen[touched] = 0
+            finished.groups += batch.size
+        finished.births, finished.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
+        return finished
+
+    def found(self, piece: tuple[int, int]):
+        """Make the tuples again: yields columns (2, n) of about so many."""
+        nodes, carried = self.nodes.open(), self.carried.open()
+        waiting, rows = [], 0
+        for batch, seen, touched in self.batches(piece, self.room()):
+            ends, others = harvest(seen, np.sort(touched))
+            xs = np.repeat(carried[batch], np.diff(ends, prepend=0)[: batch.size])
+            waiting.append((xs, nodes[others])[:: 1 - 2 * self.column])
+            rows += others.size
+            if rows >= ROWS:
+                yield np.concatenate(waiting, axis=1)
+                waiting, rows = [], 0
+        if rows:
+            yield np.concatenate(waiting, axis=1)
+
+
+@dataclass
+class CountGroups:
+    """A task that evaluates its pieces, and keeps nothing but how many tuples were born in each step."""
+
+    reached: Reachability
+
+    def __call__(self, partition, pieces):
+        for piece in pieces:
+            yield self.reached.count(piece)
+
+
+@dataclass
+class WriteGroups:
+    """A task that writes the tuples of its pieces as sorted blocks, the carried column first. ascending: the nodes by value."""
+
+    reached: Reachability
+    name: str
+    ascending: Replica
+    packing: Packing
+    map: BucketMap
+    root: str
+    label: str
+
+    def __call__(self, partition, pieces):
+        for piece in pieces:
+            yield self._written(piece)
+
+    def _written(self, piece) -> Finished:
+        begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.reached.room()
+        finished.blocks[self.name], finished.sizes[self.name] = [], np.zeros(self.map.buckets, np.int64)
+        ascending = self.ascending.open()
+        ranks, waiting, rows = np.empty_like(ascending), [], 0
+        ranks[ascending] = np.arange(ascending.size)
+        for batch, seen, touched in self.reached.batches(piece, levels):
+            ends, others = harvest(seen, ascending[np.sort(ranks[touched])])
+            waiting.append((batch, np.diff(ends, prepend=0)[: batch.size], others))
+            finished.groups, rows = finished.groups + batch.size, rows + others.size
+            if rows >= WRITTEN:
+                self._store(waiting, piece, finished)
+                waiting, rows = [], 0
+        if rows:
+            self._store(waiting, piece, finished)
+        finished.births, finished.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
+        return finished
+
+    def _store(self, batches, piece, finished: Finished) -> None:
+        groups, sizes, others = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
+        values = self.reached.carried.open()[groups]
+        order = np.argsort(values)
+        begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
+        columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[slices(others, begins, sizes)]]
+        block = Block(self.packing, pack(columns, self.packing, others.size))
+        written = finished.blocks[self.name]
+        path = os.path.join(self.root, str(piece[0]), f"{self.name}-{self.label}-{piece[1]}-{len(written)}")
+        written += store(path, block)
+        keys = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
+        each = np.bincount(parcels.slots(keys, 1, self.map), weights=sizes, minlength=self.map.buckets)
+        finished.sizes[self.name] += each.astype(np.int64)

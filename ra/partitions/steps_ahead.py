@@ -1,0 +1,146 @@
+"""Many iterations of any linear rules in one job, while deltas are small: a job costs more than its work.
+
+    same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
+
+If a rule reads one tuple of its own stratum, and all other relations are on every host, a partition takes step after step on
+the tuples that it makes itself, and ships each step's heads. A tuple that another partition made before is made again, and is
+dropped at home, where the steps are inserted one after the other. So every tuple is born in its own iteration.
+"""
+
+import os
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from semi_naive.ra.blocks.block import Block, merged_as, stacked
+from semi_naive.ra.blocks.stored import store
+from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.local_insert import Born, Insert, compacted, weighed, without
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
+from semi_naive.ra.rules.context import TaskContext, World
+from semi_naive.ra.rules.evaluate import Version
+from semi_naive.ra.spark.reports import Report
+
+
+def tag_of(relation: str, step: int) -> str:
+    return f"{relation}@{step}"
+
+
+@dataclass
+class AheadContext(TaskContext):
+    """The context of a step. The delta is the tuples of this partition's last step, in the order of the relation's home."""
+
+    deltas: dict[str, Block] = field(default_factory=dict)
+
+    def blocks(self, relation: str, part: str, order) -> list[Block]:
+        if part != "delta":
+            return super().blocks(relation, part, order)
+        home, block = self.world.relations[relation].home, self.deltas.get(relation)
+        return [] if block is None else [block.reordered(tuple(home.order.index(i) for i in order))]
+
+
+@dataclass
+class StepsAhead:
+    """The task: take up to `steps` steps, and none after more than `budget` tuples have been made. Its report has the number of
+    finished steps, or None at the fixpoint. All tuples that it makes are in memory. It stops before a later step that has an
+    error, which the iteration that begins there reports."""
+
+    world: World
+    versions: list[Version]  # each of one segment
+    partitions: int
+    steps: int
+    budget: int
+
+    def __call__(self, partition, records):
+        begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0})
+        self.costs = report.facts["costs"] = {
+            version.number: [0.0, 0] for version in self.versions
+        }  # seconds and heads of each
+        relations = {name: self.world.relations[name] for name in {v.derivation.relation for v in self.versions}}
+        known = {name: [one.open() for one in r.home.full[partition]] for name, r in relations.items()}
+        deltas = {}
+        for name, relation in self.world.relations.items():
+            found = [one.open() for one in relation.home.delta[partition]]
+            if found:
+                deltas[name] = merged_as(found, relation.arity)
+                report.received += deltas[name].size
+        context = AheadContext(self.world, partition, self.partitions, deltas=deltas)
+        seen = {name: [deltas[name]] if name in deltas else [] for name in relations}
+        while context.deltas and report.facts["steps"] < self.steps and report.sent <= self.budget:
+            try:
+                made = self._step(context, {name: known[name] + seen[name] for name in relations})
+            except EvaluationError as error:
+                report.facts |= {} if report.facts["steps"] else {"error": str(error), "version": self.at}
+                break
+            report.facts["steps"] += 1
+            for name, block in made.items():
+                seen[name] = stacked(seen[name], block)
+                streams, home = parcels.Streams(partition), relations[name].home
+                tag = tag_of(name, report.facts["steps"])
+                for destination, parcel in parcels.home(block, home.keys, home.map, tag, streams):
+                    report.sent, report.bytes = report.sent + parcel.count, report.bytes + len(parcel.data)
+                    yield destination, parcel
+            context.deltas = made
+        report.facts["steps"] = report.facts["steps"] if context.deltas else None
+        report.seconds, report.clock = time.perf_counter() - begun, time.time()
+        for destination in range(self.partitions):
+            yield destination, report
+        if hasattr(self.world.values, "made") and (values := self.world.values.made()):
+            yield partition, Report("values", partition, facts={"made": values})
+
+    def _step(self, context: AheadContext, known: dict[str, list[Block]]) -> dict[str, Block]:
+        """Return the heads of one step that this partition does not know, by relation."""
+        made = defaultdict(list)
+        for version in self.versions:
+            if version.relation in context.deltas:
+                self.at, name = version.number, version.derivation.relation
+                begun = time.perf_counter()
+                for heads in version.derivation.heads(context, self.world.relations[name].home.order):
+                    made[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
+                    self.costs[version.number][1] += made[name][-1].size
+                self.costs[version.number][0] += time.perf_counter() - begun
+        fresh = {}
+        for name, blocks in made.items():
+            whole = merged_as(blocks, blocks[0].arity)
+            own = Block(whole.packing, whole.words.copy()) if len(blocks) == 1 else whole  # a rule may hand on the delta itself
+            fresh[name] = without(own, known[name])
+        return {name: block for name, block in fresh.items() if block.size}
+
+
+@dataclass
+class InsertSteps(Insert):
+    """Insert the heads step by step, up to the last step that all partitions have finished. Tuples born in that step are new;
+    those born before have had their successors derived, and go into full."""
+
+    def _insert(self, relation: PartitionedRelation, partition: int, records):
+        home, name = relation.home, relation.name
+        path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
+        ahead = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
+        last = min((steps for steps in ahead if steps is not None), default=None)
+        found: dict[int, list[parcels.Parcel]] = defaultdict(list)
+        for record in (record for record in records if isinstance(record, parcels.Parcel)):
+            of, _, step = record.tag.rpartition("@")
+            if of == name:
+                found[int(step)].append(record)
+        known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
+        report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
+        for step in range(1, (max(found, default=0) if last is None else last) + 1):
+            block = parcels.received(found[step], tag_of(name, step))
+            report.received += block.size if block is not None else 0
+            block = block and without(block, known + settled)
+            report.facts["births"].append(block.size if block is not None else 0)
+            if step == last:
+                fresh = block
+            elif block is not None:
+                settled = stacked(settled, block)
+        whole = merged_as(settled, relation.arity) if settled else None
+        report.sent = sum(report.facts["births"])
+        (sizes, _), (later, pairs) = (
+            weighed(block, home, self.meetings.get((name, 0), []), partition) for block in (whole, fresh)
+        )
+        stored = store(path + "-settled", whole) if whole is not None else []
+        full = compacted(home.full[partition] + stored, path + "-full")
+        new = store(path, fresh) if fresh is not None else []
+        born = Born(name, 0, partition, full, new, sizes + later, report.sent, report, pairs, later)
+        return born, {"": fresh, " settled": whole}

@@ -1,0 +1,142 @@
+"""Tasks for relations that are on the partitions at several moments: what two of these differ in, and which files stay.
+
+Runs never change, so a moment is a list of runs. Those that two moments share are not read.
+"""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.blocks.block import Block, packing_of
+from semi_naive.ra.blocks.changes import apart, together
+from semi_naive.ra.blocks.stored import StoredBlock, store
+from semi_naive.ra.ir import Order
+from semi_naive.ra.partitions.loading import blocks_of
+from semi_naive.ra.partitions.local_insert import weighed
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
+from semi_naive.ra.storage.runs import subtracted, unlink, write_run
+
+SIDES = {"born": 1, "lost": -1}
+
+
+@dataclass
+class Signed:
+    """The tuples of a relation that have come and those that are gone, on its partitions, their columns in `order`. As they are
+    read, they have one column more: 1, or -1."""
+
+    order: Order
+    born: Parts
+    lost: Parts
+
+    @property
+    def arity(self) -> int:
+        return len(self.order) + 1
+
+    def stored(self, partition: int) -> list[tuple[StoredBlock, int]]:
+        return [(one, sign) for side, sign in SIDES.items() for one in getattr(self, side)[partition]]
+
+    def count(self, side: str) -> int:
+        return sum(one.size for blocks in getattr(self, side) for one in blocks)
+
+
+@dataclass
+class Differing:
+    """What a partition has found; `blocks`: the tuples themselves, by the side, where they are few."""
+
+    partition: int
+    born: list[StoredBlock]
+    lost: list[StoredBlock]
+    sizes: dict[str, np.ndarray]  # tuples in each slot, by the side
+    blocks: dict[str, Block] | None
+
+
+@dataclass
+class Subtract:
+    """What a relation has after something that it had not before, and the other way round; both are in the same buckets on the
+    same partitions, in the same order. A pass over the runs that they do not share, a piece at a time. few: tuples that are
+    handed back themselves, too."""
+
+    before: PartitionedRelation
+    after: PartitionedRelation
+    few: int
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        order, name = self.after.home.order, self.after.name
+        old, new = self.before.home.full[partition], self.after.home.full[partition]
+        shared = {one.run.path for one in old} & {one.run.path for one in new}
+        olds, news = (list(blocks_of(each, partition, order, shared)) for each in (self.before, self.after))
+        sides = {"born": (news, olds), "lost": (olds, news)}
+        path = os.path.join(self.root, str(partition), f"{name}-{self.label}")
+        found = {side: write_left(f"{path}-{side}", *blocks, len(order)) for side, blocks in sides.items()}
+        few = sum(one.size for stored in found.values() for one in stored) <= self.few
+        sizes = {side: slot_sizes([one.open() for one in stored], self.after.home) for side, stored in found.items()}
+        yield Differing(partition, found["born"], found["lost"], sizes, _read(found, order) if few else None)
+
+
+def _read(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
+    """The tuples of runs, in the relation's own order and in this task's memory."""
+    back = tuple(order.index(place) for place in range(len(order)))
+    blocks = {side: together([one.open().reordered(back) for one in stored], len(order)) for side, stored in found.items()}
+    return {side: Block(block.packing, block.words.copy()) for side, block in blocks.items()}
+
+
+def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
+    """How many tuples of some blocks are in each slot of an index."""
+    return sum((weighed(block, index)[0] for block in blocks), np.zeros_like(index.sizes))
+
+
+@dataclass
+class TakenOut:
+    """What a partition has left of an index, and how many tuples are gone from each slot."""
+
+    index: int
+    partition: int
+    full: list[StoredBlock]
+    sizes: np.ndarray
+
+
+@dataclass
+class TakeOut:
+    """A relation without tuples that it has, given with the same indexes. Runs that have none of them stay."""
+
+    relation: PartitionedRelation
+    gone: PartitionedRelation
+    root: str
+    label: str
+
+    def __call__(self, partition, records):
+        for number, (index, other) in enumerate(zip(self.relation.indexes, self.gone.indexes, strict=True)):
+            gone, full = together([one.open() for one in other.full[partition]], self.relation.arity), []
+            for place, stored in enumerate(index.full[partition]):
+                block = stored.open()
+                left = apart(block, gone)
+                path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
+                full += [stored] if left.size == block.size else store(path, left)
+            yield TakenOut(number, partition, full, slot_sizes([gone], index))
+
+
+def write_left(path: str, those: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:
+    """Write the tuples of some blocks that no others have, as a run; nothing if there are none. Blocks of one packing whose
+    tuples are single words are read and written piece by piece."""
+    packing = packing_of([*those, *known], arity)
+    if packing.lanes > 1:
+        return store(path, apart(together(those, arity), together(known, arity)))
+    words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (those, known)]
+    run = write_run(path, subtracted(*words))
+    return [StoredBlock(run, packing.bounds)] if run.words else []
+
+
+@dataclass
+class Sweep:
+    """Remove the files of some folders of this host, and of the folders in them, but for those that are to be kept."""
+
+    folders: list[str]
+    kept: frozenset[str]
+
+    def __call__(self, partition, records):
+        found = (os.path.join(at, name) for folder in self.folders for at, _, names in os.walk(folder) for name in names)
+        unlink([path for path in found if path not in self.kept])
+        return []

@@ -1,0 +1,57 @@
+"""What a new tuple will be joined with: the weight of a slot is that of its delta and of the pairs that will meet in it.
+
+A bucket whose tuples have many partners is more work than one of as many tuples that have few. Found from a sample.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.partitions.partitioned import PartitionedIndex
+
+SAMPLE = 1 << 13  # tuples of a block whose partners are counted
+
+
+@dataclass
+class Meeting:
+    """The first join of a delta, where it needs no shuffle: a tuple's columns at `places` are the first of its partners'.
+    partners: what every host has; or an index in the same buckets, though it may have been refined."""
+
+    places: tuple[int, ...]
+    partners: list[StoredBlock] | PartitionedIndex
+
+    def in_buckets_of(self, index: PartitionedIndex) -> bool:
+        """Whether a tuple of an index has its partners in the bucket of the same number."""
+        spread = isinstance(self.partners, PartitionedIndex) and self.partners.keys == index.keys
+        return spread and self.places[: index.keys] == tuple(range(index.keys))
+
+    def counted(self, block: Block, partition: int) -> np.ndarray:
+        """The partners of each tuple of a block."""
+        if isinstance(self.partners, PartitionedIndex):
+            known = [one.open() for one in _held(self.partners, partition)]
+        else:
+            known = [one.share() for one in self.partners]
+        keys, total = [block.column(place) for place in self.places], np.zeros(block.size, np.int64)
+        for other in known:
+            lows, highs = other.ranges(keys, block.size)
+            total += highs - lows
+        return total
+
+
+def _held(index: PartitionedIndex, partition: int) -> list[StoredBlock]:
+    return index.full[partition] + index.delta[partition] + index.copied[partition]
+
+
+Meetings = dict[tuple[str, int], list[Meeting]]  # by relation and number of the index
+
+
+def pairs_of(block: Block, slots: np.ndarray, size: int, meetings: list[Meeting], partition: int) -> np.ndarray:
+    """The pairs that the tuples of a block, whose slots are given, are expected to make in each of `size` slots."""
+    if not meetings:
+        return np.zeros(size)
+    every = -(-block.size // SAMPLE)
+    some = Block(block.packing, np.ascontiguousarray(block.words[:, ::every]))
+    weights = sum(meeting.counted(some, partition) for meeting in meetings)
+    return np.bincount(slots[::every], weights * float(every), size)

@@ -1,0 +1,34 @@
+"""Symbols and records on hosts other than the driver's: the files of a snapshot, sent along by Spark."""
+
+import os
+
+from semi_naive.host import private
+from semi_naive.ra.values.dictionary import Dictionary
+from semi_naive.ra.values.values import SharedValues
+
+
+class BroadcastValues(SharedValues):
+    """A snapshot whose files a host writes when it first needs one. `files`: broadcasts of their bytes, by path."""
+
+    def __init__(self, symbols, records, files: dict[str, object]):
+        super().__init__(symbols, records)
+        self.files = files
+
+    def __reduce__(self):
+        return BroadcastValues, (*self._snapshots, self.files)
+
+    @property
+    def _symbols(self) -> Dictionary:
+        self._write()
+        return super()._symbols
+
+    def _lexicon(self, arity: int) -> Dictionary:
+        self._write()
+        return super()._lexicon(arity)
+
+    def _write(self) -> None:
+        """The files that are not here yet, each whole or not at all."""
+        for path, broadcast in self.files.items():
+            if not os.path.exists(path):
+                with private.replacing(path) as file:
+                    file.write(broadcast.value)

@@ -1,0 +1,316 @@
+"""Content ⇄ ids: strings, or the fields of records. Content gets dense ids, and where nobody can be asked hashed ones.
+
+A lexicon is a row of segments. A segment is some content together with an index, its hashes in ascending order; it never
+changes, so it can lie in a file that every worker of a machine maps into memory. Growing appends a segment, and small
+ones are merged into their neighbours, log-structured, so each piece of content is copied O(log n) times.
+
+The first `dense` pieces of content have the ids base, base + 1, …; any other has -(1 + its hash).
+"""
+
+import functools
+import os
+import uuid
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.host import private
+from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
+from semi_naive.ra.text.ids import UnknownId
+from semi_naive.ra.values.distinct import distinct, first_rows
+
+Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
+INDEX = ".hashes.npy", ".order.npy"  # and the suffix of its form
+_MOST_BYTES = 1 << 30  # of a merged segment: the offsets of an Arrow string array end at 2 GiB
+
+
+class Strings:
+    """How a lexicon handles strings: pyarrow string arrays."""
+
+    noun = "symbol"
+    suffix = ".arrow"  # of the file they are saved in
+
+    @staticmethod
+    def distinct(strings):
+        coded = strings.dictionary_encode()
+        return coded.dictionary, numpy_of(coded.indices)
+
+    @staticmethod
+    def hashes(strings):
+        from semi_naive.ra.text.hashing import hash_strings
+
+        return hash_strings(strings)
+
+    @staticmethod
+    def take(strings, positions):
+        return strings.take(arrow_of(positions))
+
+    @staticmethod
+    def differ(left, right):
+        import pyarrow.compute as pc
+
+        return booleans_of(pc.not_equal(left, right))
+
+    @staticmethod
+    def concat(parts):
+        import pyarrow as pa
+
+        return pa.concat_arrays(parts) if parts else strings_of([])
+
+    @staticmethod
+    def save(strings, path):
+        import pyarrow as pa
+
+        batch = pa.record_batch([strings], ["strings"])
+        with private.replacing(path + Strings.suffix) as file, pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+
+    @staticmethod
+    def load(path):
+        import pyarrow as pa
+
+        return pa.ipc.open_file(pa.memory_map(path + Strings.suffix)).get_batch(0).column(0)
+
+
+class Rows:
+    """How a lexicon handles the records of one arity: int64 columns (k, n)."""
+
+    noun = "record"
+    suffix = ".rows.npy"
+
+    @staticmethod
+    def distinct(rows):
+        _, inverse = distinct(Rows.hashes(rows))
+        first = first_rows(inverse)
+        wrong = Rows.differ(rows, rows[:, first[inverse]])
+        if wrong.any():
+            raise _collision("record", rows[:, np.flatnonzero(wrong)[:1]])
+        return rows[:, first], inverse
+
+    @staticmethod
+    def hashes(rows):
+        from semi_naive.ra.text.hashing import hash_rows
+
+        return hash_rows(rows)
+
+    @staticmethod
+    def take(rows, positions):
+        return rows[:, positions]
+
+    @staticmethod
+    def differ(left, right):
+        return (left != right).any(axis=0)
+
+    @staticmethod
+    def concat(parts):
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    @staticmethod
+    def save(rows, path):
+        _save_array(path + Rows.suffix, rows)
+
+    @staticmethod
+    def load(path):
+        return np.load(path + Rows.suffix, mmap_mode="r")
+
+
+def _collision(noun: str, content) -> RuntimeError:
+    return RuntimeError(
+        f"two different {noun}s have the same 62-bit hash, and so would have the same id; one of them is "
+        f"{np.asarray(content).tolist()}. Their results cannot be told apart: please change the data or report this"
+    )
+
+
+@dataclass
+class Segment:
+    """Some content by position, its hashes in ascending order, and at which position each of those is."""
+
+    content: object
+    hashes: np.ndarray
+    order: np.ndarray
+    saved: Saved | None = None
+
+    def __len__(self):
+        return len(self.hashes)
+
+    @classmethod
+    def of(cls, content, hashes: np.ndarray) -> "Segment":
+        order = np.argsort(hashes)
+        return cls(content, hashes[order], order)
+
+    @classmethod
+    def merged(cls, form, first: "Segment", second: "Segment") -> "Segment":
+        hashes = np.concatenate([first.hashes, second.hashes])
+        order = np.concatenate([first.order, second.order + len(first)])
+        ascending = np.argsort(hashes, kind="stable")  # which notices that these are two ascending halves
+        return cls(form.concat([first.content, second.content]), hashes[ascending], order[ascending])
+
+    def save(self, form, directory: str) -> Saved:
+        """Write the files, unless they are there; where they are."""
+        if self.saved is None or os.path.dirname(self.saved[0]) != directory:
+            path = os.path.join(directory, f"{form.noun}s-{uuid.uuid4().hex}")
+            form.save(self.content, path)
+            _save_array(path + INDEX[0], self.hashes)
+            _save_array(path + INDEX[1], self.order)
+            self.saved = path, tuple(_checksum(path + suffix) for suffix in (form.suffix, *INDEX))
+        return self.saved
+
+    @classmethod
+    def load(cls, form, saved: Saved) -> "Segment":
+        """Map the files into memory. The first in a process reads all of them."""
+        path, checksums = saved
+        try:
+            for suffix, checksum in zip((form.suffix, *INDEX), checksums, strict=True):
+                _verify(path + suffix, checksum)
+            hashes, order = (np.load(path + suffix, mmap_mode="r") for suffix in INDEX)
+            return cls(form.load(path), hashes, order, saved)
+        except (OSError, ValueError) as error:
+            wrong = "are gone" if isinstance(error, FileNotFoundError) else "are damaged"
+            raise RuntimeError(f"the shared {form.noun}s at {path} {wrong}: they must stay until the run ends") from error
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _checksum(path: str) -> int:
+    from semi_naive.ra.storage.checksum import checksum_of_file  # a kernel: importing the package loads none
+
+    return checksum_of_file(path)
+
+
+def _verify(path: str, checksum: int) -> None:
+    if _checksum(path) != checksum:
+        raise ValueError(f"{path} is damaged or cut short")
+
+
+def _save_array(path: str, array: np.ndarray) -> None:
+    with private.replacing(path) as file:
+        np.save(file, array)
+
+
+class Dictionary:
+    """Content ⇄ ids. `form` is Strings or Rows. Growing, new content gets dense ids; frozen, hashed ones.
+
+    >>> pairs = Dictionary(Rows, base=1)
+    >>> pairs.encode(np.array([[7, 8, 7], [1, 1, 1]])).tolist(), pairs.decode(np.array([2])).tolist()
+    ([1, 2, 1], [[8], [1]])
+    """
+
+    def __init__(self, form, base: int, segments=(), dense: int = 0, frozen: bool = False):
+        self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
+        self.segments = list(segments)
+        self._fixed = len(self.segments)  # those that came from elsewhere are never merged
+
+    def __len__(self) -> int:
+        return sum(map(len, self.segments))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.content.nbytes + each.hashes.nbytes + each.order.nbytes for each in self.segments)
+
+    def encode(self, content) -> np.ndarray:
+        """Ids of content, int64; what is new is added, in order of first appearance. May not be empty."""
+        content, inverse = self.form.distinct(content)
+        hashes = self.form.hashes(content)
+        positions = self._find(hashes)
+        known = np.flatnonzero(positions >= 0)
+        if len(known):
+            wrong = self.form.differ(self._take(positions[known]), self.form.take(content, known))
+            if wrong.any():
+                raise _collision(self.form.noun, self.form.take(content, known[wrong][:1]))
+        new = np.flatnonzero(positions < 0)
+        if len(new):
+            positions[new] = self._append(self.form.take(content, new), hashes[new])
+        return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))[inverse]
+
+    def find(self, content, unknown: int) -> np.ndarray:
+        """The ids of content that is here, and one for all other; nothing is added."""
+        hashes = self.form.hashes(content)
+        positions = self._find(hashes)
+        known = np.flatnonzero(positions >= 0)
+        known = known[~self.form.differ(self._take(positions[known]), self.form.take(content, known))] if len(known) else known
+        ids = np.full(len(hashes), unknown)
+        dense = np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))
+        ids[known] = dense[known]
+        return ids
+
+    def mark(self) -> tuple:
+        """For `back_to`: what there is."""
+        return list(self.segments), self.dense, self.frozen
+
+    def back_to(self, mark: tuple) -> None:
+        """Forget what was added since."""
+        segments, self.dense, self.frozen = mark
+        self.segments = list(segments)
+
+    def decode(self, ids: np.ndarray):
+        """The content of ids. KeyError where one was never given out."""
+        hashed = ids < 0
+        positions = ids - self.base
+        positions[hashed] = self._find((-1 - ids[hashed]).view(np.uint64))
+        wrong = (positions < 0) | (positions >= np.where(hashed, len(self), self.dense))
+        if wrong.any():
+            raise UnknownId(f"{ids[np.argmax(wrong)]} is not the id of any {self.form.noun} here")
+        return self._take(positions)
+
+    def added(self):
+        """The content that was added here, on top of the segments given at the start; None if there is none."""
+        own = self.segments[self._fixed :]
+        return self.form.concat([segment.content for segment in own]) if own else None
+
+    def after(self, position: int):
+        """The content from a position on."""
+        parts, start = [], 0
+        for segment in self.segments:
+            first, start = max(0, position - start), start + len(segment)
+            if first < len(segment):
+                parts.append(self.form.take(segment.content, np.arange(first, len(segment))))
+        return self.form.concat(parts)
+
+    def _find(self, hashes: np.ndarray) -> np.ndarray:
+        positions = np.full(len(hashes), -1, np.int64)
+        if not len(hashes):
+            return positions
+        by_hash = np.argsort(hashes)  # neighbours in the index are neighbours in memory: a third of the time
+        wanted = hashes[by_hash]
+        start = 0
+        for segment in self.segments:
+            at = np.minimum(np.searchsorted(segment.hashes, wanted), len(segment) - 1)
+            hit = segment.hashes[at] == wanted
+            positions[by_hash[hit]] = start + segment.order[at[hit]]
+            start += len(segment)
+        return positions
+
+    def _take(self, positions: np.ndarray):
+        if len(self.segments) == 1:
+            return self.form.take(self.segments[0].content, positions)
+        starts = np.cumsum([0] + [len(segment) for segment in self.segments])
+        segment_of = np.searchsorted(starts, positions, side="right") - 1
+        order = np.argsort(segment_of, kind="stable")
+        parts = []
+        for number in distinct(segment_of[order])[0]:
+            inside = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
+            parts.append(self.form.take(self.segments[number].content, positions[inside] - starts[number]))
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return self.form.take(self.form.concat(parts), back) if parts else self.form.take(self.segments[0].content, order)
+
+    def _append(self, content, hashes: np.ndarray) -> np.ndarray:
+        start = len(self)
+        segment = Segment.of(content, hashes)
+        same = np.flatnonzero(segment.hashes[1:] == segment.hashes[:-1])
+        if len(same):
+            raise _collision(self.form.noun, self.form.take(content, segment.order[same[:1]]))
+        self.segments.append(segment)
+        if not self.frozen:
+            self.dense += len(hashes)
+        while self._last_two_merge():
+            pass
+        return np.arange(start, start + len(hashes))
+
+    def _last_two_merge(self) -> bool:
+        if len(self.segments) - self._fixed < 2 or len(self.segments[-2]) >= 2 * len(self.segments[-1]):
+            return False
+        first, second = self.segments[-2:]
+        if first.content.nbytes + second.content.nbytes > _MOST_BYTES:
+            return False
+        self.segments[-2:] = [Segment.merged(self.form, first, second)]
+        return True

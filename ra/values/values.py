@@ -1,0 +1,320 @@
+"""What the 64 bits of symbols and records stand for.
+
+A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
+ids, equal where the content is equal. The life of an id:
+
+1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records per arity
+   from 1 (0 is nil).
+2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
+   its hash for an id, always negative. Nobody has to be asked, and equal content still means an equal id everywhere.
+3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
+   brings it to all workers.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from semi_naive.host.account import part
+from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
+from semi_naive.ra.text.strings import Hashed, Interning
+from semi_naive.ra.text.symbols import SymbolTable, as_strings, common
+from semi_naive.ra.values.dictionary import Dictionary, Rows, Saved, Segment, Strings
+
+FIRST_RECORD = 1  # nil is 0
+NOBODY = np.iinfo(np.int64).min  # no content has this id: hashes have 62 bits
+
+
+class _Content(Interning):
+    """The look-ups that driver and workers have in common. `_symbols`: a Dictionary; `_records`: one for each arity."""
+
+    _symbols: Dictionary | None
+    _records: dict[int, Dictionary]
+
+    def intern(self, strings) -> np.ndarray:
+        """The ids of a list, an object array or a pyarrow array of strings."""
+        array = as_strings(strings)
+        return self._encode(array) if len(array) else np.empty(0, np.int64)
+
+    def _encode(self, array) -> np.ndarray:
+        return self._symbols.encode(array)
+
+    def arrow(self, ids: np.ndarray):
+        """The symbols of ids, a pyarrow string array. KeyError of an unknown id."""
+        return self._symbols.decode(ids) if len(ids) else strings_of([])
+
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        """How many bytes the symbols of ids have, int64."""
+        import pyarrow.compute as pc
+
+        return numpy_of(pc.binary_length(self.arrow(ids))).astype(np.int64)
+
+    def strings(self, ids: np.ndarray) -> list[str]:
+        """The symbols of ids."""
+        return self.arrow(ids).to_pylist()
+
+    def pack(self, columns: np.ndarray) -> np.ndarray:
+        """The ids of records, given the columns (k, n) of their fields. Some 300 ns a record."""
+        if not columns.shape[1]:
+            return np.empty(0, np.int64)
+        return self._lexicon(len(columns)).encode(np.ascontiguousarray(columns))
+
+    def fields(self, ids: np.ndarray, arity: int) -> np.ndarray:
+        """The fields (arity, n) of records; nil has none. KeyError of an unknown id."""
+        if not len(ids):
+            return np.empty((arity, 0), np.int64)
+        return np.ascontiguousarray(self._lexicon(arity).decode(ids))
+
+    def _lexicon(self, arity: int) -> Dictionary:
+        if arity not in self._records:
+            self._records[arity] = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
+        return self._records[arity]
+
+
+class Values(_Content):
+    """The driver's symbols and records, for the length of a run.
+
+    >>> values = Values()
+    >>> lists = values.pack(np.array([[4, 4, 5], [0, 0, 1]]))
+    >>> lists.tolist(), values.fields(lists[2:], 2).tolist()
+    ([1, 1, 2], [[5], [1]])
+    >>> values.strings(values.intern(["b", "a", "b"]))
+    ['b', 'a', 'b']
+    """
+
+    def __init__(self, symbols: SymbolTable | None = None):
+        self.table = SymbolTable(common()) if symbols is None else symbols
+        self._symbols, self._records = None, {}
+        self._counter = 0
+        self._shared: tuple | None = None  # of the last share: directory, sizes, the snapshot
+
+    @property
+    def common(self) -> SymbolTable | None:
+        """The common table, if all ids are of it."""
+        return self.table.base if self._symbols is None and not self.table.own else None
+
+    @part("intern", of="load")
+    def _encode(self, array) -> np.ndarray:
+        return self.table.intern(array) if self._symbols is None else super()._encode(array)
+
+    @part("intern", of="load")
+    def intern_places(self, data, begins, ends):
+        return self.table.number(data, begins, ends) if self._symbols is None else super().intern_places(data, begins, ends)
+
+    @part("intern", of="load")
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
+        return self.table.number_hashed(strings) if self._symbols is None else super().intern_hashed(strings)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all symbols and records."""
+        return self.table.nbytes + sum(
+            each.nbytes for each in (self._symbols, *list(self._records.values())) if each is not None
+        )
+
+    def arrow(self, ids: np.ndarray):
+        return self.table.strings(ids) if self._symbols is None else super().arrow(ids)
+
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
+
+    def find(self, strings) -> np.ndarray:
+        """The ids of strings as `intern` gives them, of unknown ones `NOBODY`; nothing is numbered."""
+        array = as_strings(strings)
+        if self._symbols is None:
+            ids = self.table.find(array)
+            return np.where(ids < 0, NOBODY, ids)
+        return self._symbols.find(array, NOBODY)
+
+    def find_records(self, columns: np.ndarray) -> np.ndarray:
+        """The same of records, given the columns (k, n) of their fields."""
+        return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NOBODY)
+
+    def mark(self) -> tuple:
+        """For `back_to`: which symbols and records there are."""
+        records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
+        symbols = None if self._symbols is None else self._symbols.mark()
+        return self.table, self.table.own, self._symbols, symbols, records, self._counter
+
+    def back_to(self, mark: tuple) -> None:
+        """Forget the symbols and records that are new since; their ids will be those of others."""
+        self.table, own, self._symbols, symbols, records, self._counter = mark
+        self.table.back_to(own)
+        if self._symbols is not None:
+            self._symbols.back_to(symbols)
+        self._records = {arity: lexicon for arity, lexicon in self._records.items() if arity in records}
+        for arity, lexicon in self._records.items():
+            lexicon.back_to(records[arity])
+        self._shared = None
+
+    def autoinc(self, size: int) -> np.ndarray:
+        """That many numbers that were not given out before, from 0."""
+        self._counter += size
+        return np.arange(self._counter - size, self._counter)
+
+    def share(self, directory: str, more: bool = False) -> "SharedValues":
+        """A snapshot in files of that directory, for workers. Writes only what is not yet there; without anything new it
+        costs nothing. From the first call on new content gets hashed ids, in the driver too; unless there is `more` to come,
+        and the workers will find everything that they are given in the snapshot."""
+        self._open() if more else self._freeze()
+        sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
+        if self._shared is None or self._shared[:2] != (directory, sizes):
+            records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
+            self._shared = directory, sizes, SharedValues(Snapshot.of(self._symbols, directory), records)
+        return self._shared[2]
+
+    def learn(self, made: "Made") -> None:
+        """Take in what a worker made; also more than once. RuntimeError when two contents have one hash."""
+        self._freeze()
+        if made.symbols is not None:
+            self._symbols.encode(made.symbols)
+        for arity, rows in made.records.items():
+            self._lexicon(arity).encode(rows)
+
+    def lexicons(self) -> dict[str, Dictionary]:
+        """Of the symbols, and of the records by arity: what a checkpoint holds. From now on new content gets hashed ids."""
+        self._freeze()
+        return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
+
+    def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
+        """Be what another process had saved: of each lexicon how many ids are dense, and its content in pieces."""
+        made = {}
+        for name, (dense, pieces) in lexicons.items():
+            form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
+            made[name] = Dictionary(form, base, [Segment.of(part, form.hashes(part)) for part in pieces], dense, frozen=True)
+        self._symbols, self._shared, self._counter = made.pop("symbols"), None, counter
+        self._records = {int(arity): lexicon for arity, lexicon in made.items()}
+
+    def sizes(self) -> dict[str, int]:
+        """How many symbols there are, and how many records of each arity, for `since`."""
+        symbols = len(self.table) if self._symbols is None else len(self._symbols)
+        return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
+
+    def since(self, sizes: dict[str, int]) -> dict[str, tuple[int, object]]:
+        """Of the symbols, and of the records of each arity: how many have dense ids, and what has been added since there were
+        so many. What `restore` takes, in pieces."""
+        found: dict[str, tuple[int, object]] = {}
+        known = sizes.get("symbols", 0)
+        if self._symbols is None:
+            found["symbols"] = len(self.table), self.table.strings(np.arange(known, len(self.table)))
+        elif known < len(self._symbols):
+            found["symbols"] = self._symbols.dense, self._symbols.after(known)
+        for arity, lexicon in self._records.items():
+            if sizes.get(str(arity), 0) < len(lexicon):
+                found[str(arity)] = lexicon.dense, lexicon.after(sizes.get(str(arity), 0))
+        return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
+
+    def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
+        """Know what another process did, by the same ids; before anything else has one."""
+        if len(self.table) or self._records:
+            raise ValueError("there are symbols or records already, and their ids would be those of others")
+        if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
+            return self.take_up({"symbols": (0, [])} | lexicons, 0)
+        for name, (dense, pieces) in lexicons.items():
+            if name == "symbols":
+                for part in pieces:
+                    self.table.intern(part)
+            elif pieces:
+                rows = Rows.concat(pieces)
+                self._records[int(name)] = Dictionary(Rows, FIRST_RECORD, [Segment.of(rows, Rows.hashes(rows))], dense)
+        return None
+
+    @property
+    def counter(self) -> int:
+        """How many numbers `autoinc` has given out."""
+        return self._counter
+
+    def _freeze(self) -> None:
+        self._open()
+        for lexicon in [self._symbols, *self._records.values()]:
+            lexicon.frozen = True
+
+    def _open(self) -> None:
+        """From here on symbols are in a lexicon, with the ids that the table gave them."""
+        if self._symbols is not None:
+            return
+        self._symbols = Dictionary(Strings, 0, dense=len(self.table))
+        self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
+        self.table = SymbolTable()  # what it had is in the lexicon
+
+
+@dataclass
+class Known:
+    """Symbols and records that are looked up and not numbered: what is new has an id that no tuple has."""
+
+    values: Values
+
+    def intern(self, strings) -> np.ndarray:
+        return self.values.find(strings)
+
+    def pack(self, columns: np.ndarray) -> np.ndarray:
+        return self.values.find_records(columns)
+
+
+def _length(content) -> int:
+    """Of strings, or of the columns of records."""
+    return content.shape[1] if isinstance(content, np.ndarray) else len(content)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where the segments of a lexicon lie, and how many of its ids are dense."""
+
+    base: int
+    dense: int = 0
+    segments: tuple[Saved, ...] = ()
+
+    @classmethod
+    def of(cls, lexicon: Dictionary, directory: str) -> "Snapshot":
+        return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
+
+    def open(self, form) -> Dictionary:
+        return Dictionary(form, self.base, [Segment.load(form, saved) for saved in self.segments], self.dense, frozen=True)
+
+
+@dataclass
+class Made:
+    """Content that a worker made, for the driver to learn: strings, and by arity the fields of records."""
+
+    symbols: object = None
+    records: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __bool__(self):
+        return self.symbols is not None or bool(self.records)
+
+
+class SharedValues(_Content):
+    """A worker's symbols and records: a snapshot of the driver's, mapped into memory when first needed, and what is made
+    here. Pickled, it is the paths alone."""
+
+    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
+        self._snapshots = symbols, records
+        self._opened: dict[object, Dictionary] = {}
+
+    def __reduce__(self):
+        return SharedValues, self._snapshots
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, dict[int, Snapshot]]:
+        """Of the symbols, and of the records by arity."""
+        return self._snapshots
+
+    @property
+    def _symbols(self) -> Dictionary:
+        if Strings not in self._opened:
+            self._opened[Strings] = self._snapshots[0].open(Strings)
+        return self._opened[Strings]
+
+    def _lexicon(self, arity: int) -> Dictionary:
+        if arity not in self._opened:
+            self._opened[arity] = self._snapshots[1].get(arity, Snapshot(FIRST_RECORD)).open(Rows)
+        return self._opened[arity]
+
+    def autoinc(self, size: int) -> np.ndarray:
+        raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
+
+    def made(self) -> Made:
+        """What was made here that the snapshot lacks, for `Values.learn`."""
+        added = {key: lexicon.added() for key, lexicon in self._opened.items()}
+        symbols = added.pop(Strings, None)
+        return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})

@@ -1,0 +1,1 @@
+"""Formats of facts: text, JSON, MatrixMarket, Arrow, parquet, SQLite."""

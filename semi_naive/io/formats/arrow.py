@@ -1,0 +1,236 @@
+"""Relations as Arrow tables, and Arrow tables as facts."""
+
+import numpy as np
+
+from semi_naive.host.numbers import quantity
+from semi_naive.io.errors import BadInput
+from semi_naive.io.names import column_places
+from semi_naive.io.results.order import distinct_in_column
+from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
+from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
+from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.text.arrow_arrays import arrow_of
+
+
+def arrow_table(relation, types: dict, columns: np.ndarray, values):
+    """A pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string.
+
+    A record is a struct, of its type's fields, with null for nil; where its type may hold itself, it is its text, and so is a
+    branch.
+    """
+    import pyarrow as pa
+
+    types = BUILT_IN | types
+    if not relation.arity:
+        return pa.Table.from_struct_array(pa.array([{}] * columns.shape[1], pa.struct([])))
+    return pa.table(*_arrays(relation, types, columns, values))
+
+
+def record_batch(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False):
+    """A pyarrow record batch of at least one column. `dictionaries`: columns of strings are dictionary-encoded."""
+    import pyarrow as pa
+
+    return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
+
+
+def _arrays(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False) -> tuple[list, list[str]]:
+    attributes = list(zip(columns, relation.attributes, strict=True))
+    arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in attributes]
+    return arrays, [name for _, (name, _) in attributes]
+
+
+def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: bool = False):
+    """One column as an Arrow array. Repeated values are decoded once."""
+    import pyarrow as pa
+
+    if type_.kind == Kind.SYMBOL:
+        found, at = distinct_in_column(column)
+        texts = values.arrow(found).cast(pa.string())
+        if dictionaries:
+            return pa.DictionaryArray.from_arrays(arrow_of(at.astype(np.int32)), texts)
+        return texts.take(arrow_of(at))
+    if type_.kind != Kind.RECORD:
+        views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
+        return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
+    found, at = distinct_in_column(column)
+    if type_.branches or is_recursive(type_, types):
+        unpacked, style = Unpacked(found[found != NIL], type_, types, values), ReadableStyle()
+        return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(arrow_of(at))
+    return _structs(found, type_, types, values).take(arrow_of(at))
+
+
+def _structs(ids: np.ndarray, type_, types: dict, values):
+    """Records as a struct array, made of the arrays of their fields."""
+    import pyarrow as pa
+
+    nil = ids == NIL
+    raw = np.zeros((len(type_.fields), len(ids)), np.int64)
+    raw[:, ~nil] = values.fields(ids[~nil], len(type_.fields))
+    arrays, names = [], []
+    for column, (name, of) in zip(raw, type_.fields, strict=True):
+        if types[of].kind == Kind.SYMBOL:  # symbol ids need not contain 0
+            column[nil] = column[~nil][0] if (~nil).any() else values.intern([""])[0]
+        arrays.append(column_array(column, types[of], types, values))
+        names.append(name)
+    if not names:
+        return pa.array([None if n else {} for n in nil], pa.struct([]))
+    return pa.StructArray.from_arrays(arrays, names=names, mask=pa.array(nil))
+
+
+def is_recursive(type_, types: dict) -> bool:
+    """True if the record type contains itself at some depth, so that its values have no bound on their depth."""
+    return any(name in _held(types[name], types) for name in {type_.name} | _held(type_, types))
+
+
+def _held(type_, types: dict) -> set:
+    """The names of all types that occur in a record type, at any depth."""
+    held, waiting = set(), [type_]
+    while waiting:
+        new = set(waiting.pop().inner) - held
+        held |= new
+        waiting += [types[name] for name in new]
+    return held
+
+
+class KeyedArrays:
+    """Record batches of the pieces of `results.sorted_rows.SortedRows`, whose columns have `keys`. Repeated values are decoded
+    once for all pieces."""
+
+    def __init__(self, relation, types: dict, values, keys):
+        types = BUILT_IN | types
+        self._types = [type_ for _, type_ in relation.attributes]
+        self._whole = [
+            None if of.bits is None else column_array(of.bits, type_, types, values)
+            for of, type_ in zip(keys, self._types, strict=True)
+        ]
+        self._names = [name for name, _ in relation.attributes]
+        self.schema = self.batch(np.empty((relation.arity, 0), np.int64)).schema
+
+    def batch(self, columns: np.ndarray):
+        """The record batch of columns (arity, n): numbers as their bits, other kinds as keys."""
+        import pyarrow as pa
+
+        arrays = [
+            column_array(column, type_, {}, None) if whole is None else whole.take(arrow_of(column))
+            for column, type_, whole in zip(columns, self._types, self._whole, strict=True)
+        ]
+        return pa.record_batch(arrays, self._names)
+
+
+def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
+    """The columns of an Arrow table, matched by name or by order (`semi_naive.io.names`). BadInput names the column and row of
+    a value that does not fit. `first_row`: the number of the first row; None if rows have no numbers."""
+    names = [name for name, _ in relation.attributes]
+    if (order := column_places(relation, table.column_names, file)) is not None:
+        table = table.select(order)
+    found = table.column_names
+    if len(found) != len(names):
+        attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
+        has, there = quantity(len(names), "attribute"), quantity(len(found), "column")
+        message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(found)})"
+        raise BadInput(message, file, hint="name the attributes as the columns that you want")
+    if not names:
+        return np.zeros((0, min(1, table.num_rows)), np.int64)
+    columns = np.empty((len(names), table.num_rows), np.int64)
+    for at, (name, type_) in enumerate(relation.attributes):
+
+        def fault(row: int, wrong, hint: str = "", type_=type_, label=f"column {relation.name}.{name}") -> BadInput:
+            place = "" if first_row is None else f", row {first_row + row}"
+            hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
+            return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
+
+        _check_type(table.column(at), type_, f"column {relation.name}.{name}", file)
+
+        columns[at] = _bits(table.column(at), type_, types, values, fault)
+    return columns
+
+
+def _check_type(column, type_, label: str, file: str) -> None:
+    """Raise BadInput if a column's type cannot hold values of the kind. Columns that are empty or all missing pass."""
+    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(column.type, type_):
+        missing = first_missing(column, type_.kind)
+        if missing is None:
+            message = f"{label} has type {column.type}, expected {type_description(type_)}"
+            raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
+
+
+def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
+    """One column of a table as 64-bit words. Any type that Arrow converts without loss is accepted. `fault(row, wrong, hint)`
+    makes the error of a value that does not fit."""
+    import pyarrow as pa
+
+    if not len(column):  # of any type
+        return np.empty(0, np.int64)
+    column = _categories(column) if pa.types.is_dictionary(column.type) else column
+    if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
+        return bits_of_values(_python_values(column, fault), type_, types, values, fault)
+    if missing := first_missing(column, type_.kind):
+        raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
+    try:
+        symbols = type_.kind == Kind.SYMBOL
+        plain = _texts(column) if symbols else column.cast(plain_type(column.type)).cast(arrow_type(type_.kind))
+        return bits_of_arrow(plain, type_, types, values)
+    except pa.ArrowInvalid:  # the slow path finds the value and names the error
+        return bits_of_values(_python_values(column, fault), type_, types, values, fault)
+    except Mismatch as wrong:
+        raise fault(wrong.row, wrong) from None
+
+
+def _texts(column):
+    """A column of texts, dictionary-encoded; other values are written as text. A column that is dictionary-encoded keeps its
+    dictionary, so each distinct text is looked up once."""
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string() else None
+    if coded is None:
+        coded = column.cast(plain_type(column.type)).cast(pa.string()).dictionary_encode()
+    for chunk in coded.chunks:
+        chunk.dictionary.validate(full=True)  # files may hold any bytes as text
+    return coded
+
+
+def _categories(column):
+    """A dictionary-encoded column without missing values in its dictionaries. The texts are cast to `string`, as polars uses
+    views, which Arrow casts nowhere else."""
+    import pyarrow as pa
+
+    if kind_of_arrow(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
+        chunks = [pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(pa.string())) for each in column.chunks]
+        column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.string()))
+    missing = any(chunk.dictionary.null_count for chunk in column.chunks)
+    return column.cast(plain_type(column.type)) if missing else column
+
+
+def _python_values(column, fault) -> list:
+    """The values of a column, or the error of the first text that is not UTF-8."""
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        pass
+    for row, value in enumerate(column):
+        try:
+            value.as_py()
+        except UnicodeDecodeError as error:
+            raise fault(row, f"byte {error.object[error.start]:#04x} is not UTF-8", "write the text as UTF-8") from None
+    return []
+
+
+def first_missing(column, kind: Kind):
+    """(row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. A float may be NaN."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
+    if not column.null_count and not nan:
+        return None
+    row = pc.index(pc.is_null(column, nan_is_null=nan), True).as_py()
+    return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
+
+
+def _fits(found, type_) -> bool:
+    kind, whole = kind_of_arrow(found), (Kind.NUMBER, Kind.UNSIGNED)
+    if type_.kind == Kind.SYMBOL:
+        return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)
+    return kind in whole or kind == Kind.FLOAT == type_.kind

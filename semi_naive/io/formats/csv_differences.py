@@ -1,0 +1,87 @@
+"""Checks for texts that Arrow's CSV parser reads otherwise than Soufflé does. Each check is one scan, at some GB/s.
+
+The rules are implemented in `io.formats.lines`. Texts that Arrow refuses need no check, as they are read by the rules then.
+"""
+
+import re
+
+import numpy as np
+
+from semi_naive.io.files import BYTE_ORDER_MARK
+from semi_naive.io.values.bits import Mismatch, Vertex
+from semi_naive.ra.ir import Kind
+
+QUOTE, NEWLINE = ord('"'), ord("\n")
+
+
+def unix_lines(data: bytes, form) -> bytes:
+    """Return the text with newlines as its only line ends. Raises Mismatch for a carriage return anywhere else than in a line's
+    end."""
+    if b"\r" not in data:
+        return data
+    whole = data.replace(b"\r\n", b"\n")
+    whole = whole[:-1] + b"\n" if whole.endswith(b"\r") else whole
+    if b"\r" in whole or form.delimiter == "\r" or (form.rfc4180 and b'"' in whole and _multiline(whole)):
+        raise Mismatch("a carriage return in a field")
+    return whole
+
+
+def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
+    """Raise Mismatch if Arrow would read other values than Soufflé: attributes of the types `wanted`, on lines of `width`
+    fields."""
+    delimiter = form.delimiter.encode()
+    brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in wanted) else (b"[", b"]")
+    bracketed = b"," in delimiter and not form.rfc4180 and any(bracket in data for bracket in brackets)
+    if len(delimiter) > 1 or delimiter == b"\n" or bracketed:
+        raise Mismatch("Arrow knows single bytes that separate, and no brackets")
+    symbols = all(type_.kind == Kind.SYMBOL for type_ in wanted)
+    if width > 1 and symbols and not form.loose and (data.startswith(b"\n") or b"\n\n" in data):
+        raise Mismatch("Arrow would fill an empty line with empty symbols")
+    if form.loose and width == 1 and not form.spaced and re.search(rb"(?m)^[ \t]+$", data):
+        raise Mismatch("Arrow would take blanks for a symbol")
+    if form.columns and not data.isascii():
+        data.decode()  # Arrow checks only the columns that are wanted
+    if form.rfc4180 and b'"' in data:
+        _check_quotes(data, form)
+    if any(isinstance(type_, Vertex) for type_ in wanted) and (b"x" in data or b"X" in data):
+        raise Mismatch("Arrow would read 0x1F, which names no vertex")
+
+
+def check_beginning(data: bytes) -> None:
+    """Raise Mismatch if Arrow would skip a byte order mark inside the file, where it is part of a symbol."""
+    if data.startswith(BYTE_ORDER_MARK):
+        raise Mismatch("a byte order mark")
+
+
+def check_column(column: np.ndarray, kind: Kind, data: bytes) -> None:
+    """Raise Mismatch if Arrow read a number out of range in `data`; `column` has the bits of numbers or floats."""
+    if kind == Kind.FLOAT and np.isinf(column.view(np.float64)).any():
+        raise Mismatch("1e999 is no infinity")
+    if kind == Kind.NUMBER and (column < 0).any() and (b"0x" in data or b"0X" in data):
+        raise Mismatch("0xFFFFFFFFFFFFFFFF is not -1")
+
+
+def _check_quotes(data: bytes, form) -> None:
+    """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
+    text, at = np.frombuffer(data, np.uint8), _quotes(data)
+    if len(at) % 2 or not (_ends_field(text[at[0::2] - 1], form) | (at[0::2] == 0)).all():
+        raise Mismatch("a quote that opens nothing")
+    after = at[1::2] + 1
+    if not _ends_field(text[after[after < len(text)]], form).all():
+        raise Mismatch("a quote that closes nothing")
+    if form.loose and _multiline(data):
+        raise Mismatch("a line ends in a field")
+
+
+def _ends_field(found: np.ndarray, form) -> np.ndarray:
+    return (found == ord(form.delimiter)) | (found == NEWLINE) | (found == QUOTE)
+
+
+def _multiline(data: bytes) -> bool:
+    """True if a line ends between an odd quote and the next one."""
+    at, ends = _quotes(data), np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+    return bool((np.searchsorted(at, ends) % 2).any())
+
+
+def _quotes(data: bytes) -> np.ndarray:
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == QUOTE)

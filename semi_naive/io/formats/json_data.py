@@ -1,0 +1,73 @@
+"""Reading JSON: an array whose elements are tuples, each a list, or an object keyed by the attributes' names."""
+
+import json
+from math import isinf
+
+import numpy as np
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.names import column_places, note_order
+from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated, type_description
+from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.ra.expressions.numerals import LONGEST
+
+
+def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
+    """The columns of a JSON text. BadInput names the element (from 0) and attribute that does not fit. null is nil."""
+    return columns_of_json(json_rows(data, path), relation, types, values, path)
+
+
+def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
+    """The columns of the tuples of `json_rows`."""
+
+    def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+        name, type_ = attribute
+        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {type_description(type_)}")
+
+    known: dict = {}
+    rows = [_row(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
+    return columns_of_rows(rows, relation, types, values, fault)
+
+
+def json_rows(data: bytes, path: str) -> list:
+    """The tuples of a JSON text, unconverted. Raises BadInput if it is no array."""
+    hint = 'expected one array of tuples: [[1, "a"], [2, "b"]]'
+    try:
+        rows = json.loads(data, parse_int=_integer, parse_float=_float)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"cannot be read as JSON: {error.msg}", path, error.lineno, error.colno, hint) from None
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise BadInput(f"cannot be read as JSON: {error.reason}, for {error.encoding}", path, line, column, hint) from None
+    except RecursionError:
+        raise BadInput("cannot be read as JSON: it is nested too deep", path, hint=hint) from None
+    if not isinstance(rows, list):
+        raise BadInput(f"the JSON is a {type(rows).__name__}, not an array", path, hint=hint)
+    return rows
+
+
+def _integer(text: str):
+    return int(text) if len(text) <= LONGEST else OutOfRange(text)
+
+
+def _float(text: str):
+    value = float(text)
+    return OutOfRange(text) if isinf(value) else value
+
+
+def _row(row, number: int, relation, path: str, known: dict) -> list:
+    """The values of a tuple in the order of the attributes. `known`: positions of attributes by name, for objects."""
+    order = None
+    if isinstance(row, dict):
+        if (names := tuple(row)) not in known:
+            known[names] = column_places(relation, names, path, where=f"element {number}: ")
+            note_order(relation, names, path)
+        order, row = known[names], list(row.values())
+    if order is not None:
+        return [row[at] for at in order]
+    if isinstance(row, list) and len(row) == relation.arity:
+        return row
+    names = ", ".join(name for name, _ in relation.attributes)
+    message = f"element {number} is {abbreviated(row)}: {relation.name} has the attributes {names}"
+    raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")

@@ -1,0 +1,258 @@
+"""Reading text line by line, exactly by Soufflé's rules, with the place of each error."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import skip_mark
+from semi_naive.io.names import with_header
+from semi_naive.io.values.bits import Mismatch, Vertex, of_text, type_description
+from semi_naive.io.values.fields import bits_of_list
+from semi_naive.io.values.record_text import parse_record
+from semi_naive.io.values.records import Records
+from semi_naive.ra.ir import Kind
+
+NAMES = "; of a file that begins with a line of names, .input says headers=true, or the command line --header"
+
+
+def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
+    """The columns of a text whose first line is number `line` of `path`; about 2 µs a field."""
+    reader = _LineReader(form, relation, types, values, path)
+    for raw in _rows(data, form):
+        reader.read(raw.removesuffix(b"\r"), line)
+        line += 1 + raw.count(b"\n")
+    kinds = [type_ for _, type_ in relation.attributes]
+    columns = [bits_of_list(column, type_, types, values) for column, type_ in zip(reader.columns, kinds, strict=True)]
+    return np.array(columns, np.int64).reshape(relation.arity, -1)
+
+
+def _rows(data: bytes, form) -> list:
+    r"""The lines of a text. If fields may be quoted and the file is no graph, a quoted field may contain line ends.
+
+    >>> from semi_naive.io.formats.layouts import Format
+    >>> _rows(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True))
+    [b'"a\nb",c', b'd,e']
+    """
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if not form.rfc4180 or form.loose or b'"' not in data:
+        return lines
+    rows, at, delimiter = [], 0, form.delimiter.encode()
+    while at < len(data):
+        end = _end_of_row(data, at, delimiter)
+        rows.append(data[at:end])
+        at = end + 1
+    return rows
+
+
+def _end_of_row(data: bytes, at: int, delimiter: bytes) -> int:
+    """The end of the row that begins at `at`: the first line end outside of a quoted field."""
+    end = _find(data, b"\n", at)
+    quote = _find(data, b'"', at, end)
+    while quote < end:
+        if at == quote:
+            at = _closing(data, at) + 1
+            end = _find(data, b"\n", at) if at > end else end
+            if not data.startswith(delimiter, at):
+                return end
+        else:
+            at = _find(data, delimiter, at, end)
+        at += len(delimiter)
+        quote = _find(data, b'"', at, end) if quote < at else quote
+    return end
+
+
+def _closing(data: bytes, at: int) -> int:
+    """The end of the quoted field that begins at `at`: a quote that is not doubled, else the end of the text."""
+    while True:
+        at = _find(data, b'"', at + 1)
+        if data[at + 1 : at + 2] != b'"':
+            return at
+        at += 1
+
+
+def _find(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
+    """The next position of a byte string; `stop`, or the end of the text, if there is none."""
+    stop = len(data) if stop is None else stop
+    found = data.find(what, at, stop)
+    return stop if found < 0 else found
+
+
+class _LineReader:
+    """Collects a list of values for each attribute from lines."""
+
+    def __init__(self, form, relation, types: dict, values, path: str):
+        self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
+        self.wanted = form.wanted(relation.arity)
+        self.branches = any(type_.branches for _, type_ in relation.attributes)
+        self.columns = [[] for _ in relation.attributes]
+
+    def read(self, raw: bytes, line: int) -> None:
+        if not self.form.is_data(raw):
+            return
+        text = _decoded(raw, self.path, line)
+        fields = self._fields(text, line)
+        for number, attribute in self.wanted.items():
+            begin, field = fields[number]
+            try:
+                self.columns[attribute].append(self._value(field, self.relation.attributes[attribute][1]))
+            except Mismatch as wrong:
+                name, type_ = self.relation.attributes[attribute]
+                message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
+                headed = NAMES * (line == 1 and not self.form.headers and field[:1].isalpha())
+                hint = wrong.hint or f"expected {type_description(type_)}{headed}"
+                raise _bad(message, self.path, text, line, begin, hint) from None
+
+    def _fields(self, text: str, line: int) -> list:
+        try:
+            fields = split(text, self.form, self.branches)
+        except Mismatch as wrong:
+            raise _bad(str(wrong), self.path, text, line, wrong.row, wrong.hint) from None
+        chosen = self.form.columns and not self.form.width
+        needed = self.form.width or max(self.wanted) + 1
+        if len(fields) == needed or (chosen and len(fields) > needed):
+            return fields
+        relation, few = self.relation.name, len(fields) < needed
+        names = ", ".join(name for name, _ in self.relation.attributes)
+        has = f"{relation}({names})" if needed == self.relation.arity else "every row"
+        message = f"{'Values missing' if few else 'Too many values'}: {len(fields)} found, {has} has {needed}"
+        begin = len(text) if few else fields[needed][0]
+        raise _bad(message, self.path, text, line, begin, self._advice(relation, few))
+
+    def _advice(self, relation: str, few: bool) -> str:
+        """The hint for a row with too many or too few fields."""
+        if self.form.loose:
+            return f"values are separated {self.form.between()}{'' if few else '; drop those that are not to be read'}"
+        more = "" if few else ', or choose some with columns="0:1"'
+        return f"values are separated {self.form.between()}; .input {relation}(delimiter=…) says otherwise{more}"
+
+    def _value(self, field: str, type_):
+        if isinstance(type_, Vertex):
+            return type_.of_text(field)
+        if type_.kind == Kind.SYMBOL:
+            return field
+        if type_.kind == Kind.RECORD:
+            nested = parse_record(field, type_, self.types)
+            Records(self.types, self.values).add(nested, type_)  # only to check that it fits
+            return nested
+        return of_text(field, type_.kind)
+
+
+def located_rows(stream, form, relation, path: str):
+    """The format with the place where its rows begin, after a byte order mark and a header, and the order of their fields."""
+    if form.loose:  # `semi_naive.io.formats.sniff` has looked
+        return form
+    offset = skip_mark(stream)
+    if not form.headers:
+        return replace(form, offset=offset)
+    names, line = _header(stream, form, path)
+    form = form if form.columns else with_header(form, names, relation, path, 1)
+    return replace(form, offset=stream.tell(), line=line)
+
+
+def _header(stream, form, path: str) -> tuple[list[str], int]:
+    """Read the header at a stream's position: the names of the columns, and the number of the next line."""
+    raw = stream.readline()
+    while form.rfc4180 and raw.count(b'"') % 2 and (more := stream.readline()):  # a quoted name holds the end of a line
+        raw += more
+    text = _decoded(raw.rstrip(b"\r\n"), path, 1)
+    try:
+        return [name for _, name in split(text, form)] if text else [], 1 + raw.count(b"\n")
+    except Mismatch as wrong:
+        raise _bad(str(wrong), path, text, 1, wrong.row, wrong.hint) from None
+
+
+def _decoded(raw: bytes, path: str, line: int) -> str:
+    """The text of a row that begins on a line. BadInput has the place of the first byte that is not UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        hint = "fact files are UTF-8; convert this one, e.g. with iconv -t UTF-8"
+        message, before = f"byte {raw[error.start]:#04x} is not UTF-8", raw[: error.start].decode()
+        raise _bad(message, path, before, line, len(before), hint) from None
+
+
+def _bad(message: str, path: str, text: str, line: int, at: int, hint: str) -> BadInput:
+    """The error at a character of a row that begins on a line."""
+    ends = text.count("\n", 0, at)
+    column = at - (text.rfind("\n", 0, at) if ends else -1)
+    return BadInput(message, path, line + ends, column, hint)
+
+
+def split(text: str, form, branches: bool = False) -> list:
+    """The fields of a line as (start, text); Mismatch, with the place as its row, where quotes or brackets do not close.
+    branches: whether some fields may be branches, whose brackets are round."""
+    if form.spaced:
+        return [(found.start(), found[0]) for found in re.finditer(r"[^ \t]+", text)]
+    if form.rfc4180:
+        return _split_quoted(text, form.delimiter)
+    return _split_bracketed(text, form.delimiter, branches) if "," in form.delimiter else _split(text, form.delimiter)
+
+
+def _split(text: str, delimiter: str) -> list:
+    """The fields of a line as (start, text)."""
+    fields, begin = [], 0
+    for field in text.split(delimiter):
+        fields.append((begin, field))
+        begin += len(field) + len(delimiter)
+    return fields
+
+
+def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list:
+    """Split a line whose delimiter contains a comma: delimiters inside of the brackets of records and branches do not count.
+
+    >>> _split_bracketed("[1,2],3", ","), _split_bracketed("$A(1,2),)", ",", True)
+    ([(0, '[1,2]'), (6, '3')], [(0, '$A(1,2)'), (8, ')')])
+    """
+    fields, begin, at, depth, opening, closing = [], 0, 0, 0, "[", "]"
+    while at < len(text):
+        if at == begin:
+            opening, closing = ("[(", "])") if branches and text.startswith("$", at) else ("[", "]")
+        depth += (text[at] in opening) - (text[at] in closing)
+        if depth < 0:
+            raise Mismatch(f"Unbalanced record parenthesis: {text[at]!r} without {opening[closing.index(text[at])]!r}", row=at)
+        if depth == 0 and text.startswith(delimiter, at):
+            fields.append((begin, text[begin:at]))
+            at = begin = at + len(delimiter)
+        else:
+            at += 1
+    if depth:
+        raise Mismatch("Unbalanced record parenthesis: '[' without ']'")
+    return [*fields, (begin, text[begin:])]
+
+
+def _split_quoted(text: str, delimiter: str) -> list:
+    """Split a line by RFC 4180: fields may be in double quotes, with quotes inside of them doubled.
+
+    >>> _split_quoted('"a""b",c', ",")
+    [(0, 'a"b'), (7, 'c')]
+    """
+    fields, begin = [], 0
+    while begin <= len(text):
+        if text[begin : begin + 1] != '"':
+            end = text.find(delimiter, begin)
+            end = len(text) if end < 0 else end
+            fields.append((begin, text[begin:end]))
+        else:
+            field, end = _quoted(text, begin)
+            if end < len(text) and not text.startswith(delimiter, end):
+                raise Mismatch(f"Separator expected immediately after quoted field, found {text[end]!r}", row=end)
+            fields.append((begin, field))
+        begin = end + len(delimiter)
+    return fields
+
+
+def _quoted(text: str, begin: int) -> tuple:
+    """The quoted field that begins at `begin`, and its end."""
+    parts, at = [], begin + 1
+    while True:
+        end = text.find('"', at)
+        if end < 0:
+            raise Mismatch("Unbalanced field quote: it is never closed", 'a " inside of a quoted field is written twice', begin)
+        parts.append(text[at:end])
+        if text[end + 1 : end + 2] != '"':
+            return '"'.join(parts), end + 1
+        at = end + 2

@@ -1,0 +1,79 @@
+"""MatrixMarket coordinate files: the banner, the size line, and what symmetry means for edges.
+
+The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, with any value, even
+zero. Indices stay 1-based as they are written.
+"""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from semi_naive.host.numbers import quantity
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import numbered_lines, open_binary, skip_mark
+from semi_naive.io.formats.layouts import Format, Matrix
+from semi_naive.io.values.bits import Vertex
+from semi_naive.ra.ir import Kind
+
+SUPPORTED = "supported are coordinate matrices, pattern, real or integer, general or symmetric"
+ALLOWED = (("%%matrixmarket",), ("matrix",), ("coordinate",), ("pattern", "real", "integer"), ("general", "symmetric"))
+
+
+def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, list]:
+    """The `Format` of a MatrixMarket file, and the types of the two indices, from its banner and size line. A relation of three
+    attributes has the entries' values, too."""
+    with open_binary(path) as stream:
+        lines = numbered_lines(stream, path, skip_mark(stream))
+        _, number, banner = next(lines, (0, 1, b""))
+        field, symmetry = _check_banner(banner, path, number)
+        values = field != "pattern"
+        if not 2 <= arity <= 2 + values:
+            message = f"an entry has a row, a column{', a value' * values}; asked for were {quantity(arity, 'attribute')}"
+            raise BadInput(message, path, number, 1, "declare a relation of as many attributes")
+        for _, number, text in lines:
+            if text.strip() and text[:1] not in b"#%":
+                rows, cols, entries = _sizes(text, path, number)
+                matrix = Matrix(rows, cols, entries, symmetry == "symmetric", number)
+                said = f"the size on line {number} says so"
+                types = [Vertex("vertex", Kind.NUMBER, low=1, high=most, said=said) for most in (rows, cols)]
+                form = Format(delimiter=" ", spaced=True, loose=True, comments=b"#%", width=2 + values, matrix=matrix)
+                chosen = {"columns": {at: at for at in range(arity)}, "offset": stream.tell(), "line": number + 1}
+                return replace(form, **chosen), types
+    raise BadInput("the size line is missing", path, number, 1, "expected 'rows columns entries' after the comments")
+
+
+def check_entries(found: int, matrix: Matrix, path: str) -> None:
+    """Raise BadInput unless a file had as many entries as its size line declares."""
+    if found != matrix.entries:
+        message = f"declares {quantity(matrix.entries, 'entry', 'entries')}, but {found:,} follow"
+        raise BadInput(message, path, matrix.line, hint="the file may be cut off, or its size line wrong")
+
+
+def symmetric_edges(columns: np.ndarray) -> np.ndarray:
+    """Both directions of every entry of a symmetric matrix, the diagonal once. Copies."""
+    mirrored = columns[:, columns[0] != columns[1]]
+    mirrored[:2] = mirrored[1::-1]
+    return np.concatenate([columns, mirrored], axis=1)
+
+
+def _check_banner(banner, path, number):
+    words = [(found.start(), found[0]) for found in re.finditer(rb"[^ \t]+", banner)]
+    if not words or words[0][1].lower() != b"%%matrixmarket":
+        hint = "the first line must begin with %%MatrixMarket matrix"
+        raise BadInput("the MatrixMarket banner is missing", path, number, 1, hint)
+    if len(words) != len(ALLOWED):
+        raise BadInput(f"the banner has {quantity(len(words), 'word')} instead of {len(ALLOWED)}", path, number, 1, SUPPORTED)
+    for (start, word), allowed in zip(words, ALLOWED, strict=True):
+        if word.decode(errors="replace").lower() not in allowed:
+            message = f"'{word.decode(errors='replace')}' matrices are not edges"
+            raise BadInput(message, path, number, 1 + start, SUPPORTED)
+    return (word.decode().lower() for _, word in words[3:])
+
+
+def _sizes(text, path, number):
+    try:
+        rows, cols, entries = map(int, text.split())
+    except ValueError:
+        raise BadInput("bad size line", path, number, 1, "expected three integers: rows columns entries") from None
+    return rows, cols, entries

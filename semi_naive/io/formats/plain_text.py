@@ -1,0 +1,95 @@
+"""Parsing plain text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
+
+It follows Soufflé's rules (`semi_naive.io.formats.lines`), and refuses texts that these would treat in a special way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+
+from semi_naive.io.formats.csv_differences import unix_lines
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.values.bits import Mismatch, Vertex
+from semi_naive.ra.ir import Kind
+from semi_naive.threads import in_threads
+
+PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
+
+
+@dataclass
+class PlainText:
+    """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these strings, a
+    `ra.text.strings.Hashed`."""
+
+    arity: int
+    symbols: list[int]
+    pieces: list[tuple]
+
+    def columns(self, values) -> np.ndarray:
+        """All columns, with symbols numbered by `values`."""
+        for columns, strings in self.pieces:
+            if self.symbols:
+                ids = values.intern_hashed(strings)
+                for place in self.symbols:
+                    columns[place] = ids[columns[place]]
+        if len(self.pieces) == 1:
+            return self.pieces[0][0]
+        return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
+
+
+def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> PlainText | None:
+    """Parse a text that comes in pieces of whole lines; None if some part must be read by `semi_naive.io.formats.lines`."""
+    roles = _roles(form, relation)
+    if roles is None:
+        return None
+    read, first = _Reader(form, roles, relation.arity), list(islice(pieces, 2))
+    each = in_threads if threads and len(first) == 2 else map
+    try:
+        found = list(each(read, chain(first, pieces)))
+    except (Mismatch, UnicodeDecodeError):
+        return None
+    return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
+
+
+def _roles(form, relation) -> list[int] | None:
+    """The kernel's role for each field of a line; None if it cannot read one of them."""
+    from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
+
+    known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
+    if not relation.arity or form.loose or form.spaced or form.rfc4180 or (form.columns and not form.width):
+        return None
+    if len(form.delimiter.encode()) > 1 or form.delimiter == "\n":
+        return None
+    if any(isinstance(type_, Vertex) or type_.kind not in known for _, type_ in relation.attributes):
+        return None
+    kinds, wanted = relation.kinds, form.wanted(relation.arity)
+    return [known[kinds[wanted[field]]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
+
+
+@dataclass
+class _Reader:
+    """Parses a piece into columns and symbols."""
+
+    form: Format
+    roles: list[int]
+    arity: int
+
+    def __call__(self, piece: bytes | bytearray) -> tuple:
+        from semi_naive.ra.text.fields import read_fields
+        from semi_naive.ra.text.strings import Hashed
+
+        piece = unix_lines(piece, self.form)
+        if self.form.delimiter == "," and (b"[" in piece or b"]" in piece):
+            raise Mismatch("brackets may hold delimiters")
+        if not piece.isascii():
+            piece.decode()
+        text, wanted = np.frombuffer(piece, np.uint8), self.form.wanted(self.arity)
+        lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
+        columns, to = np.empty((self.arity, lines), np.int64), np.array([wanted.get(f, 0) for f in range(len(self.roles))])
+        good, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), to, columns)
+        if not good:
+            raise Mismatch("something is not plain")
+        strings = Hashed(text, *places)
+        return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.alone()

@@ -1,0 +1,129 @@
+"""Detection of how a graph's text is written, from its first two rows: delimiter, kind of vertices, quotes."""
+
+import re
+from dataclasses import replace
+from itertools import islice
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import numbered_lines, open_binary, skip_mark
+from semi_naive.io.formats.layouts import DELIMITERS, Format, extension_of
+from semi_naive.io.formats.lines import split
+from semi_naive.io.formats.matrix_market import read_banner
+from semi_naive.io.names import edge_relation, with_header
+from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
+from semi_naive.ra.ir import Kind
+
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
+FORBIDDEN = '\r\n"-0123456789'  # as delimiters
+USUAL = ("\t", ",", ";", " ")
+
+
+def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=None) -> tuple[Format, list]:
+    """The `Format` of an edge list, and the types of its two columns. Reads the first two rows after the header only.
+
+    A given `delimiter` is used; otherwise the file's extension is a first guess. Raises BadInput if the first row is an
+    undeclared header, or has numbers that are no integers.
+    """
+    extension = extension_of(path)
+    if extension == ".mtx":
+        return read_banner(path, 2, any_ids)
+    usual = DELIMITERS[extension] if delimiter is None else _one_character(delimiter)
+    head, rows, offset, line = _first_rows(path, _loose(usual), header)
+    if not rows and not offset:
+        raise BadInput("is empty", path, hint="a graph without edges needs at least a comment or a header line")
+    if rows and delimiter is None:
+        usual = choose_delimiter(rows[0][2], usual, 2, [VERTEX] * 2)
+    form = replace(_loose(usual), offset=offset, line=line, width=2)
+    for _, number, text in head:
+        names = [name for _, name in fields_of(text, form)]
+        form = with_header(form, names, edge_relation(VERTEX, names), path, number)
+    kind = choose_kind(rows, form, path, strings)
+    vertex = BUILT_IN["symbol"] if kind == "strings" else ANY_VERTEX if any_ids else VERTEX
+    return form, [vertex, vertex]
+
+
+def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list]:
+    """The `Format` of a .txt or .mtx file with the facts of a relation, and the types its columns are read with: indices of a
+    matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
+    types = [type_ for _, type_ in relation.attributes]
+    if extension_of(path) == ".mtx":
+        form, vertices = read_banner(path, relation.arity, True)
+        return form, vertices + types[2:]
+    symbols = any(type_.kind in (Kind.SYMBOL, Kind.RECORD) for type_ in types)
+    plain = _loose("\t" if symbols else " ")
+    plain = plain if types and types[0].kind != Kind.SYMBOL else replace(plain, comments=b"")
+    head, rows, offset, line = _first_rows(path, plain, header)
+    delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
+    form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
+    for _, number, text in head:
+        form = with_header(form, [name for _, name in fields_of(text, form)], relation, path, number)
+    return form, types
+
+
+def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
+    """The delimiter of the first row: one that gives integers if they are wanted, else the usual one, else one that gives at
+    least as many fields as there are attributes.
+
+    People's .csv files contain tabs, and their .txt files commas.
+    """
+    candidates = [usual, *(other for other in USUAL if other != usual)]
+    found = [(one, fields_of(row, _loose(one))) for one in candidates]
+    right = [(one, fields) for one, fields in found if len(fields) == arity]
+    for one, fields in right:
+        pairs = zip(fields, types, strict=True)
+        if all(type_.kind == Kind.SYMBOL or DECIMAL.fullmatch(field) for (_, field), type_ in pairs):
+            return one
+    right = right or [(one, fields) for one, fields in found if len(fields) > arity]
+    return usual if len(found[0][1]) > 1 or not right else right[0][0]
+
+
+def choose_kind(rows, form: Format, path: str, strings) -> str:
+    """The kind of vertices, by the first two rows, (offset, line, text) each, and the user's choice if there is one."""
+    if strings is not None or not rows:
+        return "strings" if strings else "ints"
+    first, *second = (fields_of(text, form) for _, _, text in rows)
+    wanted = form.wanted(2)
+    odd = [(start, text.strip()) for at, (start, text) in enumerate(first) if at in wanted and not DECIMAL.fullmatch(text)]
+    if not odd:
+        return "ints"
+    place = path, rows[0][1], 1 + odd[0][0]
+    said = f"{odd[0][1]!r:.60} is not an integer"
+    vertices = [text for at, (_, text) in enumerate(second[0] if second else []) if at in wanted]
+    if vertices and len(first) == len(second[0]) and all(map(DECIMAL.fullmatch, vertices)):
+        hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
+        shell = "--header if the first line names the columns, --strings if vertices are names"
+        raise BadInput(f"{said}, but the next row has integers", *place, hint, shell)
+    if any(NUMBER.fullmatch(field) for _, field in odd):
+        hint = "vertex ids are integers; {} to read vertices as names"
+        raise BadInput(said, *place, hint.format("pass strings=True"), hint.format("--strings"))
+    return "strings"
+
+
+def fields_of(row: str, form: Format) -> list:
+    """The fields of a row, as far as it can be split; errors are reported when it is read."""
+    try:
+        return split(row, form)
+    except ValueError:
+        return [(0, row)]
+
+
+def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int, int]:
+    """The header, if there is one; the first two rows, (offset, line, text) each; and the byte and line at which the first row
+    begins, or the file ends."""
+    with open_binary(path) as stream:
+        data = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
+        found = [(*where, text.decode(errors="replace")) for *where, text in islice(data, header + 2)]
+        head, rows = found[:header], found[header:]
+        return head, rows, *(rows[0][:2] if rows else (stream.tell(), 1))
+
+
+def _loose(delimiter: str) -> Format:
+    """The format of a graph's text: tab-separated files have no quotes, as in Soufflé; fields of comma-separated files may be
+    quoted."""
+    return Format(delimiter=delimiter, rfc4180=delimiter in ",;", spaced=delimiter == " ", loose=True, comments=b"#")
+
+
+def _one_character(delimiter) -> str:
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in FORBIDDEN or not delimiter.isascii():
+        raise BadInput(f"{delimiter!r} is not a delimiter", hint="expected one ASCII character such as ',' or ' '")
+    return delimiter

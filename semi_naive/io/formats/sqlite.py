@@ -1,0 +1,177 @@
+"""SQLite databases as Soufflé lays them out: a table `_relation` of numbers, one `__SymbolTable` for all symbols, and a view
+`relation` that puts the strings in their places, which is also what is read."""
+
+import contextlib
+import sqlite3
+from math import isnan
+
+import numpy as np
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import check_folder
+from semi_naive.io.names import column_places, note_order
+from semi_naive.io.results.order import order_rows
+from semi_naive.io.values.bits import MASK, Mismatch, of_text, to_value, type_description
+from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.ra.ir import Kind
+
+SYMBOLS = "__SymbolTable"
+MAX_ROW_BYTES_WITHOUT_IDS = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
+TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
+
+
+def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
+    """The columns of the table or view with the relation's name. Raises BadInput for NULL, except in a record attribute, where
+    it is nil."""
+    with _opened(path) as database:
+        _check_there(database, path, form.name, relation.name)
+        cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
+        rows, names = cursor.fetchall(), [column for column, *_ in cursor.description]
+    order = column_places(relation, names, path)
+    if order is None:
+        note_order(relation, names, path)
+        order = list(range(relation.arity))
+    if len(names) < relation.arity:
+        message = f"{form.name} has {len(names)} columns, {relation.name} has {relation.arity} attributes"
+        raise BadInput(message, path, hint="each attribute is read from the column in its place")
+    rows = rows if order == list(range(len(names))) else [[row[at] for at in order] for row in rows]
+
+    def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+        name, type_ = attribute
+        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}")
+
+    return columns_of_rows(rows, relation, types, values, fault, _value)
+
+
+def only_table(path: str) -> tuple[str, list[str], tuple]:
+    """Find the table or view with the edges of a database, the one of that name or the only one. Returns its name, the names of
+    its columns and its first row, () if it has none."""
+    with _opened(path) as database:
+        names = _public(_tables(database))
+        name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
+        if name is None:
+            hint = "name the one with the edges 'edges'"
+            raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
+        cursor = database.execute(f"SELECT * FROM {_name(name)} LIMIT 1")
+        return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
+
+
+def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
+    """The names of a table's or view's columns, their declared types in capitals, and the first rows."""
+    with _opened(path) as database:
+        _check_there(database, path, name, name)
+        columns = database.execute(f"PRAGMA table_info({_name(name)})").fetchall()
+        rows = database.execute(f"SELECT * FROM {_name(name)} LIMIT {limit}").fetchall()
+    return [column[1] for column in columns], [column[2].upper() for column in columns], rows
+
+
+def _tables(database) -> list[str]:
+    """The names of tables and views."""
+    return [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+
+
+def _public(names: list[str]) -> list[str]:
+    """The tables and views that are not part of Soufflé's layout."""
+    return [name for name in names if not name.startswith(("_", "sqlite_"))]
+
+
+def _check_there(database, path: str, name: str, relation: str) -> None:
+    if name not in (known := _tables(database)):
+        hint = f"the database has {', '.join(_public(known)) or 'nothing'}; name= in the .input says which one is read"
+        raise BadInput(f"Required table or view does not exist for relation {relation}: {name}", path, hint=hint)
+
+
+def _value(value, kind: Kind):
+    """Convert a value of a table: symbols and records are text, numbers may be. SQLite has no unsigned: values from 2^63 on are
+    stored as the negative number with the same bits."""
+    if value is None and kind != Kind.RECORD:
+        raise Mismatch("the value is NULL", "drop the rows with missing values, or read a view with coalesce(…)")
+    if kind in TEXTUAL:
+        return value if value is None else _text(value)
+    if isinstance(value, str):
+        return to_value(of_text(value, kind), kind)
+    return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value
+
+
+def _text(value) -> str:
+    """A value as SQLite converts it to text. Raises Mismatch for bytes that are not UTF-8."""
+    try:
+        return value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError as error:
+        hint = "a blob, or a text, is read as UTF-8; store other bytes by hex(…), say"
+        raise Mismatch(f"byte {value[error.start]:#04x} is not UTF-8", hint) from None
+
+
+def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, form) -> None:
+    """Replace the relation's table in the database at `path`, in one transaction; other tables stay."""
+    rows = order_rows(columns, relation, types, values, ReadableStyle()) if relation.arity else []
+    if not path.startswith(("file:", ":memory:")):
+        check_folder(path)
+    with _opened(path) as database:
+        database.execute("BEGIN")
+        _create(database, relation, form.name)
+        numbers = [_stored(database, column) for column in rows]
+        if rows:
+            marks = ", ".join("?" * relation.arity)
+            database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
+        database.execute("COMMIT")
+
+
+def _stored(database, column) -> list:
+    """A column as its table stores it: symbols, and records as text, by their number in the symbol table."""
+    if column.kind == Kind.FLOAT:
+        floats = ["nan" if isnan(value) else value for value in column.listed()]  # SQLite would store NULL
+        return [floats[key] for key in column.keys.tolist()]
+    if column.kind not in TEXTUAL:
+        return column.numbers().view(np.int64).tolist()
+    rows = [(text,) for text in column.listed()]
+    database.executemany(f"INSERT OR IGNORE INTO {SYMBOLS} VALUES (NULL, ?)", rows)
+    find = f"SELECT id FROM {SYMBOLS} WHERE symbol = ?"
+    ids = [database.execute(find, row).fetchone()[0] for row in rows]
+    return [ids[key] for key in column.keys.tolist()]
+
+
+def _create(database, relation, name: str) -> None:
+    table, arity = _name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
+    fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))
+    narrow = arity * 9 + 1 < MAX_ROW_BYTES_WITHOUT_IDS
+    key = f", PRIMARY KEY ({', '.join(_name(str(number)) for number in range(arity))})" if narrow else ""
+    database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}{key}){' WITHOUT ROWID' * narrow}")
+    database.execute(f"DELETE FROM {table}")
+    database.execute(f"CREATE TABLE IF NOT EXISTS {_name(SYMBOLS)} (id INTEGER PRIMARY KEY, symbol TEXT UNIQUE)")
+    shown, sources, links = [], [table], []
+    for number, (attribute, type_) in enumerate(relation.attributes):
+        column = f"{table}.{_name(str(number))}"
+        if type_.kind in TEXTUAL:
+            symbols = _name(f"_symtab_{number}")
+            sources.append(f"{_name(SYMBOLS)} AS {symbols}")
+            links.append(f"{column} = {symbols}.id")
+            column = f"{symbols}.symbol"
+        shown.append(f"{column} AS {_name(attribute)}")
+    where = f" WHERE {' AND '.join(links)}" if links else ""
+    query = f"SELECT {', '.join(shown) or '*'} FROM {', '.join(sources)}{where}"
+    database.execute(f"CREATE VIEW IF NOT EXISTS {_name(name)} AS {query}")
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text_or_bytes(raw: bytes):
+    """Decode a text of a database; return its bytes if it is not UTF-8, so that the error can name the place."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+@contextlib.contextmanager
+def _opened(path: str):
+    """A connection whose changes are committed explicitly. Its errors are `BadInput`."""
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))) as database:
+            database.text_factory = _text_or_bytes
+            yield database
+    except sqlite3.Error as error:
+        raise BadInput(f"SQLite: {error}", path, hint="is it an SQLite database, and not in use by another program?") from None

@@ -1,0 +1,1 @@
+"""Results in order, as files, and on standard output."""

@@ -1,0 +1,144 @@
+"""Printing results on standard output: as a table, rows of text, JSON or markdown.
+
+Rows come in the order of their values, a piece at a time.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from semi_naive.host.numbers import quantity
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW, order_rows
+from semi_naive.io.results.sorted_rows import SortedRows
+from semi_naive.io.results.writing import lines, write_rows
+from semi_naive.io.values.bits import BUILT_IN, short_float_text
+from semi_naive.io.values.record_text import TableStyle
+from semi_naive.ra.ir import Kind
+
+MAX_TABLE_ROWS = 20  # rows of a table
+DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is no terminal
+PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True)}
+FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
+
+
+class PrintedRelation(NamedTuple):
+    """A relation to print. rows: a source of `io.results.sorted_rows`."""
+
+    relation: object
+    types: dict
+    rows: object
+    values: object
+
+
+def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
+    """Print relations to a binary stream. form: one of `FORMATS` but the first.
+
+    csv has a header, tsv has none. Several relations are separated by blank lines, and each begins with a line of its name.
+    json is one object with the tuples of each relation as objects; nil in a record is null. A table shows the first rows.
+    """
+    if form == "json":
+        return _json(found, stream)
+    for number, shown in enumerate(found):
+        stream.write(b"\n" * (number > 0))
+        if len(found) > 1 and form in PLAIN:
+            stream.write(f"{shown.relation.name}\n".encode())
+        {"table": _table, "markdown": _markdown}.get(form, partial(_plain, form=PLAIN.get(form)))(shown, stream)
+
+
+def _plain(shown: PrintedRelation, stream, form: Format) -> None:
+    if form.rfc4180:
+        stream.write((",".join(_names(shown)) + "\n").encode())
+    write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
+
+
+def _names(shown: PrintedRelation) -> list[str]:
+    return [name for name, _ in shown.relation.attributes]
+
+
+def _json(found: list[PrintedRelation], stream) -> None:
+    opened, form = b"{", Format("jsonfile", objects=True)
+    for shown in found:
+        stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
+        if shown.relation.arity:
+            write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
+        else:
+            stream.write(b"[{}]\n" if shown.rows.size else b"[]\n")
+        opened = b","
+    stream.write(b"}\n" if found else b"{}\n")
+
+
+def _markdown(shown: PrintedRelation, stream) -> None:
+    stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
+    if not shown.relation.arity:
+        stream.write(b"()\n" * bool(shown.rows.size))
+        return
+    right = [kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT) for kind in shown.relation.kinds]
+    heading = [_names(shown), ["--:" if each else "---" for each in right]]
+    stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
+    seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
+    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, TableStyle(), _markdown_value, seams):
+        stream.write(piece)
+
+
+def _markdown_value(kind: Kind, value) -> str:
+    return short_float_text(value) if kind == Kind.FLOAT else _escaped(value)
+
+
+def _escaped(text: str) -> str:
+    r"""Text for a cell, with special characters escaped.
+
+    >>> print(_escaped("a|b\nc"))
+    a\|b<br>c
+    """
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+
+
+def _table(shown: PrintedRelation, stream) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    relation, size = shown.relation, shown.rows.size
+    table = Table(box=box.SIMPLE_HEAD)
+    for (name, type_), kind in zip(relation.attributes, relation.kinds, strict=True):
+        number = kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
+        head = Text.assemble(name, "\n", (type_.name, "dim"))
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for row in zip(*_first(shown), strict=True):
+        table.add_row(*map(Text, row))
+    told = quantity(size, "tuple") + f", the first {MAX_TABLE_ROWS} are shown" * (size > MAX_TABLE_ROWS)
+    here = sys.stdout.isatty()
+    console = Console(width=None if here else DEFAULT_TABLE_WIDTH, force_terminal=here)
+    with console.capture() as text:
+        console.print(Text(relation.name, "bold"), *[table] * (relation.arity > 0), Text(told, "dim"), sep="\n")
+    stream.write(text.get().encode())
+
+
+def _first(shown: PrintedRelation) -> Iterator[list[str]]:
+    """The text of the first rows, column by column."""
+    if not shown.relation.arity:
+        return
+    given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()
+    if shown.rows.size <= MIN_ROWS_FOR_ARROW:
+        for column in order_rows(shown.rows.all(), *given):
+            numbers = column.distinct is None
+            listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
+            yield [_cell(column.kind, value) for value in islice(listed, MAX_TABLE_ROWS)]
+        return
+    found = SortedRows(shown.rows, *given, MIN_ROWS_FOR_ARROW)
+    for keys, column in zip(found.keys, found.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
+        if keys.bits is None:
+            yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]
+        else:
+            texts = keys.texts if isinstance(keys.texts, list) else keys.texts.take(column).to_pylist()
+            listed = [texts[key] for key in column.tolist()] if texts is keys.texts else texts
+            yield [_cell(keys.kind, value) for value in listed]
+
+
+def _cell(kind: Kind, value) -> str:
+    return short_float_text(value) if kind == Kind.FLOAT else str(value)

@@ -1,0 +1,150 @@
+"""Writing a relation on the partitions as one sorted file: tasks sort ranges and write pieces, which the driver appends.
+
+1. `SampleKeys`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
+2. `SendToRanges`: every tuple goes to the partition of its range; tuples with one first value stay together.
+3. `WritePiece`: there it is sorted, made into text or parquet, and left in a file of the host.
+4. `ReadChunk`: where the driver does not see that file, some megabytes of it at a time.
+
+A partition holds its range in memory while it sorts; the driver holds one chunk.
+"""
+
+import os
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.host import private
+from semi_naive.io.errors import BadInput
+from semi_naive.io.results.order import order_keys
+from semi_naive.io.results.sorted_rows import Blocks
+from semi_naive.io.results.writing import write_rows
+from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.ir import Relation
+from semi_naive.ra.partitions import parcels
+from semi_naive.ra.partitions.partitioned import PartitionedRelation
+from semi_naive.ra.partitions.reading import pieces_of
+from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
+from semi_naive.ra.storage.runs import DAMAGED, RunMissing
+
+SAMPLED_KEYS = 1000  # values sampled on a partition
+CHUNK_BYTES = 32 << 20  # bytes that travel to the driver at a time
+
+
+@dataclass
+class Ordering:
+    """The order of a relation's tuples by their first attribute; `values` gives the text of symbols and records."""
+
+    relation: Relation
+    types: dict
+    values: object
+
+    def keys(self, column: np.ndarray):
+        """The keys of the first attribute's values in order, and each row's position among them, or None if row i has key i."""
+        return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
+
+    def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
+        """The number of the range of each row."""
+        keys, at = self.keys(column)
+        if at is None:
+            return np.searchsorted(splitters, keys, side="right")
+        return np.array([bisect_right(splitters, key) for key in keys], np.int64)[at]
+
+
+@dataclass
+class SampleKeys:
+    """Yields a sample of a partition's keys."""
+
+    spread: PartitionedRelation
+    ordering: Ordering
+
+    def __call__(self, partition, records):
+        size = sum(stored.size for stored in self.spread.home.full[partition])
+        for columns in pieces_of(self.spread, partition):
+            some = columns[0, :: max(1, size // SAMPLED_KEYS)]
+            yield list(self.ordering.keys(np.ascontiguousarray(some))[0])
+
+
+@dataclass
+class SendToRanges:
+    """Sends every tuple to the partition of its range."""
+
+    spread: PartitionedRelation
+    ordering: Ordering
+    splitters: list
+    parts: int
+
+    def __call__(self, partition, records):
+        streams = parcels.Streams(partition)
+        for columns in pieces_of(self.spread, partition):
+            block = Block.of(list(columns), columns.shape[1])
+            target = self.ordering.ranges(block.column(0), self.splitters)
+            yield from parcels.parcels(block, target, self.parts, "range", streams.place(block))
+
+
+@dataclass
+class WritePiece:
+    """Writes the tuples of a range in order to a file, and yields its path, size and checksum, or the `BadInput` of a tuple
+    that would be read back otherwise."""
+
+    ordering: Ordering
+    form: object
+    folder: str
+
+    def __call__(self, partition, records):
+        block = parcels.received(records, "range")
+        if block is None:
+            return
+        path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
+        try:
+            with private.replacing(path) as file:
+                source = Blocks([block], tuple(range(block.arity)))
+                write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # beside other tasks
+        except BadInput as wrong:
+            yield wrong
+        else:
+            yield partition, path, os.path.getsize(path), checksum_of_file(path)
+
+
+@dataclass
+class ReadChunk:
+    """Yields a chunk of bytes of the piece of one partition."""
+
+    partition: int
+    path: str
+    begin: int
+    size: int
+
+    def __call__(self, partition, records):
+        if partition != self.partition:
+            return
+        if not os.path.exists(self.path):
+            raise RunMissing(self.path)  # it is on another host; its chunks are fetched
+        with open(self.path, "rb") as file:
+            file.seek(self.begin)
+            yield file.read(self.size)
+
+
+def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, cluster) -> None:
+    """Let the tasks of a `Cluster` write pieces, and call `write(chunk, last)` with their bytes in order: three jobs, one
+    shuffle, and a job for each chunk if there are other hosts. `last`: true at the end of a piece."""
+    jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
+    keys = sorted(key for found in jobs.job(SampleKeys(spread, ordering)) for key in found)
+    splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
+    divide = SendToRanges(spread, ordering, splitters, jobs.partitions)
+    pieces = jobs.job(divide, WritePiece(ordering, form, folder))
+    for wrong in (each for each in pieces if isinstance(each, BadInput)):
+        raise wrong
+    for partition, path, size, checksum in sorted(pieces):
+        found = Checksum()
+        for begin in range(0, size, CHUNK_BYTES):
+            read = ReadChunk(partition, path, begin, CHUNK_BYTES)
+            (chunk,) = read(partition, []) if cluster.local else jobs.job(read)
+            found.add(chunk)
+            if begin + CHUNK_BYTES >= size and found.value != checksum:
+                raise RunsLost(f"{DAMAGED}: {path}, a piece of the result: run the program again")
+            write(chunk, begin + CHUNK_BYTES >= size)
+        if cluster.local:
+            os.unlink(path)

@@ -1,0 +1,194 @@
+"""The rows of a large result in sorted order, a piece at a time, without a second copy of the whole in memory.
+
+1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
+2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
+   time are given their keys and sorted, by all cores.
+3. Some words of all runs *cut* them into pieces of about so many rows (`ra.storage.sorted_runs`). A piece is merged on
+   demand.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from semi_naive.io.results.order import FLIP, distinct_in_column, sort_distinct
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.blocks import block as blocks
+from semi_naive.ra.blocks.block import Block, bounds_of, pack
+from semi_naive.ra.blocks.unpacking import ROWS, Part, parts_of
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.lanes import sort_unique
+from semi_naive.ra.packing import Packing, widen
+from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merged
+from semi_naive.threads import in_threads
+
+RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
+
+
+@dataclass
+class Columns:
+    """Columns (arity, n) as a source of rows; a slice of them is a part."""
+
+    columns: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.columns.shape[1]
+
+    def all(self) -> np.ndarray:
+        return self.columns
+
+    def parts(self) -> list:
+        return [_Slice(self.columns[:, begin : begin + ROWS]) for begin in range(0, self.size, ROWS)]
+
+
+@dataclass
+class _Slice:
+    some: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.some.shape[1]
+
+    def columns(self) -> np.ndarray:
+        return np.ascontiguousarray(self.some, np.int64)
+
+
+@dataclass
+class Blocks:
+    """Blocks that share no tuple, as a source of rows. `order`: the relation's column of each block column."""
+
+    blocks: list[Block]
+    order: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(block.size for block in self.blocks)
+
+    def all(self) -> np.ndarray:
+        found = [part.columns() for part in self.parts()]
+        return np.concatenate([np.empty((len(self.order), 0), np.int64), *found], axis=1)
+
+    def parts(self) -> list[Part]:
+        return parts_of(self.blocks, self.order)
+
+    def as_they_are(self, kinds: Iterable[Kind]) -> bool:
+        """True if the packed words are in row order: all columns are numbers, packed alike, in the relation's order."""
+        packings = {block.packing for block in self.blocks}
+        if len(packings) != 1 or self.order != tuple(range(len(self.order))):
+            return False
+        least = (low for low, _ in self.blocks[0].packing.bounds)
+        return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
+
+
+@dataclass
+class Keys:
+    """The meaning of a column's keys. `bits`: the value of each key. `texts`: its text, if keys are ranks. `flip`: keys are
+    unsigned numbers with the top bit flipped."""
+
+    kind: Kind
+    bits: np.ndarray | None = None
+    texts: Any = None  # a list, or of symbols a pyarrow array
+    flip: bool = False
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The values in ascending order, and the rank of each."""
+        order = np.argsort(self.bits)
+        return self.bits[order], order
+
+    @cached_property
+    def _ranks(self) -> np.ndarray | None:
+        """The rank of each value, as an array indexed by value, if values are small."""
+        values, ranks = self._places
+        if (
+            not values.size
+            or values[0] < 0
+            or values[-1] >= RANK_TABLE_IDS_PER_ROW * ROWS + RANK_TABLE_IDS_PER_ROW * values.size
+        ):
+            return None
+        found = np.zeros(int(values[-1]) + 1, np.int64)
+        found[values] = ranks
+        return found
+
+    def of(self, column: np.ndarray) -> np.ndarray:
+        """The keys of values."""
+        if self.bits is None:
+            return column ^ FLIP if self.flip else column
+        if self._ranks is not None:
+            return self._ranks[column]
+        values, ranks = self._places
+        return ranks[np.searchsorted(values, column)]
+
+
+class SortedRows:
+    """The rows of a source in order, in pieces of about `size` rows. `style` says how records are shown.
+
+    threads: None for one for each core; 1 in a task of Spark, beside which others run.
+    """
+
+    def __init__(self, source: Columns | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None):
+        self.relation, self.threads = relation, threads
+        parts = source.parts()
+        types = BUILT_IN | types
+        if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
+            self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
+            self.packing = source.blocks[0].packing
+            self.runs: list[SortedRun] = [block_run(block) for block in source.blocks]
+        else:
+            self.keys = [
+                column_keys((part.columns()[place] for part in parts), type_, types, values, style)
+                for place, (_, type_) in enumerate(relation.attributes)
+            ]
+            self.packing, self.runs = self._sorted(parts)
+        self.cuts = cuts(self.runs, size)
+
+    def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
+        def keyed(part) -> list[np.ndarray]:
+            return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
+
+        bounds = ((0, 0),) * len(self.keys)
+        for number, of in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
+            bounds = widen(bounds, of) if number else of
+        packing = Packing(bounds)
+        words = self._in_threads(lambda part: sort_unique(pack(keyed(part), packing, part.size)), parts)
+        return packing, [WordRun(each) for each in words]
+
+    def _in_threads(self, make, given) -> Iterable:
+        return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
+
+    def pieces(self, make) -> Iterable:
+        """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
+        return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
+
+    def piece(self, number: int) -> np.ndarray:
+        """The columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
+        words = merged(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
+        found = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
+        for column, keys in zip(found, self.keys, strict=True):
+            if keys.flip:
+                column ^= FLIP
+        return found
+
+
+def block_run(block: Block) -> SortedRun:
+    """The tuples of a block as a sorted run; nothing is copied."""
+    if isinstance(block, blocks.Chunked) and not block.spelt:
+        return ChunkRun(*block.chunks)
+    return WordRun(block.words)
+
+
+def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
+    """The keys of a column, which is given a part at a time."""
+    if type_.kind == Kind.NUMBER:
+        return Keys(type_.kind)
+    if type_.kind == Kind.UNSIGNED:
+        return Keys(type_.kind, flip=any(bool((column < 0).any()) for column in columns))
+    found = np.empty(0, np.int64)
+    for column in columns:
+        found = distinct_in_column(np.concatenate([found, distinct_in_column(column)[0]]))[0]
+    order, texts = sort_distinct(found, type_, types, values, style)
+    return Keys(type_.kind, found[order], texts)

@@ -1,0 +1,175 @@
+"""Writing the rows of a relation, in order, for `.output` and `.printsize`.
+
+Large results are merged and formatted in pieces, by kernels on all cores: 62 M pairs of numbers take some 3 s of processor time
+as text, and 2 s as parquet.
+"""
+
+import functools
+import json
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+
+from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
+from semi_naive.io.files import atomic_stream
+from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW, Ordered, order_rows
+from semi_naive.io.results.read_back import check_texts
+from semi_naive.io.results.sorted_rows import Columns, Keys, SortedRows
+from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
+from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, joined
+
+FORMATTED_ROWS = 1 << 18  # that are turned into text at a time
+ROW_GROUP_ROWS = 1 << 20  # rows of a row group of parquet
+
+
+def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
+    """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
+
+    `rows`: a source of `sorted_rows`, or columns (arity, n), in any order, without repetitions. `folder` is where relative
+    file names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all.
+    BadInput when it cannot be written.
+    """
+    form = format_of(directive, relation, to_stdout=folder == STDOUT)
+    types = BUILT_IN | types
+    rows = Columns(rows) if isinstance(rows, np.ndarray) else rows
+    if form.io == "stdoutprintsize":
+        options.printed(f"{form.name}\t{rows.size}\n".encode())
+    elif form.io == "stdout":
+        heading = f"{form.header}\n" if form.headers else ""
+        lines = b"".join(_table(rows, relation, types, values, form))
+        options.printed(f"---------------\n{form.name}\n{heading}===============\n".encode() + lines + b"===============\n")
+    elif form.io == "json":
+        options.printed(b"".join(_json(rows, relation, types, values, form)))
+    else:
+        path = path_of(directive, form, folder, options.sandbox)
+        write_file(path, rows, relation, types, values, form)
+        return path
+    return None
+
+
+def write_file(path: str, rows, relation, types: dict, values, form) -> None:
+    """Write the tuples of `relation` to a file in the format that `form` describes."""
+    if form.io == "sqlite":
+        from semi_naive.io.formats.sqlite import write_sqlite
+
+        write_sqlite(path, rows.all(), relation, types, values, form)
+    else:
+        with atomic_stream(path, form.compress and form.io == "file") as file:
+            write_heading(file, form)
+            write_rows(file, rows, relation, types, values, form)
+
+
+def write_heading(file, form) -> None:
+    if form.headers and form.io == "file":
+        file.write(f"{form.header}\n".encode())
+
+
+def write_rows(file, rows, relation, types: dict, values, form, threads: int | None = None) -> None:
+    """Write the tuples of `relation`, in order, to a binary stream. Pieces are made on all cores, or by `threads` threads."""
+    if form.io == "parquet":
+        _write_parquet(file, rows, relation, types, values, threads)
+        return
+    for piece in (_json if form.io == "jsonfile" else _table)(rows, relation, types, values, form, threads):
+        file.write(piece)
+
+
+def _write_parquet(file, rows, relation, types: dict, values, threads: int | None) -> None:
+    from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
+    from semi_naive.io.results.outputs import parquet_writer
+
+    if not relation.arity:
+        with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
+            writer.write_table(table)
+        return
+    found = SortedRows(rows, relation, types, values, ReadableStyle(), ROW_GROUP_ROWS, threads)
+    arrays = KeyedArrays(relation, types, values, found.keys)
+    with parquet_writer(file, arrays.schema) as writer:
+        for batch in found.pieces(arrays.batch):
+            writer.write_batch(batch)
+
+
+def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
+    """The lines of a table, in pieces. Raises BadInput before the first piece if a file would be read back otherwise; on
+    standard output text is printed as by Soufflé."""
+    if not relation.arity:
+        yield b"()\n" * bool(rows.size)
+        return
+    show, printed = functools.partial(_field, form=form), form.io == "stdout"
+    style = TableStyle(form.rfc4180) if form.rfc4180 or printed else ReadableStyle()
+    check = None if form.rfc4180 or printed else functools.partial(check_texts, relation=relation, form=form)
+    seams = ["", *[form.delimiter] * (relation.arity - 1), "\n"]
+    yield from lines(rows, relation, types, values, style, show, seams, threads, not form.rfc4180, check)
+
+
+def lines(
+    rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
+) -> Iterator:
+    """The text of all rows, in order, in pieces. `seams`: the text before, between and after the fields of each row; `check`:
+    called first, as `read_back.check_texts`."""
+    if rows.size > MIN_ROWS_FOR_ARROW:
+        found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
+        if check:
+            check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
+        yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)
+        return
+    sorted_columns = order_rows(rows.all(), relation, types, values, style)
+    if check:
+        piece = [column.numbers() if column.distinct is None else column.keys for column in sorted_columns]
+        check([column.distinct for column in sorted_columns], [piece])
+    columns = [_texts(column, show) for column in sorted_columns]
+    first, *others = seams
+    yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
+
+
+def _field(kind: Kind, value, form) -> str:
+    if kind == Kind.FLOAT:
+        return float_text(value)
+    if form.rfc4180:
+        doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `TableStyle` has doubled those of a record
+        return f'"{doubled}"'
+    return value
+
+
+def _json(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
+    """A JSON array with one tuple a line, in pieces."""
+    if not relation.arity:
+        yield b"[null\n]\n" if rows.size else b"[]\n"
+        return
+    opened, closed = "{}" if form.objects else "[]"
+    keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
+    seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
+    made = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
+    yield b"["
+    yield next(made)[2:]  # but for the comma and the end of the line before
+    yield from made
+    yield b"]\n"
+
+
+def _json_value(kind: Kind, value) -> str:
+    if kind == Kind.SYMBOL:
+        return json.dumps(value, ensure_ascii=False)
+    return short_float_text(value) if kind == Kind.FLOAT else value
+
+
+def _texts(column: Ordered, show) -> Iterator[str]:
+    """The texts of a short column."""
+    if column.distinct is None:
+        return map(str, column.numbers().tolist())
+    distinct = [show(column.kind, value) for value in column.distinct]
+    return (distinct[key] for key in column.keys.tolist())
+
+
+def _shown(keys: Keys, show, plain: bool):
+    """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
+    import pyarrow as pa
+
+    if keys.bits is None:
+        return SIGNED if keys.kind == Kind.NUMBER else UNSIGNED
+    if plain and isinstance(keys.texts, pa.Array):
+        _, starts, content = keys.texts.buffers()
+        return np.frombuffer(content, np.uint8), np.frombuffer(starts, np.int64, len(keys.texts) + 1, 8 * keys.texts.offset)
+    texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()
+    return joined([show(keys.kind, text).encode() for text in texts])

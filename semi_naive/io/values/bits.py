@@ -1,0 +1,245 @@
+"""Conversion between a value and its 64 bits: from text, from Python objects, and to text, in Soufflé's formats."""
+
+import json
+import math
+import re
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from semi_naive.ra.expressions.numerals import LONGEST
+from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.values.kinds import NAN
+
+SIGN = 1 << 63
+MASK = (1 << 64) - 1
+RANGES = {Kind.NUMBER: (-SIGN, SIGN - 1), Kind.UNSIGNED: (0, MASK)}
+EXPECTED = {
+    Kind.NUMBER: "a number: an integer from -2^63 to 2^63 - 1",
+    Kind.UNSIGNED: "an unsigned: an integer from 0 to 2^64 - 1",
+    Kind.FLOAT: "a float: a decimal number, inf or nan",
+    Kind.SYMBOL: "a symbol: a string",
+    Kind.RECORD: "a record: [1, [2, nil]] in text, a tuple or None in Python",
+}
+BRANCH = 'a branch: $Name(1, "a", $Other) in text, Branch("Name", 1, "a", Branch("Other")) in Python'
+BUILT_IN = {kind.value: Type(kind.value, kind) for kind in Kind if kind != Kind.RECORD}
+INTEGER = re.compile(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|0b([01]+)|([0-9]+))\s*", re.ASCII)
+DECIMAL = re.compile(r"\s*-?[0-9]+\s*", re.ASCII)
+AS_NAMES = "vertices are read as integers (the first row decides, or strings=False); pass strings=True to read names"
+TOO_LONG = "pass strings=True to read vertices as names"
+HEX_FLOAT = re.compile(r"\s*[+-]?0[xX]")
+FLOAT = re.compile(
+    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan(?:\([0-9a-z_]*\))?)\s*",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """A marker for a JSON number beyond every range."""
+
+    text: str
+
+    def __repr__(self):
+        return self.text
+
+
+class Mismatch(ValueError):
+    """A value that does not fit its kind. The caller, which knows the place, turns it into a `BadInput`. `row`: the value's row
+    in its column."""
+
+    def __init__(self, message: str, hint: str = "", row: int = 0):
+        super().__init__(message)
+        self.hint, self.row = hint, row
+
+
+@dataclass(frozen=True)
+class Vertex(Type):
+    """The numbers allowed as vertices of a graph: decimal integers within limits. A program's number may also be written 0x1F.
+
+    >>> VERTEX.of_text(" 7"), VERTEX.first_odd(np.array([1, -1]))
+    (7, 1)
+    """
+
+    low: int = 0
+    high: int = 1 << 32
+    said: str = ""  # the file whose size line sets the limits
+
+    def of_text(self, text: str) -> int:
+        if not DECIMAL.fullmatch(text):
+            raise Mismatch(f"{abbreviated(text)} is not an integer", "" if self.said else AS_NAMES)
+        return self.checked(_integer(text, "does not fit in 64 bits", TOO_LONG))
+
+    def checked(self, value: int, row: int = 0) -> int:
+        if self.low <= value <= self.high:
+            return value
+        if not -SIGN <= value < SIGN:
+            raise Mismatch(f"{abbreviated(value)} does not fit in 64 bits", TOO_LONG, row)
+        if self.said:
+            raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.said, row)
+        kind = "is negative" if value < 0 else "is above 2^32"
+        hint = "pass any_ids=True if this is meant; ids are expected from 0 to 2^32"
+        raise Mismatch(f"vertex id {value} {kind}", hint, row)
+
+    def first_odd(self, column: np.ndarray) -> int | None:
+        """The first row outside the limits. If there is none, one pass: as unsigned words, negative ids are the largest of
+        all."""
+        if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
+            return None
+        if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
+            return None
+        odd = (column < self.low) | (column > self.high)
+        return int(np.argmax(odd)) if odd.any() else None
+
+    def check(self, column: np.ndarray) -> np.ndarray:
+        """Return the column; raise Mismatch if a value is outside the limits."""
+        odd = self.first_odd(column)
+        if odd is not None:
+            self.checked(int(column[odd]), odd)
+        return column
+
+
+VERTEX = Vertex("vertex", Kind.NUMBER)
+NAME = Type("vertex", Kind.SYMBOL)  # vertices that are strings: an integer counts as its text
+ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
+
+
+def type_description(type_: Type) -> str:
+    """The values that a type accepts, in words, for errors."""
+    return BRANCH if type_.branches else EXPECTED[type_.kind]
+
+
+def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
+    """Return a column of integers. If vertices are wanted, raise Mismatch at the first value that is no vertex."""
+    return type_.check(column) if isinstance(type_, Vertex) else column
+
+
+def of_text(text: str, kind: Kind) -> int:
+    """The 64 bits (as int64) of a number, unsigned or float in a fact file.
+
+    >>> of_text("-3", Kind.NUMBER), of_text("0x10", Kind.UNSIGNED), of_text("18446744073709551615", Kind.UNSIGNED)
+    (-3, 16, -1)
+    """
+    if kind == Kind.FLOAT:
+        if HEX_FLOAT.match(text):
+            return of_float(_hexadecimal(text))
+        if not FLOAT.fullmatch(text):
+            raise Mismatch(f"{abbreviated(text)} is not a float")
+        return of_float(_decimal(text))
+    found = INTEGER.fullmatch(text)
+    if not found:
+        raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}")
+    sign, hexadecimal, binary, decimal = found.groups()
+    if decimal:
+        return of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
+    size = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
+    return of_integer(-size if sign == "-" else size, kind)
+
+
+def of_integer(value: int, kind: Kind) -> int:
+    """The 64 bits of an integer, if it is in the range of its kind."""
+    lowest, highest = RANGES[kind]
+    if not lowest <= value <= highest:
+        raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
+    return value - (1 << 64) if value >= SIGN else value
+
+
+def _integer(text: str, otherwise: str, hint: str = "") -> int:
+    """Parse decimal digits. Raises Mismatch with the text `otherwise` if there are more digits than Python converts."""
+    digits = text.strip().lstrip("+-").lstrip("0")
+    if len(digits) > LONGEST:
+        raise Mismatch(f"{abbreviated(text)} {otherwise}", hint)
+    return -int(digits or "0") if "-" in text else int(digits or "0")
+
+
+def of_float(value: float) -> int:
+    """The 64 bits of a float in its canonical form, as in `kinds.as_bits`."""
+    return int(NAN) if math.isnan(value) else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+
+
+def of_value(value, type_: Type):
+    """The 64 bits of a Python value, or the string of a symbol. `True` and `None` are not accepted as numbers."""
+    kind = type_.kind
+    if kind == Kind.SYMBOL and isinstance(value, str):
+        return _checked_text(str(value))
+    if isinstance(value, OutOfRange):
+        raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if whole and type_ == NAME:
+        return str(value)
+    if whole and kind in RANGES:
+        return type_.checked(int(value)) if isinstance(type_, Vertex) else of_integer(int(value), kind)
+    if kind == Kind.FLOAT and isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        try:
+            return of_float(float(value))
+        except OverflowError:
+            raise Mismatch(f"{abbreviated(value)} is out of range of float") from None
+    raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not {_article(kind)}")
+
+
+def _checked_text(text: str) -> str:
+    """Return the text. Raises Mismatch for a lone surrogate, which UTF-8 cannot encode."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Mismatch(f"{abbreviated(text)} is no text: {ascii(text[error.start])} is half of a character") from None
+    return text
+
+
+def to_value(bits: int, kind: Kind):
+    """The Python number of 64 bits.
+
+    >>> to_value(-1, Kind.UNSIGNED), to_value(of_float(0.5), Kind.FLOAT)
+    (18446744073709551615, 0.5)
+    """
+    if kind == Kind.FLOAT:
+        return math.nan if bits == NAN else struct.unpack("<d", struct.pack("<q", bits))[0]
+    return bits & MASK if kind == Kind.UNSIGNED else bits
+
+
+def float_text(value: float) -> str:
+    """A float as C++ prints it with 17 significant digits.
+
+    >>> float_text(0.1), float_text(2.0), float_text(1e20)
+    ('0.10000000000000001', '2', '1e+20')
+    """
+    return f"{value:.17g}"
+
+
+def short_float_text(value: float) -> str:
+    """A float with six digits, as in Soufflé's JSON; with more if six lose precision."""
+    if not math.isfinite(value):
+        return json.dumps(value)  # NaN and Infinity, as most readers take them
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)
+
+
+def _decimal(text: str) -> float:
+    value = float(text.partition("(")[0])  # of nan(…)
+    if math.isinf(value) and "n" not in text.lower():
+        raise Mismatch(f"{abbreviated(text)} is out of range of float")
+    return value
+
+
+def _hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except (ValueError, OverflowError):
+        raise Mismatch(f"{abbreviated(text)} is not a float") from None
+
+
+def _article(kind: Kind) -> str:
+    return f"{'an' if kind == Kind.UNSIGNED else 'a'} {kind.value}"
+
+
+def abbreviated(value) -> str:
+    """A value as error messages show it: at most 60 characters."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a nested {type(value).__name__}"
+    except ValueError:  # an integer of more digits than Python writes, or what holds one
+        text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."

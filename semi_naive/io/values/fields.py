@@ -1,0 +1,101 @@
+"""Conversion of columns of Arrow values or texts to columns of 64-bit words: the last step of every reader."""
+
+from functools import partial
+
+import numpy as np
+
+from semi_naive.io.values.bits import Mismatch, checked_vertices, of_value
+from semi_naive.io.values.record_text import parse_record
+from semi_naive.io.values.records import Records
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.text.arrow_arrays import numpy_of
+from semi_naive.ra.values.kinds import as_bits
+
+
+def arrow_type(kind: Kind):
+    """The Arrow type of a kind's values, and of the text of records."""
+    import pyarrow as pa
+
+    return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64()}.get(kind) or pa.string()
+
+
+def plain_type(found):
+    """An Arrow type; for a dictionary-encoded type, that of its values."""
+    import pyarrow as pa
+
+    return found.value_type if pa.types.is_dictionary(found) else found
+
+
+def kind_of_arrow(found) -> Kind | None:
+    """The kind of values of an Arrow type; None if the type is not supported. Spark's unsigned numbers are decimals of 20
+    digits."""
+    import pyarrow.types as is_
+
+    found = plain_type(found)
+    if is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found):
+        return Kind.SYMBOL
+    if is_.is_decimal(found) and found.scale == 0:
+        return Kind.UNSIGNED
+    return Kind.NUMBER if is_.is_integer(found) else Kind.FLOAT if is_.is_floating(found) else None
+
+
+def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
+    """Map a column of `arrow_type`, texts dictionary-encoded, to int64: the bits of numbers, the ids of symbols and records."""
+    if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
+        return checked_vertices(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # which unites dictionaries
+    column = column.chunk(0) if hasattr(column, "num_chunks") else column
+    texts, at = column.dictionary, numpy_of(column.indices)
+    if type_.kind == Kind.SYMBOL:
+        return np.asarray(values.intern(texts), np.int64)[at]
+    return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[at]
+
+
+def record_ids(nested: list, type_, types: dict, values) -> np.ndarray:
+    """The ids of nested values, in order. Raises Mismatch for a value that does not fit; see `Records.add`."""
+    records = Records(types, values)
+    return records.ids([records.add(value, type_) for value in nested])
+
+
+def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
+    """A list of results of `bits.of_value`, or of nested records, as int64."""
+    if type_.kind == Kind.RECORD:
+        return record_ids(column, type_, types, values)
+    if type_.kind == Kind.SYMBOL:
+        return np.asarray(values.intern(column), np.int64)
+    return np.array(column, np.int64)
+
+
+def columns_of_rows(rows: list, relation, types: dict, values, fault, convert=None) -> np.ndarray:
+    """The columns of rows of Python values, each row as long as the relation is wide; some 0.5 µs a value. `fault(attribute,
+    row, wrong)` makes the error of a value that does not fit; `convert(value, kind)` replaces a value before."""
+    if not relation.arity:
+        return np.zeros((0, min(1, len(rows))), np.int64)
+    columns = np.empty((relation.arity, len(rows)), np.int64)
+    for at, (name, type_) in enumerate(relation.attributes):
+        column = [row[at] for row in rows]
+        columns[at] = bits_of_values(column, type_, types, values, partial(fault, (name, type_)), convert)
+    return columns
+
+
+def bits_of_values(column: list, type_, types: dict, values, fault, convert=None) -> np.ndarray:
+    """Python values as int64. Plain integers are converted at once; records may be nested values or text. `fault(row, wrong)`
+    makes the error of a value that does not fit the type."""
+    if type_.kind == Kind.NUMBER and not convert and set(map(type, column)) <= {int}:
+        try:
+            return checked_vertices(type_, np.array(column, np.int64))
+        except OverflowError:
+            pass
+        except Mismatch as wrong:
+            raise fault(wrong.row, wrong) from None
+    records, taken = Records(types, values), []
+    for row, value in enumerate(column):
+        try:
+            value = convert(value, type_.kind) if convert else value
+            if type_.kind != Kind.RECORD:
+                taken.append(of_value(value, type_))
+            else:
+                taken.append(records.add(parse_record(value, type_, types) if isinstance(value, str) else value, type_))
+        except Mismatch as wrong:
+            raise fault(row, wrong) from None
+    return records.ids(taken) if type_.kind == Kind.RECORD else bits_of_list(taken, type_, types, values)

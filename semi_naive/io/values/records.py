@@ -1,0 +1,201 @@
+"""Packing nested Python values or text into records, and unpacking them. Nothing recurses, so lists of a million cells work.
+
+A record is packed after its fields: nodes are collected first, and then packed by height, all of one height and type by one
+call of `values.pack`.
+"""
+
+from collections import defaultdict
+
+import numpy as np
+
+from semi_naive.branch import Branch
+from semi_naive.io.values.bits import Mismatch, abbreviated, of_value, to_value
+from semi_naive.io.values.record_text import branch_list
+from semi_naive.ra.ir import Kind
+from semi_naive.ra.values import branches
+
+NIL = 0
+NOT_YET = object()  # of a value whose fields have not been looked at
+
+
+class Records:
+    """The nodes of one reading: `add` numbers them, `ids` gives their record ids once all are added."""
+
+    def __init__(self, types: dict, values):
+        self.types, self.values = types, values
+        self.nodes = []  # (type name, tag, fields): bits, strings, and numbers of earlier nodes
+        self.heights = []
+
+    def add(self, value, type_) -> int | None:
+        """The number of the node of a nested value: None for nil, else a tuple, a list, or a dict by field names. A branch is a
+        `Branch`, or (name, field, …), or {name: fields}. Raises Mismatch for a value that does not fit the type."""
+        done = []  # numbers of finished records, taken by the records they are fields of
+        waiting = [(value, type_, NOT_YET)]
+        while waiting:
+            item, kind, tag = waiting.pop()
+            if tag is not NOT_YET:
+                done.append(self._node(item, kind, tag, done))
+            elif item is None and not kind.branches:
+                done.append(None)
+            else:
+                tag, fields = _branch(item, kind) if kind.branches else (None, _fields(item, kind.fields, f"a {kind.name}"))
+                waiting.append((fields, kind, tag))
+                nested = zip(fields, fields_of_tag(kind, tag), strict=True)
+                children = [(f, self.types[name]) for f, (_, name) in nested if self.types[name].kind == Kind.RECORD]
+                waiting += [(field, type_of, NOT_YET) for field, type_of in children]
+        return done.pop()
+
+    def _node(self, fields, type_, tag, done: list) -> int:
+        """Pop the fields of a record, which were finished last to first, from the end of `done`."""
+        row, height = [], 0
+        for value, (_, name) in zip(fields, fields_of_tag(type_, tag), strict=True):
+            kind = self.types[name].kind
+            if kind == Kind.RECORD:
+                child = done.pop()
+                row.append(child)
+                height = max(height, 0 if child is None else self.heights[child] + 1)
+            else:
+                row.append(of_value(value, self.types[name]))
+        self.nodes.append((type_.name, tag, row))
+        self.heights.append(height)
+        return len(self.nodes) - 1
+
+    def ids(self, numbers: list) -> np.ndarray:
+        """The record ids of nodes, given by number; None is nil."""
+        found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
+        groups = defaultdict(list)
+        for number, (name, tag, _) in enumerate(self.nodes):
+            groups[self.heights[number], name, -1 if tag is None else tag].append(number)
+        for (_, name, tag), members in sorted(groups.items()):
+            found[members] = self._pack(self.types[name], None if tag < 0 else tag, [self.nodes[m][2] for m in members], found)
+        return found[[len(self.nodes) if number is None else number for number in numbers]]
+
+    def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
+        fields = fields_of_tag(type_, tag)
+        columns = np.empty((len(fields), len(rows)), np.int64)
+        for at, (_, name) in enumerate(fields):
+            column, kind = [row[at] for row in rows], self.types[name].kind
+            if kind == Kind.RECORD:
+                columns[at] = found[[-1 if child is None else child for child in column]]
+            else:
+                columns[at] = self.values.intern(column) if kind == Kind.SYMBOL else column
+        return self.values.pack(columns) if tag is None else branches.pack(tag, columns, self.values)
+
+
+def fields_of_tag(type_, tag: int | None) -> tuple:
+    """The (name, type name) of the fields of a record type, or of the branch with a tag."""
+    return type_.fields if tag is None else type_.branches[tag].fields
+
+
+def _fields(value, fields: tuple, what: str) -> list:
+    """The fields of a record value in order. Raises Mismatch for missing or unknown fields."""
+    names = [name for name, _ in fields]
+    if isinstance(value, dict):
+        if set(value) != set(names):
+            raise Mismatch(f"{what} has the fields {', '.join(names) or '(none)'}, this has {', '.join(map(str, value))}")
+        return [value[name] for name in names]
+    if not isinstance(value, (tuple, list)) or isinstance(value, Branch):
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a record of type {what.removeprefix('a ')}")
+    if len(value) != len(names):
+        raise Mismatch(f"{what} has {len(names)} fields ({', '.join(names)}), this has {len(value)}")
+    return list(value)
+
+
+def _branch(value, type_) -> tuple[int, list]:
+    """The tag of a branch, and its fields."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, fields),) = value.items()
+    elif isinstance(value, (tuple, list)) and value:
+        name, *fields = value
+    else:
+        raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not a branch of {type_.name}: {branch_list(type_)}")
+    plain = name.removeprefix("$") if isinstance(name, str) else name
+    for tag, branch in enumerate(type_.branches):
+        if branch.name == plain:
+            return tag, _fields(fields, branch.fields, f"a ${branch.name}")
+    raise Mismatch(f"{abbreviated(name)} is not a branch of {type_.name}: {branch_list(type_)}")
+
+
+class Unpacked:
+    """The fields of records and of the records in them, fetched level by level. `fields[type name, id]` is (tag, a tuple of
+    Python values, with ids for records); the tag is None unless the type has branches."""
+
+    def __init__(self, ids: np.ndarray, type_, types: dict, values):
+        self.types, self.fields, self.made = types, {}, {}
+        frontier = {type_.name: set(ids.tolist()) - {NIL}}
+        while frontier:
+            following = defaultdict(set)
+            for name, some in frontier.items():
+                self._fetch(types[name], sorted(some), values, following)
+            frontier = {
+                name: new for name, some in following.items() if (new := {i for i in some if (name, i) not in self.fields})
+            }
+
+    def _fetch(self, type_, ids: list, values, following: dict) -> None:
+        found = np.array(ids, np.int64)
+        if not type_.branches:
+            self._keep(type_, None, found, values.fields(found, len(type_.fields)), values, following)
+            return
+        tags, payloads = branches.open_(found, values)
+        for tag in np.unique(tags).tolist():
+            raw = branches.fields(payloads[tags == tag], len(type_.branches[tag].fields), values)
+            self._keep(type_, tag, found[tags == tag], raw, values, following)
+
+    def _keep(self, type_, tag: int | None, ids: np.ndarray, raw: np.ndarray, values, following: dict) -> None:
+        columns = []
+        for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
+            kind = self.types[name].kind
+            if kind == Kind.SYMBOL:
+                columns.append(values.strings(column))
+            else:
+                columns.append([to_value(bits, kind) for bits in column.tolist()])
+            if kind == Kind.RECORD:
+                following[name].update(set(column.tolist()) - {NIL})
+        rows = zip(*columns, strict=True) if columns else [()] * len(ids)
+        self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
+
+    def text(self, top: int, type_, style) -> str:
+        """One record as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
+        pieces(names), or branch(name, names)."""
+        parts, waiting = [], [(top, type_)]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, str):
+                parts.append(item)
+                continue
+            value, kind = item
+            if kind.kind != Kind.RECORD:
+                parts.append(style.scalar(value, kind.kind))
+            elif value == NIL:
+                parts.append(style.nil)
+            else:
+                tag, row = self.fields[kind.name, value]
+                fields = fields_of_tag(kind, tag)
+                names = [name for name, _ in fields]
+                pieces = style.pieces(names) if tag is None else style.branch(kind.branches[tag].name, names)
+                for at in range(len(fields) - 1, -1, -1):
+                    waiting += [pieces[at + 1], (row[at], self.types[fields[at][1]])]
+                waiting.append(pieces[0])
+        return "".join(parts)
+
+    def value(self, top: int, type_):
+        """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
+        waiting = [(top, type_, False)]
+        while waiting:
+            item, kind, entered = waiting.pop()
+            if item == NIL or (kind.name, item) in self.made:
+                continue
+            tag, row = self.fields[kind.name, item]
+            inner = [(value, self.types[name]) for value, (_, name) in zip(row, fields_of_tag(kind, tag), strict=True)]
+            if entered:
+                fields = [self._made(value, of) for value, of in inner]
+                self.made[kind.name, item] = tuple(fields) if tag is None else Branch(kind.branches[tag].name, *fields)
+            else:
+                waiting.append((item, kind, True))
+                waiting += [(value, of, False) for value, of in inner if of.kind == Kind.RECORD]
+        return self._made(top, type_)
+
+    def _made(self, value, type_):
+        if type_.kind != Kind.RECORD:
+            return value
+        return None if value == NIL else self.made[type_.name, value]

@@ -1,0 +1,251 @@
+"""Components: every instance becomes relations, types, rules and directives with its name in front.
+
+    .comp Graph<N> { .decl edge(a: N, b: N)  edge(x, y) :- edge(y, x). }    →    .decl g.edge(a: city, b: city)
+    .init g = Graph<city>                                                        g.edge(x, y) :- g.edge(y, x).
+
+A name inside of a component refers to the component's own declaration, else to that of the enclosing one, and so on outwards.
+Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
+instance does the same with the result.
+"""
+
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+
+from semi_naive.language.components.component_checks import arity_problem, component_problems
+from semi_naive.language.components.component_scopes import Binding, Scopes, bind_parameters, parts
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.syntax import (
+    TYPES,
+    As,
+    Atom,
+    BranchInit,
+    Clause,
+    Component,
+    Directive,
+    Init,
+    Lattice,
+    Node,
+    Override,
+    RecordDecl,
+    RelationDecl,
+    SourceProgram,
+    SubtypeDecl,
+    SumDecl,
+    UnionDecl,
+)
+
+Names = dict[str, str]
+MAX_INSTANCES = 10_000  # instances of components
+
+
+def expand(source: SourceProgram) -> SourceProgram:
+    """The program without components: each `.init` is replaced by the content of its instance."""
+    if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
+        return source
+    scopes = Scopes(source.statements)
+    problems = component_problems(source.statements, scopes)
+    if problems:
+        raise ProgramError(problems, source.texts)
+    statements: list = []
+    instances = _Instances(scopes, problems)
+    for statement in source.statements:
+        if isinstance(statement, Init):
+            statements += instances.instance(statement, None, {}).statements()
+        elif not isinstance(statement, Component):
+            statements.append(statement)
+    statements = _once(statements)
+    if problems:
+        once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
+        raise ProgramError(list(once.values()), source.texts)
+    return SourceProgram(statements, source.texts, source.warnings, source.legacy)
+
+
+def _once(statements: list) -> list:
+    """The statements without repeated definitions of a type's lattice by several instances."""
+    kept = {(node.name, node.span) if isinstance(node, Lattice) else id(node): node for node in statements}
+    return list(kept.values())
+
+
+@dataclass
+class Content:
+    """The content of an instance. An orphan is a clause for a relation that the instance does not declare, but an enclosing one
+    may."""
+
+    types: list = field(default_factory=list)
+    relations: list[RelationDecl] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    clauses: list[Clause] = field(default_factory=list)
+    orphans: list[Clause] = field(default_factory=list)
+    lattices: list[Lattice] = field(default_factory=list)
+
+    def statements(self) -> list:
+        return [*self.types, *self.lattices, *self.relations, *self.directives, *self.clauses, *self.orphans]
+
+
+class _Instances:
+    """Makes the instance of one `.init`, and those inside of it."""
+
+    def __init__(self, scopes: Scopes, problems: list[Problem]):
+        self.scopes, self.problems = scopes, problems
+        self.made = 0  # instances so far
+        self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, and with what
+
+    def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
+        """The content of an instance, under its qualified names. `scope` is the component that contains the `.init`."""
+        content = Content()
+        component = self.scopes.find(init.component, scope, binding)
+        if component is None:
+            hint = f"{init.component} is {binding[init.component]} here" if init.component in binding else ""
+            self.problems.append(Problem(f"Component {init.component} not found", init.span, hint))
+            return content
+        if len(component.parameters) != len(init.arguments):  # of a component that is a parameter it shows only here
+            self.problems.append(arity_problem(component, init.component, init.arguments, init.span))
+            return content
+        inner = bind_parameters(binding, component.parameters, init.arguments)
+        if (id(component), inner) in self.unfinished:
+            message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
+            self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
+            return content
+        self.made += 1
+        if self.made > MAX_INSTANCES:
+            if self.made == MAX_INSTANCES + 1:
+                message = f"Component instantiation limit reached: {MAX_INSTANCES:,} instances are the most"
+                self.problems.append(Problem(message, init.span, "instances of instances multiply: leave some out"))
+            return content
+        self.unfinished.append((id(component), inner))
+        self.collect(component, inner, frozenset(), content)
+        self.unfinished.pop()
+        return _qualified(content, init.name)
+
+    def collect(self, component: Component, binding: Binding, overridden: frozenset[str], content: Content):
+        """Add the content of a component, first its own instances and bases. Clauses for `overridden` relations are left out,
+        as a derived component replaces them."""
+        for init in parts(component, Init):
+            self.add(self.instance(init, component, binding), content)
+        inherited = overridden | {override.relation for override in parts(component, Override)}
+        for name, arguments in component.bases:
+            base = self.scopes.find(name, self.scopes.around(component), binding)
+            if base is None:
+                hint = f"{component.name} is to inherit from it"
+                self.problems.append(Problem(f"Component {name} not found", component.span, hint))
+                continue
+            self.collect(base, bind_parameters(binding, base.parameters, arguments), inherited, content)
+        self.add(_own(component, binding, overridden), content)
+
+    def add(self, more: Content, content: Content):
+        """Join two contents; orphaned clauses may find their relation in the other."""
+        content.types += self.new(more.types, content.types, "type")
+        content.relations += self.new(more.relations, content.relations, "relation")
+        for directive in more.directives:
+            self.check_directive(directive, content.directives)
+            content.directives.append(directive)
+        content.lattices += more.lattices
+        content.clauses += more.clauses
+        orphans, content.orphans = content.orphans + more.orphans, []
+        declared = {relation.name for relation in content.relations}
+        for clause in orphans:
+            (content.clauses if clause.heads[0].relation in declared else content.orphans).append(clause)
+
+    def new(self, declarations: list, known: list, word: str) -> list:
+        before = {declaration.name: declaration for declaration in known}
+        for declaration in declarations:
+            if declaration.name in before:
+                notes = [("Previous definition", before[declaration.name].span)]
+                hint = "an instance includes the declarations that its component inherits"
+                message = f"Redefinition of {word} {declaration.name}"
+                self.problems.append(Problem(message, declaration.span, hint, notes=notes))
+            before.setdefault(declaration.name, declaration)
+        return declarations
+
+    def check_directive(self, directive: Directive, known: list[Directive]):
+        before = next((other for other in known if other.relation == directive.relation), None)
+        if before is not None and before.kind == directive.kind != "output":
+            notes = [("Previous definition", before.span)]
+            message = f"Redefinition I/O operation {directive.relation}"
+            self.problems.append(Problem(message, directive.span, f"leave out one .{directive.kind}", notes=notes))
+
+
+def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> Content:
+    """The declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may move to
+    different instances."""
+    own = Content(
+        types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, TYPES)],
+        relations=[_renamed(relation, {}, binding) for relation in parts(component, RelationDecl)],
+        directives=parts(component, Directive),
+        lattices=[_renamed(lattice, {}, binding) for lattice in parts(component, Lattice)],
+    )
+    for clause in parts(component, Clause):
+        clause = _renamed(clause, {}, binding)
+        kept = [head for head in clause.heads if head.relation.split(".")[0] not in overridden]
+        own.orphans += [replace(clause, heads=(head,), beside=clause.heads) for head in kept]
+    return own
+
+
+def _qualified(content: Content, instance: str) -> Content:
+    """The content with the instance's name in front of all names that it declares."""
+    types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
+    branches = [branch.name for type_ in content.types if isinstance(type_, SumDecl) for branch in type_.branches]
+    types |= {f"${name}": f"{instance}.{name}" for name in branches}  # no type has a name with $
+    relations = {relation.name: f"{instance}.{relation.name}" for relation in content.relations}
+    return Content(
+        [_renamed(type_, relations, types, types) for type_ in content.types],
+        [_renamed(relation, relations, types) for relation in content.relations],
+        [_renamed(directive, relations, types) for directive in content.directives],
+        [_renamed(clause, relations, types) for clause in content.clauses],
+        [_renamed(clause, relations, types) for clause in content.orphans],
+        [_renamed(lattice, relations, types) for lattice in content.lattices],
+    )
+
+
+def _renamed(node: Node, relations: Names, types: Names, declared: Names | None = None) -> Node:
+    """A statement with other names for relations and types; `declared`: for the type that it declares itself."""
+    match node:
+        case SubtypeDecl():
+            return replace(node, name=_other(node.name, declared), base=_other(node.base, types))
+        case UnionDecl():
+            members = tuple(_other(member, types) for member in node.members)
+            return replace(node, name=_other(node.name, declared), members=members)
+        case RecordDecl():
+            return replace(node, name=_other(node.name, declared), fields=_typed(node.fields, types))
+        case SumDecl():
+            branches = tuple(
+                replace(branch, name=_other(f"${branch.name}", declared).removeprefix("$"), fields=_typed(branch.fields, types))
+                for branch in node.branches
+            )
+            return replace(node, name=_other(node.name, declared), branches=branches)
+        case RelationDecl():
+            other = replace(node, name=_other(node.name, relations), born_of=_other(node.born_of, relations))
+            return replace(other, attributes=_typed(node.attributes, types))
+        case Lattice():
+            bounds = tuple((word, _rebuilt(value, relations, types)) for word, value in node.bounds)
+            return replace(node, name=_other(node.name, types), bounds=bounds)
+        case Directive():
+            return replace(node, relation=_other(node.relation, relations))
+    return _rebuilt(node, relations, types)
+
+
+def _other(name: str, names: Names | None) -> str:
+    return names.get(name, name) if names else name
+
+
+def _typed(attributes: tuple, types: Names) -> tuple:
+    return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
+
+
+def _rebuilt(node, relations: Names, types: Names):
+    """A clause, or a part of one, with other names in all its atoms and casts."""
+    if isinstance(node, tuple):
+        return tuple(_rebuilt(item, relations, types) for item in node)
+    if not isinstance(node, Node) or not is_dataclass(node):
+        return node
+    changes = {
+        part.name: _rebuilt(value, relations, types)
+        for part in fields(node)
+        if isinstance(value := getattr(node, part.name), (tuple, Node))
+    }
+    if isinstance(node, Atom):
+        changes["relation"] = relations.get(node.relation, node.relation)
+    elif isinstance(node, As):
+        changes["type"] = types.get(node.type, node.type)
+    elif isinstance(node, BranchInit):
+        changes["name"] = types.get(f"${node.name}", node.name)
+    return replace(node, **changes) if changes else node

@@ -1,0 +1,247 @@
+"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, innermost rules first.
+
+Constructs that the grammar accepts but the engine does not support, and errors beyond a grammar, are noted as problems at their
+place; the tree gets a harmless substitute, so that the rest is checked as well.
+"""
+
+from dataclasses import replace
+
+from lark import Token
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Span
+from semi_naive.language.parsing.build_terms import TermBuilder, choice_form, integer_literal
+from semi_naive.language.parsing.reduce import node, saying, worded
+from semi_naive.language.syntax import Node
+
+REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
+SEMANTICS = ("stratified", "wellfounded")  # semantics of negation in recursion: an error, or three-valued
+IO_QUALIFIERS = ("input", "output", "printsize")  # old qualifiers that are directives now
+
+
+class StatementBuilder(TermBuilder):
+    """The methods of statements; bodies and expressions are those of `TermBuilder`."""
+
+    def start(self, children):
+        return _flat(children)
+
+    # -- types
+
+    @node
+    def subtype(self, span, name, base):
+        return syntax.SubtypeDecl(str(name), str(base), span=span)
+
+    @worded
+    def old_type(self, span, keyword, name):
+        base = "number" if keyword.type == "NUMBER_TYPE" else "symbol"
+        self.old("Deprecated type declaration used", span, f"write .type {name} <: {base}", "deprecated-type-decl")
+        return syntax.SubtypeDecl(str(name), base, span=span)
+
+    @node
+    def union(self, span, name, *members):
+        spans = tuple(map(self._span, members))
+        return syntax.UnionDecl(str(name), tuple(map(str, members)), spans=spans, span=span)
+
+    @node
+    def record_type(self, span, name, fields=()):
+        self._check_plain(fields)
+        return syntax.RecordDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
+
+    @node
+    def sum_type(self, span, name, *branches):
+        return syntax.SumDecl(str(name), branches, span=span)
+
+    @node
+    def branch(self, span, name, fields=()):
+        self._check_plain(fields)
+        return syntax.BranchDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
+
+    def field(self, children):
+        return tuple(saying(children))
+
+    def _check_plain(self, fields):
+        for field in fields:
+            if len(field) > 2:
+                hint = f"write {field[0]}: {field[1]}; a lattice is of an attribute of a relation"
+                self.problem(f"Field {field[0]} cannot be of a lattice", field[2], hint)
+
+    @node
+    def lattice_field(self, span, name, type_):
+        return (name, type_, span)
+
+    @node
+    def lattice(self, span, name, *bounds):
+        return syntax.Lattice(str(name), bounds, span=span)
+
+    def bound(self, children):
+        name, value = saying(children)
+        return (str(name), value)
+
+    # -- relations and directives
+
+    @worded
+    def relation_decl(self, _span, _keyword, names, *rest):
+        fields = next((child for child in rest if isinstance(child, list)), ())
+        words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
+        qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
+        lattices = tuple(at for at, field in enumerate(fields) if len(field) > 2)
+        choice = next((child for child in rest if isinstance(child, syntax.ChoiceDomain)), syntax.NO_CHOICE)
+        for word in words:
+            if word in IO_QUALIFIERS:
+                message, hint = f"Deprecated {word} qualifier was used", f"write .{word} {names[0]}"
+                self.old(message, self._span(word), hint, "deprecated-qualifier")
+        made = []
+        for name in names:
+            place = self._span(name)
+            kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
+            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, lattices, spans=spans, span=place))
+            made += [syntax.Directive(kind, str(name), span=place) for kind in IO_QUALIFIERS if kind in qualifiers]
+        return made
+
+    def _qualifiers(self, words) -> set[str]:
+        seen: set[str] = set()
+        for word in words:
+            rivals = REPRESENTATIONS if word in REPRESENTATIONS else (str(word),)
+            if seen.intersection(rivals):
+                self.problem(f"{'/'.join(rivals[:4])} qualifier already set", self._span(word), f"leave out this {word}")
+            seen.add(str(word))
+        return seen
+
+    def _type_spans(self, fields) -> tuple[Span, ...]:
+        return tuple(self._span(type_) for _, type_, *_ in fields)
+
+    @node
+    def delta_decl(self, _span, name, of, *words):
+        kept = frozenset(self._qualifiers(words)).difference(IO_QUALIFIERS)
+        return syntax.RelationDecl(str(name), (), kept, born_of=str(of), span=self._span(name))
+
+    @node
+    def choice(self, span, *keys):
+        return syntax.ChoiceDomain(tuple(key for key, _ in keys), tuple(place for _, place in keys), span=span)
+
+    @worded
+    def dependency(self, span, *children):
+        return tuple(map(str, saying(children))), span
+
+    @worded
+    def functor_decl(self, span, _keyword, name, *rest):
+        parameters = [child for child in rest if isinstance(child, list)]
+        result = next(child for child in rest if isinstance(child, Token) and child.type == "QNAME")
+        stateful = isinstance(rest[-1], Token) and rest[-1] == "stateful"
+        pairs = tuple(("", str(found[0])) if len(found) == 1 else (str(found[0]), str(found[1])) for found in parameters)
+        spans = (*(self.between(found) for found in parameters), self._span(result))
+        return syntax.FunctorDecl(str(name), pairs, str(result), stateful, spans, span=span)
+
+    def parameter(self, children):
+        return saying(children)
+
+    @worded
+    def directive(self, _span, keyword, *rest):
+        settings = next((child for child in rest if isinstance(child, dict)), {})
+        names = [child for child in rest if isinstance(child, Token) and child.type == "QNAME"]
+        return [syntax.Directive(keyword[1:], str(name), dict(settings), span=self._span(name)) for name in names]
+
+    def settings(self, children):
+        return dict(saying(children))
+
+    def setting(self, children):
+        key, _, value = children
+        return (str(key), self._unescaped(value) if value.type == "STRING" else str(value))
+
+    @node
+    def pragma(self, span, key, value=None):
+        return syntax.Pragma(self._unescaped(key), "" if value is None else self._unescaped(value), span=span)
+
+    @node
+    def semantics(self, span, name):
+        if name not in SEMANTICS:
+            self.problem(f"Unknown semantics {name}", span, f"it is one of {', '.join(SEMANTICS)}")
+        return syntax.Pragma("semantics", str(name), span=span)
+
+    # -- components
+
+    @node
+    def component(self, span, head, *statements):
+        type_, *bases = head
+        for declared in _flat(statements):
+            if isinstance(declared, syntax.FunctorDecl | syntax.Pragma):
+                what = "directive" if isinstance(declared, syntax.Pragma) else "functor declaration"
+                self.problem(f"syntax error, unexpected {what}", declared.span, "write it outside of components")
+        written = tuple((base.component, base.arguments) for base in bases)
+        return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
+
+    def component_head(self, children):
+        return saying(children)
+
+    @node
+    def component_type(self, span, name, arguments=()):
+        return syntax.Init("", str(name), tuple(map(str, arguments)), span=span)
+
+    @node
+    def init(self, span, name, type_):
+        return replace(type_, name=str(name), span=span)
+
+    @node
+    def override(self, span, name):
+        return syntax.Override(str(name), span=span)
+
+    # -- clauses
+
+    @node
+    def fact(self, span, atom):
+        self._check_lonely([atom])
+        return syntax.Clause((atom,), span=span)
+
+    @worded
+    def rule(self, _span, heads, _if, body, dot, *hints):
+        self._check_lonely(heads)
+        orders = next((hint for hint in hints if isinstance(hint, list)), [])
+        plan = {version: atoms for version, atoms, _ in orders} or None
+        spans = {version: place for version, _, place in orders}
+        join = next((hint for hint in hints if isinstance(hint, str)), "")
+        return syntax.Clause(tuple(heads), body, plan, spans, join, span=self.between([heads, dot]))
+
+    @worded
+    def subsumption(self, _span, worse, _less, better, _if, body, dot, *_plan):
+        self._check_lonely([])
+        return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
+
+    def _check_lonely(self, heads):
+        """Report aggregates of one argument, such as min(e), outside of a head's arguments."""
+        allowed = {id(arg) for head in heads for arg in head.args}
+        for functor in self._now.lonely:
+            if id(functor) not in allowed:
+                hint = f"an aggregate has a body, {choice_form(functor.name)}"
+                hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
+                self.problem(
+                    f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
+                )
+        self._now.lonely.clear()
+
+    def plan(self, children):
+        return list(saying(children))
+
+    @node
+    def join(self, span, how):
+        if how not in ("multiway", "binary"):
+            self.problem(f"the kind of join {how} is unknown", span, "write .join multiway or .join binary")
+        return str(how)
+
+    @node
+    def order(self, span, version, *atoms):
+        return integer_literal(version), tuple(map(integer_literal, atoms)), span
+
+
+def _flat(statements) -> list:
+    """Statements in one list; a rule of the grammar makes none, one or several."""
+    out = []
+    for statement in statements:
+        if isinstance(statement, list):
+            out += statement
+        elif isinstance(statement, Node):
+            out.append(statement)
+    return out
+
+
+def _pairs(fields) -> tuple[tuple[str, str], ...]:
+    return tuple((str(name), str(type_)) for name, type_, *_ in fields)

@@ -1,0 +1,181 @@
+"""From the parser's reductions to the syntax tree: bodies and expressions."""
+
+from dataclasses import replace
+
+from semi_naive.language import syntax
+from semi_naive.language.iterations import NUMBER
+from semi_naive.language.parsing.reduce import Reduce, node, worded
+from semi_naive.language.reductions.heads import AGGREGATES
+from semi_naive.language.syntax import Functor, Number
+from semi_naive.ra.expressions.numerals import LONGEST
+
+
+class TermBuilder(Reduce):
+    """One method for each rule of the grammar below a clause."""
+
+    @node
+    def either(self, span, *items):
+        return syntax.Or(items, span=span)
+
+    @node
+    def both(self, span, *items):
+        return syntax.And(items, span=span)
+
+    @node
+    def group(self, span, body):
+        return replace(body, span=span) if isinstance(body, (syntax.And, syntax.Or)) else body
+
+    @node
+    def paren(self, span, value):
+        """The value with the span of its brackets. Nodes that `_check_lonely` finds by identity are returned unchanged."""
+        return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
+
+    @node
+    def negation(self, span, body):
+        return syntax.Not(body, span=span)
+
+    @node
+    def atom(self, span, name, args=()):
+        return syntax.Atom(str(name), tuple(args), span=span)
+
+    @worded
+    def comparison(self, span, left, op, right):
+        return syntax.Constraint(str(op), (left, right), span=span)
+
+    @worded
+    def test(self, span, op, _open, left, _comma, right, _close):
+        return syntax.Constraint(str(op), (left, right), span=span)
+
+    @worded
+    def truth(self, span, word):
+        return syntax.Constraint(str(word), span=span)
+
+    # -- expressions
+
+    @worded
+    def binary(self, span, left, op, right):
+        return Functor(str(op), (left, right), span=span)
+
+    @worded
+    def prefix(self, span, op, value):
+        if op != "-":
+            return Functor(str(op), (value,), span=span)
+        if isinstance(value, Number) and value.value >= 0:
+            return Number(-value.value, value.suffix, span=span)
+        return Functor("neg", (value,), span=span)
+
+    @node
+    def string(self, span, text):
+        return syntax.String(self._unescaped(text), span=span)
+
+    @node
+    def file_name(self, span):
+        return syntax.String(span.file, span=span)
+
+    @node
+    def line_number(self, span):
+        return Number(span.line, span=span)
+
+    @node
+    def number(self, span, text):
+        return Number(integer_literal(text), span=span)
+
+    @node
+    def unsigned(self, span, text):
+        return Number(integer_literal(text[:-1]), "u", span=span)
+
+    @node
+    def float(self, span, text):
+        return Number(float(text), "f", span=span)
+
+    @node
+    def address(self, span, text):
+        """The signed 32-bit number with the bytes of an IPv4 address."""
+        parts = [int(part) for part in text.split(".")]
+        if max(parts) > 255:
+            self.problem("IP out of range", span, "each of the four numbers of an address is at most 255")
+            return Number(0, span=span)
+        return Number(int.from_bytes(parts, "big", signed=True), span=span)
+
+    @node
+    def underscore(self, span):
+        return syntax.Underscore(span=span)
+
+    @node
+    def variable(self, span, name):
+        return syntax.Variable(str(name), span=span)
+
+    @node
+    def nil(self, span):
+        return syntax.Nil(span=span)
+
+    @worded
+    def counter(self, span, word, *_):
+        if word == "$":
+            self.old("Deprecated $ symbol was used. Use functor 'autoinc()' instead.", span, "write autoinc()")
+        return Functor("autoinc", (), span=span)
+
+    @node
+    def asked(self, span, name):
+        return syntax.Variable(str(name), span=span)  # not writable in a program: only registered rules bind it
+
+    @node
+    def record(self, span, args=()):
+        return syntax.RecordInit(tuple(args), span=span)
+
+    @node
+    def cast(self, span, value, type_):
+        return syntax.As(value, str(type_), span=span)
+
+    @node
+    def functor(self, span, name, args=()):
+        return Functor(str(name), tuple(args), span=span)
+
+    @node
+    def aggregate_functor(self, span, name, *args):
+        if name not in ("min", "max", "count") and len(args) != 1:
+            hint = f"an aggregate has a body: {choice_form(name)}"
+            self.problem(f"{name} is an aggregate and not a functor", span, hint)
+        made = Functor(str(name), args, span=span)
+        if len(args) == 1 or name == "count":
+            self._now.lonely.append(made)
+        return made
+
+    @node
+    def aggregate(self, span, op, *rest):
+        *target, body = rest
+        if (op == "count") == bool(target):
+            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {choice_form(op)}")
+        return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
+
+    @node
+    def branch_init(self, span, name, args=()):
+        return syntax.BranchInit(str(name), tuple(args), span=span)
+
+    @node
+    def user_functor(self, span, name, args=()):
+        return Functor(f"@{name}", tuple(args), span=span)
+
+    @node
+    def user_aggregate(self, span, name, *rest):
+        *target, init, body = rest
+        if not target:
+            self.problem(
+                "incorrect expression arity for given aggregate mode", span, f"it is written @@{name} e : init, {{ … }}"
+            )
+        return syntax.Aggregate(f"@@{name}", target[0] if target else init, body, init, span=span)
+
+    @node
+    def iteration(self, span):
+        return Functor(NUMBER, (), span=span)
+
+
+def choice_form(op: str) -> str:
+    return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
+
+
+def integer_literal(text: str) -> int:
+    """The value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
+    base = {"0x": 16, "0b": 2}.get(text[:2], 10)
+    digits = (text[2:] if base != 10 else text).lstrip("0")
+    return int(digits or "0", base) if len(digits) <= LONGEST else 1 << LONGEST

@@ -1,0 +1,121 @@
+"""Preprocessing of a program's text: `#define` and other C directives, `#include`, `.include` and `.once`.
+
+The directives of C are carried out by pcpp. It processes only texts with such a directive (or under macros of the command
+line), because it is slow and tokenizes as C. The result is a `Text`, which has the origin of each part.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from semi_naive.language.errors import Problem, ProgramError, Span
+from semi_naive.language.origins import MAX_FILES, TOO_MANY_FILES, Text, read_text
+from semi_naive.sandbox import Sandbox
+
+_DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
+_INCLUDE = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"|//[^\n]*|/\*.*?\*/'  # strings and comments, which may contain text like directives
+    r'|(?P<include>\.include(?![\w?])(?:[ \t]*"(?P<path>[^"\\\n]*(?:\\.[^"\\\n]*)*)")?)|(?P<once>\.once(?![\w?]))',
+    re.DOTALL,
+)
+
+
+@dataclass
+class Preprocessed:
+    """text: the whole program; texts: each file's text, for messages; problems: those found so far."""
+
+    text: Text
+    texts: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    sandbox: Sandbox | None = None
+    files = 0
+
+    def outside(self, path: str) -> bool:
+        """True if a file must not be included."""
+        return self.sandbox is not None and not self.sandbox.holds(path)
+
+    def many_files(self) -> bool:
+        """True if including one more file exceeds the limit, repetitions counted."""
+        self.files += 1
+        return self.files > MAX_FILES
+
+
+def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox=None) -> Preprocessed:
+    """Assemble a program. `defines`: macros with their values, as by `#define`."""
+    result = Preprocessed(Text(file), sandbox=sandbox)
+    _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
+    return result
+
+
+class _Files:
+    """Assembles the files of one program into its text."""
+
+    def __init__(self, result: Preprocessed, include_dirs: list[str], defines: Mapping):
+        self.result, self.include_dirs, self.defines = result, include_dirs, defines
+        self.open: list[str] = []  # the files that are being included, the innermost last
+        self.once: set[str] = set()  # files with .once
+
+    def add(self, text: str, file: str):
+        """Append a file with its includes."""
+        self.result.texts[file] = text
+        written = self.expanded(text, file)
+        whole = written.whole()
+        if ".include" not in whole and ".once" not in whole:
+            return self.result.text.copy(written, 0, len(whole))
+        self.open.append(os.path.abspath(file))
+        self.add_with_includes(written)
+        self.open.pop()
+
+    def expanded(self, text: str, file: str) -> Text:
+        if self.defines or _DIRECTIVE.search(text):
+            from semi_naive.language.parsing.macros import expanded_text  # pcpp takes 50 ms to import
+
+            return expanded_text(text, file, self.include_dirs, self.defines, self.result)
+        written = Text(file)
+        written.append(text, file, 1, 1)
+        return written
+
+    def add_with_includes(self, written: Text):
+        out, whole, done = self.result.text, written.whole(), 0
+        for match in _INCLUDE.finditer(whole):
+            if match["include"]:
+                out.copy(written, done, match.start())
+                out.extend("\n")
+                self.include(match["path"], written.between(match.start(), match.end()))
+                out.extend("\n")
+                done = match.end()
+            elif match["once"]:
+                out.copy(written, done, match.start())
+                done = match.end()
+                if self.open[-1] in self.once:
+                    return
+                self.once.add(self.open[-1])
+        out.copy(written, done, len(whole))
+
+    def include(self, path: str | None, span: Span):
+        if path is None:
+            return self.problem(".include needs the name of a file", span, 'write .include "file.dl"')
+        path = re.sub(r"\\(.)", r"\1", path)
+        places = [os.path.dirname(span.file), *self.include_dirs]
+        names = [os.path.join(place, path) for place in places]
+        allowed = [name for name in names if not self.result.outside(name)]
+        if not allowed:
+            sandbox = self.result.sandbox
+            return self.problem(sandbox.refusal(f'"{path}"'), span, sandbox.advice)
+        found = next((name for name in allowed if os.path.isfile(name)), None)
+        if found is None:
+            looked = ", ".join(place or "." for place in places)
+            return self.problem(f'cannot find include file "{path}"', span, f"looked in {looked}; -I adds another directory")
+        absolute = os.path.abspath(found)
+        if absolute in self.open and absolute not in self.once:
+            return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
+        if absolute not in self.open:
+            if self.result.many_files():
+                raise ProgramError(
+                    [Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")], self.result.texts
+                )
+            self.add(read_text(found), found)
+
+    def problem(self, message: str, span: Span, hint: str):
+        self.result.problems.append(Problem(message, span, hint))

@@ -1,0 +1,1 @@
+"""Relations that keep some of the tuples that rules make: aggregates in heads, best values, lattices, subsumption."""

@@ -1,0 +1,174 @@
+"""Sums in recursion: relations aggregated over their own tuples, where no key depends on itself.
+
+    cost(part, sum(n * c)) :- uses(part, other, n), cost(other, c).       the bill of materials
+    cost(part, price) :- bought(part, price).
+
+A sum is complete once all its summands are. So the keys are computed in dependency order, starting with keys that depend on no
+other. Rules without values derive the keys and their dependencies:
+
+    cost@key(part) :- uses(part, other, n), cost@key(other).
+    cost@needs1(part, other) :- uses(part, other, n), cost@key(other).
+
+and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the values known so
+far:
+
+    cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
+
+Every binding of a rule is made once. Keys that need each other in a circle are an error, which names them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from semi_naive.language.errors import NOWHERE, Problem
+from semi_naive.language.reductions.heads import Head, Ops
+from semi_naive.language.single import Single
+from semi_naive.planning import rewrite
+from semi_naive.ra import ir
+
+
+def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
+    """Report relations that recur with an aggregated one and are not aggregated. group: the strongly connected component of a
+    relation."""
+    told = set()
+    for single in found:
+        name = single.head.relation
+        others = [other for other in sorted(group(name)) if other in summed]
+        if name not in summed and others and name not in told:
+            told.add(name)
+            op = next(iter(summed[others[0]].values()))
+            hint = f"write its body into the rules for {others[0]}, or aggregate in its heads as well, not by min or max alone"
+            yield Problem(f"{name} is in recursion with {others[0]}, which is aggregated by {op}", single.head.span, hint)
+
+
+@dataclass
+class RecursiveSums:
+    """The aggregated relations of a recursive component: the rules that their `heads` become, and helper relations."""
+
+    group: tuple[str, ...]
+    ops: dict[str, Ops]
+    declared: dict[str, ir.Relation]
+    heads: dict[str, list[Head]]
+    relations: dict[str, ir.Relation] = field(default_factory=dict)
+    rules: list[ir.Rule] = field(default_factory=list)
+    needs: list[ir.Needs] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def __post_init__(self):
+        for name in self.group:
+            relation = self.declared[name]
+            key = tuple(each for at, each in enumerate(relation.attributes) if at not in self.ops[name])
+            self.relations[f"{name}@known"] = ir.Relation(f"{name}@known", relation.attributes, span=relation.span)
+            for suffix in ("key", "now"):
+                self.relations[f"{name}@{suffix}"] = ir.Relation(f"{name}@{suffix}", key, span=relation.span)
+        self.heads = {
+            name: [self._head(name, number, head) for number, head in enumerate(self.heads[name], 1)] for name in self.group
+        }
+
+    def loop(self) -> ir.Loop:
+        pairs = tuple((f"{name}@known", name) for name in self.group)
+        return ir.Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
+
+    def _head(self, name: str, number: int, head: Head) -> Head:
+        """The rule of a head for the keys whose turn it is."""
+        key, named = self._named(name, number, head)
+        self._keys(name, number, head.rule, key, named)
+        known = [self._known(literal) for literal in head.rule.body]
+        now = ir.Atom(f"{name}@now", tuple(key))
+        return replace(head, key=tuple(key), rule=replace(head.rule, body=(now, *known, *named), plan=None))
+
+    def _named(self, name: str, number: int, head: Head) -> tuple[list[ir.Term], list[ir.Compare]]:
+        """The key as variables and constants, and the expressions that the variables stand for."""
+        key, named = [], []
+        for at, term in enumerate(head.key):
+            if not isinstance(term, ir.Var | ir.Const):
+                named.append(ir.Compare("=", ir.Var(f"{name}.key@k{number}_{at}", term.kind), term, term.kind))
+                term = named[-1].left
+            key.append(term)
+        return key, named
+
+    def _known(self, literal):
+        if isinstance(literal, ir.Atom) and literal.relation in self.group:
+            return replace(literal, relation=f"{literal.relation}@known")
+        return literal
+
+    # -- keys, and which needs which
+
+    def _keys(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], named: list[ir.Compare]) -> None:
+        """The rules for the keys that a rule derives, and for the keys that these need."""
+        body, needed, values = self._without_values(rule.body, number)
+        body, known = _bound([*body, *named], values)
+        if unknown := [term for term in key if isinstance(term, ir.Var) and term.name not in known]:
+            shown = unknown[0].name.split("@")[0]
+            message = f"The key of {name} depends on an aggregated value" + f", by {shown}" * ("." not in shown)
+            hint = "keys are derived before values: compute it from relations that this recursion does not aggregate"
+            self.problems.append(Problem(message, rule.span or NOWHERE, hint))
+            return
+        text = f"keys of: {rule.text or rule}"
+        self.rules.append(ir.Rule(ir.Atom(f"{name}@key", tuple(key)), tuple(body), span=rule.span, text=text))
+        for place, atom in enumerate(needed):
+            needs = f"{name}@needs{number}_{place}"
+            columns = [*self.relations[f"{name}@key"].attributes, *self.relations[atom.relation].attributes]
+            self.relations[needs] = ir.Relation(needs, tuple((f"a{at}", type_) for at, (_, type_) in enumerate(columns)))
+            head = ir.Atom(needs, (*key, *atom.args))
+            self.rules.append(ir.Rule(head, tuple(body), span=rule.span, text=f"what is needed by: {rule.text or rule}"))
+            self.needs.append(ir.Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
+
+    def _without_values(self, body: tuple, number: int) -> tuple[list, list[ir.Atom], set[str]]:
+        """A body with keys in place of the component's relations; these atoms; and the variables of the removed values."""
+        found, needed, values = [], [], set()
+        for at, literal in enumerate(body):
+            if isinstance(literal, ir.Atom) and literal.relation in self.group:
+                ops, kinds = self.ops[literal.relation], self.declared[literal.relation].kinds
+                args = [(place, arg) for place, arg in enumerate(literal.args) if place not in ops]
+                named = (ir.Var(f"any@k{number}_{at}_{p}", kinds[p]) if isinstance(arg, ir.Wild) else arg for p, arg in args)
+                values |= {name for place in ops for name in rewrite.variables_of(literal.args[place])}
+                needed.append(ir.Atom(f"{literal.relation}@key", tuple(named)))
+                literal = needed[-1]
+            found.append(literal)
+        return found, needed, values
+
+
+def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
+    """A body without the literals whose variables have lost their value; and the variables that are still bound."""
+    known = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _taken(arg)}
+    growing = True
+    while growing:
+        made = {name for literal in body for name in _made(literal, known, values)} - known
+        growing, known = bool(made), known | made
+    kept = []
+    for literal in body:
+        missing = _outside(literal, values) - known
+        if isinstance(literal, ir.Atom):
+            loose = (ir.Wild() if rewrite.variables_of(arg).keys() & missing else arg for arg in literal.args)
+            kept.append(replace(literal, args=tuple(loose)))
+        elif not missing:
+            kept.append(literal)
+    return kept, known
+
+
+def _taken(term: ir.Term) -> set[str]:
+    """The variables that an argument of an atom binds."""
+    if isinstance(term, ir.Pack):
+        return set().union(*map(_taken, term.args))
+    return {term.name} if isinstance(term, ir.Var) else set()
+
+
+def _made(literal, known: set[str], values: set[str]) -> set[str]:
+    """The variables that a literal binds, if some are known."""
+    if isinstance(literal, ir.Range):
+        ends = [term for term in (literal.start, literal.stop, literal.step) if term is not None]
+        return {literal.result.name} if rewrite.variables_of(ends).keys() <= known else set()
+    if isinstance(literal, ir.Aggregate):
+        return {literal.result.name} if _outside(literal, values) <= known | {literal.result.name} else set()
+    if not isinstance(literal, ir.Compare) or literal.op != "=":
+        return set()
+    sides = ((literal.left, literal.right), (literal.right, literal.left))
+    return {name for one, other in sides if rewrite.variables_of(other).keys() <= known for name in _taken(one)}
+
+
+def _outside(literal, values: set[str]) -> set[str]:
+    """The variables of a literal that must be bound elsewhere. An aggregate binds its own, and those it shares with atoms;
+    variables of recursive values must be known."""
+    found = set(rewrite.variables_of(literal))
+    return found & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else found

@@ -1,0 +1,42 @@
+"""Relations that keep only some of the tuples that rules make (`ra.reduce`): each does so in one way."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem, Span
+from semi_naive.language.reductions.heads import Ops, is_aggregate, listed
+from semi_naive.language.single import Single
+
+TOGETHER = {("a choice-domain", "subsumptive rules"), ("the qualifier eqrel", "subsumptive rules")}  # the latter: `subsumption`
+INLINED = "the qualifier inline"
+NEVER_INLINED = ("an attribute of a lattice", "in its heads")  # the others have checks of their own
+
+
+def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) -> Iterator[Problem]:
+    """Report relations that are asked to keep tuples in two ways. heads: how heads aggregate, by relation."""
+    dominated = {single.head.relation for single in found if single.dominates}
+    first = {single.head.relation: single.head.span for single in reversed(found) if any(map(is_aggregate, single.head.args))}
+    for name, node in relations.items():
+        ways = list(_ways(node, name in dominated))
+        if name in heads and name in first:
+            ways.append((f"{listed(heads[name])} in its heads", first[name]))
+        for (one, _), (other, span) in combinations(ways, 2):
+            if one == INLINED and not other.endswith(NEVER_INLINED) or (one, other) in TOGETHER:
+                continue
+            yield Problem(
+                f"Relation {name} has {one} and {other}", span, "a relation keeps tuples in one way: leave out one of the two"
+            )
+
+
+def _ways(node: syntax.RelationDecl, dominated: bool) -> Iterator[tuple[str, Span]]:
+    if "eqrel" in node.qualifiers:
+        yield "the qualifier eqrel", node.span
+    if "inline" in node.qualifiers:
+        yield INLINED, node.span
+    if node.lattices:
+        yield "an attribute of a lattice", node.span
+    if node.choice.keys:
+        yield "a choice-domain", node.choice.span
+    if dominated:
+        yield "subsumptive rules", node.span

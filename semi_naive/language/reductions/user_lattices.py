@@ -1,0 +1,249 @@
+"""Lattices that the user defines: their checks, and the translation of rules that read attributes of them.
+
+    .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
+    .decl value(x: symbol, s: Sign<>)
+
+A relation has one tuple of each key, with the least upper bound (`ra.reduce.upper_bounds`). A tuple states its value and all
+lower values. So in a body
+
+    r(x, s) :- value(x, s), other(x, s).        is  r(x, s) :- value(x, a), other(x, b), s = @glb(a, b), s != $Bottom().
+    r(x) :- value(x, $Zero()).                  is  r(x) :- value(x, a), @glb(a, $Zero()) = $Zero().
+    r(x) :- name(x), !value(x, $Zero()).        is  r(x) :- name(x), !value(x, _).
+                                                and r(x) :- name(x), value(x, a), @glb(a, $Zero()) = $Bottom().
+
+as in Soufflé. A variable that is bound elsewhere is a given value, like $Zero(). In the body of an aggregate, and without
+`Bottom` or `Glb`, values are compared for equality.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.grounded import grounded
+from semi_naive.language.single import Single, fold_sign
+from semi_naive.language.trees import rebuilt, variable_names, walk_all
+from semi_naive.language.types.inference import Typing
+from semi_naive.language.types.type_checks import type_problems
+from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
+
+MEETING = ("Bottom", "Glb")  # without both, values are compared for equality
+FUNCTORS = ("Lub", "Glb", "Leq")
+WORDS = ("Bottom", "Top", *FUNCTORS)
+_COMPUTED = (syntax.Variable, syntax.Underscore, syntax.Aggregate, syntax.Functor)
+FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}"
+
+
+def declared_lattices(source: syntax.SourceProgram) -> list[syntax.Lattice]:
+    return [node for node in source.statements if isinstance(node, syntax.Lattice)]
+
+
+def lubs(source: syntax.SourceProgram) -> dict[str, str]:
+    """Return the functor, with its @, of least upper bounds by the type of the lattice."""
+    return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
+
+
+def used_lubs(relations, bounds: dict) -> set[str]:
+    """Return the functors that relations call to join their own tuples."""
+    types = {node.attributes[at][1] for node in relations.values() for at in node.lattices}
+    return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
+
+
+def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
+    """Return the bounds of each lattice without problems, by its type: expressions by their words."""
+    found: dict[str, dict] = {}
+    seen: dict[str, syntax.Lattice] = {}
+    for node in declared_lattices(source):
+        node = replace(node, bounds=tuple((word, rebuilt(value, fold_sign)) for word, value in node.bounds))
+        wrong = list(_lattice_problems(node, env))
+        if node.name in seen:
+            notes = [("Previous definition", seen[node.name].span)]
+            wrong.append(Problem(f"Redefinition of lattice {node.name}<>", node.span, notes=notes))
+        seen.setdefault(node.name, node)
+        problems += wrong
+        if not wrong:
+            found[node.name] = dict(node.bounds)
+    return found
+
+
+def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Problem]:
+    if node.name not in env or node.name in PREDEFINED:
+        if env.span(node.name) is None:
+            hint = f"a lattice is of a type that the program declares: .type {node.name.capitalize()} = …"
+            yield Problem(f"Undefined type {node.name}", node.span, hint)
+        return
+    words = [word for word, _ in node.bounds]
+    for word in dict.fromkeys(words):
+        if word not in WORDS:
+            yield Problem(f"{word} is no bound of a lattice", node.span, f"they are {', '.join(WORDS)}")
+        elif words.count(word) > 1:
+            yield Problem(f"Lattice {node.name}<> defines {word} more than once", node.span, "leave out all but one")
+    if "Lub" not in words:
+        yield Problem(f"Lattice {node.name}<> does not define Lub", node.span, "write " + FORM.format(node.name))
+    for word, value in node.bounds:
+        if word in FUNCTORS:
+            yield from _functor_problems(node.name, word, value, env)
+        elif word in WORDS:
+            yield from _value_problems(node.name, word, value, env)
+
+
+def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
+    """Report a functor that is not declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
+    blank = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
+    if not blank or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
+        yield Problem(f"{word} of lattice {name}<> is no functor", value.span, f"write {word} -> @{word.lower()}(_, _)")
+        return
+    result, functor = "number" if word == "Leq" else name, value.name[1:]
+    form = f".functor {functor}(a: {name}, b: {name}): {result}"
+    if (declared := env.functors.get(functor)) is None:
+        yield Problem(f"Undefined user-defined functor {functor}", value.span, f"declare it: {form}")
+        return
+    types = [*(type_ for _, type_ in declared.parameters), declared.result]
+    if list(map(env.declared_as, types)) != list(map(env.declared_as, [name, name, result])):
+        notes = [("declared here", declared.span)]
+        message = f"Functor {functor} cannot be {word} of lattice {name}<>"
+        yield Problem(message, value.span, f"declare it as {form}", notes=notes)
+
+
+def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
+    """Report a bound that is not a constant of the type."""
+    if any(isinstance(node, _COMPUTED) for node in walk_all([value])):
+        yield Problem(f"{word} of lattice {name}<> is not constant", value.span, f"write one value of type {name}")
+        return
+    relation = syntax.RelationDecl("lattice", ((word, name),), span=value.span)
+    head = syntax.Atom("lattice", (value,), span=value.span)
+    yield from type_problems(Typing(Single(head, (), syntax.Clause((head,), span=value.span)), env, {"lattice": relation}))
+
+
+def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
+    """Report attributes of lattices that are not declared, or that have a key after them."""
+    known = {node.name for node in declared_lattices(source)}
+    for node in (node for node in relations.values() if node.lattices):
+        for at in node.lattices:
+            attribute, type_ = node.attributes[at]
+            if type_ not in known:
+                span = node.spans[at] if node.spans else node.span
+                yield Problem(f"There is no lattice {type_}<>", span, "write " + FORM.format(type_))
+        for at in range(node.lattices[0], len(node.attributes)):
+            if at not in node.lattices:
+                attribute, span = node.attributes[at][0], node.spans[at] if node.spans else node.span
+                yield Problem(f"Attribute {attribute} comes after one of a lattice", span, "attributes of lattices come last")
+
+
+def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
+    """Translate a clause that reads attributes of lattices into one clause or several."""
+    if single.dominates or not any(_read(literal, relations, bounds) for literal in single.body):
+        return [single]
+    return list(_Meaning(single, relations, bounds, problems).clauses())
+
+
+def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
+    """Warn of lattices without greatest lower bounds."""
+    for node in declared_lattices(source):
+        for word in MEETING:
+            if word not in dict(node.bounds):
+                hint = f"a value in a body is compared as it is, without {' and '.join(MEETING)}"
+                yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, "Warning")
+
+
+def _read(literal, relations, bounds: dict) -> dict[int, str]:
+    """Return the places of a literal's arguments, wildcards left out, that are of a lattice in which values meet, with its
+    type."""
+    atom = literal.body if isinstance(literal, syntax.Not) else literal
+    node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
+    if node is None or len(node.attributes) != len(atom.args):
+        return {}
+    places = {at: name for at in node.lattices if bounds.get(name := node.attributes[at][1], {}).keys() >= {*MEETING}}
+    return {at: name for at, name in places.items() if not isinstance(atom.args[at], syntax.Underscore)}
+
+
+@dataclass
+class _Meaning:
+    """The translation of one clause. met: the type and the values that meet in each variable that only lattices bind."""
+
+    single: Single
+    relations: dict
+    bounds: dict
+    problems: list[Problem]
+    met: dict[str, tuple[str, list]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self._numbers = count(1)
+        self.ground = grounded([self._bare(literal) for literal in self.single.body])
+        self.times: dict[str, int] = {}
+        for literal in self.single.body:
+            for at in _read(literal, self.relations, self.bounds) if isinstance(literal, syntax.Atom) else ():
+                if isinstance(arg := literal.args[at], syntax.Variable):
+                    self.times[arg.name] = self.times.get(arg.name, 0) + 1
+
+    def clauses(self) -> Iterator[Single]:
+        ways: list[list] = [[]]
+        for literal in self.single.body:
+            found = self._meant(literal)
+            ways = [[*way, *other] for way in ways for other in found]
+        shared = [part for name, (type_, values) in self.met.items() for part in self._meeting(name, type_, values)]
+        for way in ways:
+            body = tuple(rebuilt(part, lambda _: None) for part in (*way, *shared))  # the ways share no nodes
+            yield replace(self.single, head=rebuilt(self.single.head, lambda _: None), body=body)
+
+    def _bare(self, literal):
+        """Replace the values of lattices in a literal by wildcards."""
+        places = _read(literal, self.relations, self.bounds)
+        if not places or not isinstance(literal, syntax.Atom):
+            return literal
+        return self._other(literal, {at: syntax.Underscore(span=literal.args[at].span) for at in places})
+
+    def _other(self, atom: syntax.Atom, args: dict) -> syntax.Atom:
+        return replace(atom, args=tuple(args.get(at, arg) for at, arg in enumerate(atom.args)))
+
+    def _fresh(self, span) -> syntax.Variable:
+        return syntax.Variable(f"lattice.@{next(self._numbers)}", span=span)  # no variable that is written has a dot
+
+    def _glb(self, type_: str, one, other) -> syntax.Functor:
+        return syntax.Functor(self.bounds[type_]["Glb"].name, (one, other), span=other.span)
+
+    def _meant(self, literal) -> list[list]:
+        """Return the conjunctions of which any one makes a literal true."""
+        places = _read(literal, self.relations, self.bounds)
+        if not places:
+            return [[literal]]
+        if isinstance(literal, syntax.Not):
+            return self._absent(literal, places)
+        args, tests = {}, []
+        for at, type_ in places.items():
+            arg = literal.args[at]
+            if not isinstance(arg, syntax.Variable) or arg.name in self.ground:
+                self._check(arg)
+                args[at] = self._fresh(arg.span)
+                tests.append(syntax.Constraint("=", (self._glb(type_, args[at], arg), arg), span=arg.span))
+            elif self.times[arg.name] > 1:
+                args[at] = self._fresh(arg.span)
+                self.met.setdefault(arg.name, (type_, []))[1].append(args[at])
+        return [[self._other(literal, args), *tests]]
+
+    def _check(self, arg) -> None:
+        missing = variable_names(arg) - self.ground
+        if missing or any(isinstance(node, syntax.Underscore) for node in walk_all([arg])):
+            hint = "write a variable, and take it apart in an equality of its own"
+            self.problems.append(Problem("Lattice argument is not grounded", arg.span, hint))
+
+    def _absent(self, literal: syntax.Not, places: dict[int, str]) -> list[list]:
+        """Translate a negation: no tuple has the key, or its value meets the given one in Bottom."""
+        atom = literal.body
+        none = {at: syntax.Underscore(span=atom.args[at].span) for at in places}
+        ways: list[list] = [[replace(literal, body=self._other(atom, none))]]
+        for at, type_ in places.items():
+            value = self._fresh(atom.args[at].span)
+            meet = self._glb(type_, value, atom.args[at])
+            test = syntax.Constraint("=", (meet, self.bounds[type_]["Bottom"]), span=literal.span)
+            ways.append([self._other(atom, none | {at: value}), test])
+        return ways
+
+    def _meeting(self, name: str, type_: str, values: list) -> Iterator[syntax.Constraint]:
+        meet = values[0]
+        for value in values[1:]:
+            meet = self._glb(type_, meet, value)
+        variable = syntax.Variable(name, span=values[0].span)
+        yield syntax.Constraint("=", (variable, meet), span=values[0].span)
+        yield syntax.Constraint("!=", (variable, self.bounds[type_]["Bottom"]), span=values[0].span)

@@ -1,0 +1,1 @@
+"""Types: declarations, inference, checks, and the signatures of functors."""

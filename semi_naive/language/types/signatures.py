@@ -1,0 +1,53 @@
+"""The signatures of the intrinsic functors: the kinds of their parameters and results."""
+
+from dataclasses import dataclass
+
+from semi_naive.ra.ir import Kind
+
+N, U, F, S, R = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL, Kind.RECORD
+PREFERENCE = {S: 0, N: 1, U: 2, F: 3, R: 4}  # Soufflé's preference among overloads that fit equally
+
+
+@dataclass(frozen=True)
+class Overload:
+    params: tuple[Kind, ...]
+    result: Kind
+    variadic: bool = False  # one or more arguments, all of the first parameter's kind
+
+    def takes(self, count: int) -> bool:
+        return count >= 1 if self.variadic else count == len(self.params)
+
+    def param(self, at: int) -> Kind:
+        return self.params[0 if self.variadic else at]
+
+
+def _same(kinds, arity=2, variadic=False) -> list[Overload]:
+    return [Overload((kind,) * arity, kind, variadic) for kind in kinds]
+
+
+_NUMERIC, _INTEGRAL = (N, U, F), (N, U)
+INFIX = {"+", "-", "*", "/", "%", "^", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"}
+
+OVERLOADS: dict[str, list[Overload]] = {
+    **{op: _same(_NUMERIC) for op in ("-", "*", "/", "^")},
+    **{op: _same(_INTEGRAL) for op in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")},
+    **{op: _same(_INTEGRAL, arity=1) for op in ("bnot", "lnot")},
+    "+": _same((*_NUMERIC, S)),  # of symbols it is cat
+    "neg": _same((N, F), arity=1),
+    **{op: _same((S, N, U, F), arity=1, variadic=True) for op in ("min", "max")},
+    "range": _same(_NUMERIC) + _same(_NUMERIC, arity=3),
+    **{
+        name: [Overload((kind,), to) for kind in (S, N, U, F)]
+        for name, to in (("to_number", N), ("to_unsigned", U), ("to_float", F), ("to_string", S))
+    },
+    "ord": [Overload((kind,), N) for kind in (S, N, U, F, R)],
+    "strlen": [Overload((S,), N)],
+    "substr": [Overload((S, N, N), S)],
+    "cat": _same((S,), arity=1, variadic=True),
+    "autoinc": [Overload((), N)],
+    "recursive_iteration_cnt": [Overload((), U)],
+}
+
+
+def overload_preference(overload: Overload):
+    return PREFERENCE[overload.result], overload.variadic, [PREFERENCE[kind] for kind in overload.params]

@@ -1,0 +1,285 @@
+"""Declared types: their definitions, and the subtype relation.
+
+The lattice is Soufflé's. Above each predefined type is the type of its constants: `1` is a __number, of which `number` is a
+subtype, and all types declared `<: number` are subtypes of `number`. So a constant is allowed at any place of its kind, while a
+variable of one subtype is not allowed in an attribute of another.
+"""
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.ra.ir import Constructor, Kind, Type
+
+PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
+CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # the type of the constants of each kind
+KIND = {constant: kind for kind, constant in CONSTANT.items()}
+MAX_DEFINITION_DEPTH = 100  # length of a chain of type definitions
+SHORTER = f"define it by a type that is nearer: {MAX_DEFINITION_DEPTH} are the most"
+
+
+class TypeEnvironment:
+    """The types of a program, by name. Only valid declarations are in it; errors are in `problems`."""
+
+    def __init__(self, source: syntax.SourceProgram):
+        self.problems: list[Problem] = []
+        self._declared: dict[str, syntax.Node] = {}
+        self._subtypes: dict[tuple[str, str], bool] = {}
+        self._meets: dict[tuple[str, str], frozenset[str]] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
+        for declaration in source.statements:
+            if isinstance(declaration, syntax.TYPES):
+                self._declare(declaration)
+        self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
+        self._known.update(dict.fromkeys(self._sound()))
+        for declaration in self._declared.values():
+            self._check(declaration)
+        self._check_branch_names()
+        self.functors = {node.name: node for node in source.statements if isinstance(node, syntax.FunctorDecl)}
+
+    def _declare(self, declaration):
+        name = declaration.name
+        if name in PREDEFINED:
+            self._problem("Redefinition of the predefined type", declaration, f"give it another name than {name}")
+        elif name in self._declared:
+            previous = [("Previous definition", self._declared[name].span)]
+            self.problems.append(Problem(f"Redefinition of type {name}", declaration.span, notes=previous))
+        else:
+            self._declared[name] = declaration
+
+    def _problem(self, message, declaration, hint="", at=None):
+        spans = getattr(declaration, "spans", ())
+        self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
+
+    def _sound(self) -> list[str]:
+        """The types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
+        undefined types and cycles."""
+        missing = {name: set(_parts(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
+        users: dict[str, list[str]] = {}
+        for name, parts in missing.items():
+            for part in parts:
+                users.setdefault(part, []).append(name)
+        found, level = [], [name for name, parts in missing.items() if not parts]
+        for _ in range(MAX_DEFINITION_DEPTH):
+            found += level
+            for name in level:
+                for user in users.get(name, ()):
+                    missing[user].discard(name)
+            level = [
+                user for user in dict.fromkeys(user for name in level for user in users.get(name, ())) if not missing[user]
+            ]
+        for name in level:
+            self._problem(
+                f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type",
+                self._declared[name],
+                SHORTER,
+            )
+        return found
+
+    def _cyclic(self, name) -> bool:
+        seen, todo = set(), [name]
+        while todo:
+            for below in _parts(self._declared.get(todo.pop())):
+                if below == name:
+                    return True
+                if below not in seen:
+                    seen.add(below)
+                    todo.append(below)
+        return False
+
+    # -- checks of declarations
+
+    def _check(self, declaration):
+        if isinstance(declaration, syntax.RecordDecl):
+            self._check_record(declaration)
+        elif isinstance(declaration, syntax.SumDecl):
+            self._check_sum(declaration)
+        elif declaration.name not in self._known and self._cyclic(declaration.name):
+            self._problem(f"Infinite descent in the definition of type {declaration.name}", declaration)
+        elif isinstance(declaration, syntax.SubtypeDecl):
+            self._check_subtype(declaration)
+        elif len(declaration.members) == 1:
+            self._check_alias(declaration)
+        else:
+            self._check_union(declaration)
+
+    def _check_record(self, declaration: syntax.RecordDecl):
+        names = set()
+        for at, (name, type_name) in enumerate(declaration.fields):
+            if type_name not in self._known:
+                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, at=at)
+            if name in names:
+                message = f"Doubly defined field name {name} in definition of type {declaration.name}"
+                self._problem(message, declaration, at=at)
+            names.add(name)
+
+    def _check_sum(self, declaration: syntax.SumDecl):
+        for branch in declaration.branches:
+            for at, (_, type_name) in enumerate(branch.fields):
+                if type_name not in self._known:
+                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, at=at)
+
+    def _check_branch_names(self):
+        """Report branch names that several types declare, as `$name(…)` gives no type."""
+        found: dict[str, list[syntax.BranchDecl]] = {}
+        for declaration in self._declared.values():
+            for branch in declaration.branches if isinstance(declaration, syntax.SumDecl) else ():
+                found.setdefault(branch.name, []).append(branch)
+                self._branches.setdefault(branch.name, (declaration.name, branch))
+        for name, (first, *others) in found.items():
+            if others:
+                notes = [(f"Branch {name} defined", other.span) for other in others]
+                hint = "give each branch of the program a name of its own"
+                self.problems.append(Problem(f"Branch {name} is defined multiple times", first.span, hint, notes=notes))
+
+    def _check_subtype(self, declaration: syntax.SubtypeDecl):
+        if declaration.base not in self._known:
+            self._problem(f"Undefined base type {declaration.base} in definition of type {declaration.name}", declaration)
+            return
+        root = self._declared.get(self.skip_aliases(declaration.base))
+        if isinstance(root, syntax.UnionDecl):
+            self._problem(f"Subset type {declaration.name} can't be derived from union {root.name}", declaration)
+        elif isinstance(root, syntax.RecordDecl):
+            self._problem(f"Subset type {declaration.name} can't be derived from record type {root.name}", declaration)
+
+    def _check_alias(self, declaration: syntax.UnionDecl):
+        if declaration.members[0] not in self._known:
+            name = declaration.members[0]
+            self._problem(f"Undefined alias type {name} in definition of type {declaration.name}", declaration)
+
+    def _check_union(self, declaration: syntax.UnionDecl):
+        for member in sorted(declaration.members):
+            if not self._exists(member):
+                self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
+            elif isinstance(self._declared.get(member), (syntax.RecordDecl, syntax.SumDecl)):
+                self._problem(f"Union type {declaration.name} contains the non-primitive type {member}", declaration)
+        below = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
+        if len(below) > 1:
+            over = f"Union type {declaration.name} is defined over {{{', '.join(below)}}}"
+            self._problem(f"{over} (multiple primitive types in union)", declaration)
+
+    def _primitive(self, name) -> Kind | None:
+        return self.kind(name) if name in self._known and self.kind(name) != Kind.RECORD else None
+
+    def _exists(self, name) -> bool:
+        return name in PREDEFINED or name in self._declared
+
+    # -- queries
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known and name not in KIND
+
+    def span(self, name: str):
+        return self._declared[name].span if name in self._declared else None
+
+    @property
+    def declared(self) -> list[str]:
+        return list(self._declared)
+
+    def skip_aliases(self, name: str) -> str:
+        while (members := self._members(name)) and len(members) == 1:
+            name = members[0]
+        return name
+
+    def declared_as(self, name: str) -> str:
+        """The first declared name of a type, unless it is that of a predefined type."""
+        first = self.skip_aliases(name)
+        return name if first in PREDEFINED else first
+
+    def _members(self, name) -> tuple[str, ...]:
+        declaration = self._declared.get(name)
+        return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
+
+    def base(self, name: str) -> str:
+        """The root of a type: a type of constants, a record, a union, or an algebraic data type.
+
+        >>> TypeEnvironment(syntax.SourceProgram([syntax.SubtypeDecl("T", "number")])).base("T")
+        '__number'
+        """
+        name = self.skip_aliases(name)
+        if name in PREDEFINED:
+            return CONSTANT[PREDEFINED[name]]
+        declaration = self._declared.get(name)
+        return self.base(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else name
+
+    def fields(self, name: str) -> tuple[tuple[str, str], ...]:
+        """The fields of a record type; an algebraic data type has none itself."""
+        declaration = self._declared[self.base(name)]
+        return declaration.fields if isinstance(declaration, syntax.RecordDecl) else ()
+
+    def branch(self, name: str) -> tuple[str, syntax.BranchDecl] | None:
+        """The algebraic data type that has a branch of that name, and the branch."""
+        return self._branches.get(name)
+
+    @property
+    def branch_names(self) -> list[str]:
+        return list(self._branches)
+
+    def branches(self, name: str) -> tuple[Constructor, ...]:
+        """The branches of an algebraic data type, sorted by name; none for other types."""
+        declaration = self._declared.get(self.base(name))
+        found = declaration.branches if isinstance(declaration, syntax.SumDecl) else ()
+        return tuple(Constructor(branch.name, branch.fields) for branch in sorted(found, key=lambda each: each.name))
+
+    def kind(self, name: str) -> Kind:
+        if name not in self._kinds:
+            base = self.base(name)
+            members = self._members(base)
+            self._kinds[name] = KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
+        return self._kinds[name]
+
+    def is_union(self, name: str) -> bool:
+        return len(self._members(name)) > 1
+
+    def is_record(self, name: str) -> bool:
+        return isinstance(self._declared.get(name), syntax.RecordDecl)
+
+    def subtype(self, a: str, b: str) -> bool:
+        """True if every value of type a is one of type b."""
+        if (a, b) not in self._subtypes:
+            self._subtypes[a, b] = self._subtype(self.skip_aliases(a), self.skip_aliases(b))
+        return self._subtypes[a, b]
+
+    def _subtype(self, a, b) -> bool:
+        if a == b:
+            return True
+        if self.is_union(a):
+            return all(self.subtype(member, b) for member in self._members(a))
+        if self.is_union(b):
+            return any(self.subtype(a, member) for member in self._members(b))
+        if a in PREDEFINED:
+            return b == CONSTANT[PREDEFINED[a]]
+        declaration = self._declared.get(a)
+        return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
+
+    def meet(self, a: str, b: str) -> frozenset[str]:
+        """The greatest types that are subtypes of both."""
+        if (a, b) not in self._meets:
+            self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
+        return self._meets[a, b]
+
+    def _meet(self, a, b) -> frozenset[str]:
+        if self.subtype(a, b):
+            return frozenset([a])
+        if self.subtype(b, a):
+            return frozenset([b])
+        if self.is_union(a) and self.is_union(b):
+            return frozenset().union(*(self._common(member, b) for member in self._members(a)))
+        return frozenset()
+
+    def _common(self, a, b) -> frozenset[str]:
+        a = self.skip_aliases(a)
+        if self.subtype(a, b):
+            return frozenset([a])
+        return frozenset().union(*(self._common(member, b) for member in self._members(a)))
+
+    def resolved(self, name: str) -> Type:
+        """A type in the evaluator's form."""
+        kind = self.kind(name)
+        return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
+
+
+def _parts(declaration) -> tuple[str, ...]:
+    """The types in a type's definition, without a record's fields, which may refer to the record."""
+    if isinstance(declaration, syntax.SubtypeDecl):
+        return (declaration.base,)
+    return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

@@ -1,0 +1,147 @@
+"""Inference of missing declarations from facts and rules, for programs given on the command line."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from semi_naive.host.numbers import quantity
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.scopes import resolve
+from semi_naive.language.single import Single, single_clauses
+from semi_naive.language.trees import walk, walk_all
+from semi_naive.language.types.inference import Typing, typed
+from semi_naive.language.types.types import CONSTANT, TypeEnvironment
+from semi_naive.ra.ir import Kind
+
+UNKNOWN = ":"  # placeholder for an unknown type; no type has this name
+USUAL = Kind.NUMBER.value  # the default of types that nothing determines
+
+
+def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
+    """The program with a .decl for every undeclared relation, and an .output if it has none.
+
+    columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
+    rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
+    other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for a relation with neither
+    rules nor facts.
+    """
+    uses = _uses(source)
+    _check(source, uses, columns)
+    made = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
+    _type(source, made)
+    outputs = _outputs(source) if not any(_shows(node) for node in source.statements) else []
+    return replace(source, statements=[*made.values(), *source.statements, *outputs])
+
+
+def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
+    """The relations that a program uses without a declaration, and whether each has rules."""
+    return {name: name in _heads(source) for name in _uses(source)}
+
+
+def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
+    """The most informative atom of each undeclared relation: its first head, else its first occurrence."""
+    known = {node.name for node in source.statements if isinstance(node, syntax.RelationDecl)}
+    atoms = [node for clause in _clauses(source) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
+    found = {atom.relation: atom for atom in reversed(atoms)}
+    wanted = {atom.relation: None for atom in atoms if atom.relation not in known and "." not in atom.relation}
+    return {name: _heads(source).get(name) or found[name] for name in wanted}
+
+
+def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
+    """The first head of each relation with rules."""
+    return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
+
+
+def _clauses(source: syntax.SourceProgram) -> list[syntax.Clause]:
+    return [node for node in source.statements if isinstance(node, syntax.Clause)]
+
+
+def _shows(node) -> bool:
+    return isinstance(node, syntax.Directive) and node.kind in ("output", "printsize")
+
+
+def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
+    """Raise ProgramError for relations without rules or facts, and for files with another number of columns."""
+    problems, heads = [], _heads(source)
+    for name, atom in uses.items():
+        given, wanted = columns.get(name), len(atom.args)
+        if given is None and name not in heads:
+            hint = f"name a file with its facts, -F {name}=FILE, or declare it"
+            problems.append(Problem(f"Relation {name} has neither rules nor facts", atom.span, hint))
+        if given is not None and len(given) != wanted:
+            names = ", ".join(column or f"column {at}" for at, (column, _) in enumerate(given, 1))
+            message = f"{name} has {quantity(wanted, 'attribute')} here, and its file {quantity(len(given), 'column')}: {names}"
+            problems.append(Problem(message, atom.span, f"declare those that you want: .decl {name}(…), by their names"))
+    if problems:
+        raise ProgramError(problems, source.texts)
+
+
+def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
+    """Declare a relation with the names of the file's columns, else those of an atom's variables and functors. Names of columns
+    are unchanged, as the file is read by them."""
+    said = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
+    names, taken = [name for name, _ in columns] or [""] * len(said), []
+    for at, (column, each) in enumerate(zip(names, said, strict=True), 1):
+        plain = each.isidentifier() and each not in taken and not each.startswith("_")
+        taken.append(column or (each if plain else f"column{at}"))
+    types = [type_ for _, type_ in columns] if columns else [UNKNOWN] * len(said)
+    return syntax.RelationDecl(atom.relation, tuple(zip(taken, types, strict=True)), span=atom.span)
+
+
+def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
+    """Replace unknown types."""
+    env = TypeEnvironment(source)
+    relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
+    rules = [resolve(single).single for single in single_clauses(source, [])]
+    while any(type_ == UNKNOWN for name in made for _, type_ in relations[name].attributes):
+        ready = [rule for rule in rules if not _unknown(rule, relations)]
+        if not any(_learn(rule, env, relations) for rule in (*ready, *(each for each in rules if each not in ready))):
+            for name in made:
+                _settle(relations, name, [USUAL] * len(made[name].attributes))
+    made.update((name, relations[name]) for name in made)
+
+
+def _unknown(rule: Single, relations: dict) -> bool:
+    """True if a rule reads an attribute of an unknown type."""
+    read = [node.relation for literal in rule.body for node in walk(literal) if isinstance(node, syntax.Atom)]
+    return any(type_ == UNKNOWN for name in read if name in relations for _, type_ in relations[name].attributes)
+
+
+def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
+    """Infer types of a rule's head into `relations`; True if an unknown one was found."""
+    head = relations.get(rule.head.relation)
+    if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
+        return False
+    typing = typed(rule, env, relations)
+    return _settle(relations, head.name, [_name(typing, arg) for arg in rule.head.args])
+
+
+def _name(typing: Typing, node) -> str:
+    """The declared type of an expression; for a constant the predefined type of its kind."""
+    types, kind = typing.types(node) or (), typing.kind(node)
+    named = [name for name in types if name not in CONSTANT.values()]
+    if len(named) == 1:
+        return named[0]
+    return UNKNOWN if kind in (None, Kind.RECORD) else kind.value
+
+
+def _settle(relations: dict, name: str, types: list[str]) -> bool:
+    node = relations[name]
+    pairs = zip(node.attributes, types, strict=True)
+    found = tuple((attribute, found if type_ == UNKNOWN else type_) for (attribute, type_), found in pairs)
+    relations[name] = replace(node, attributes=found)
+    return found != node.attributes
+
+
+def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
+    """The relations that a program without .output writes."""
+    clauses = _clauses(source)
+    heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))
+    read = {
+        node.relation
+        for clause in clauses
+        for node in walk_all(clause.parts[len(clause.heads) :])
+        if isinstance(node, syntax.Atom) and node.relation not in {head.relation for head in clause.heads}
+    }
+    wanted = [name for name in heads if name not in read] or heads[-1:]
+    return [syntax.Directive("output", name, span=clauses[-1].span) for name in wanted]

@@ -1,0 +1,54 @@
+"""Elimination of records without a declared type: they only name parts of a rule, and disappear.
+
+    a(x, w) :- b(x, y), p = [x, y], p = [v, w].
+
+No relation holds p, so its type is unknown; it is not needed, as the rule is equivalent to
+
+    a(x, w) :- b(x, y), x = v, y = w.
+"""
+
+from dataclasses import replace
+
+from semi_naive.language import syntax
+from semi_naive.language.single import Single, disjuncts
+from semi_naive.language.trees import rebuilt, variable_names
+from semi_naive.language.types.inference import ANY, Typing
+
+
+def without_untyped_records(single: Single, env, relations) -> list[Single]:
+    """The clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x, y]`, is
+    replaced by the record."""
+    if not any(_record_binding(literal) for literal in single.body):
+        return [single]
+    typing = Typing(single, env, relations)
+    for literal in single.body:
+        if (pair := _record_binding(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in variable_names(pair[1]):
+            rest = tuple(other for other in single.body if other is not literal)
+            return [
+                done for clause in _replaced(single, rest, *pair) for done in without_untyped_records(clause, env, relations)
+            ]
+    return [single]
+
+
+def _record_binding(literal):
+    """(variable, record) of an equality of a variable and a record; None for other literals."""
+    if isinstance(literal, syntax.Constraint) and literal.op == "=":
+        for one, other in (literal.args, literal.args[::-1]):
+            if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
+                return one, other
+    return None
+
+
+def _replaced(single, body, variable, record) -> list[Single]:
+    def change(node):
+        if isinstance(node, syntax.Variable) and node.name == variable.name:
+            return replace(_copy(record), span=node.span)
+        return None
+
+    head = rebuilt(single.head, change)
+    found = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
+    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the disjuncts share no nodes
+
+
+def _copy(node):
+    return rebuilt(node, lambda _: None)
