@@ -19,7 +19,7 @@ SETTLED = 0.75  # of a bucket still in one subbucket after a split: its tuples s
 
 
 @dataclass(frozen=True)
-class Change:
+class MapChange:
     """A bucket map, and how it differs from the one before: the buckets by what happened to them."""
 
     map: BucketMap
@@ -45,7 +45,7 @@ def expected(fresh, home, received, born) -> np.ndarray:
     return fresh * (1 + ratio[home])
 
 
-def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> Change | None:
+def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
     """What to change, by the settings of a `semi_naive.Config`; None for nothing.
 
     sizes, work: tuples stored, and expected work, by slot. least: tuples that are worth a job. splits: whether there is
@@ -59,7 +59,7 @@ def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, 
     return _Plan(placement, sizes, work, config, carried).change(least, splits)
 
 
-def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> Change | None:
+def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> MapChange | None:
     """*Load-balancing Parallel Relational Algebra*, section 3.2."""
     refine, consolidate = {}, {}
     if config.refine and splits:
@@ -71,10 +71,10 @@ def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, s
     if not refine and not consolidate:
         return None
     kinds = {"refine": sorted(refine), "consolidate": sorted(consolidate)}
-    return Change(placement.resize(refine | consolidate), {kind: found for kind, found in kinds.items() if found})
+    return MapChange(placement.resize(refine | consolidate), {kind: found for kind, found in kinds.items() if found})
 
 
-def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, kept=()) -> Change | None:
+def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, kept=()) -> MapChange | None:
     """What to change of the relation that the delta is joined with, and that does not change itself. work, delta: what is
     expected of each bucket, and the tuples of the delta in it.
 
@@ -93,7 +93,7 @@ def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, k
         saved = config.horizon * (work[bucket] / count - max(work[bucket] / parts, average))
         if parts > count and bucket not in kept and saved >= max(least, held[bucket]):
             found[int(bucket)] = parts
-    return Change(placement.resize(found), {"refine": sorted(found)}) if found else None
+    return MapChange(placement.resize(found), {"refine": sorted(found)}) if found else None
 
 
 class _Plan:
@@ -109,7 +109,7 @@ class _Plan:
         self.grain = config.grain * self.average
         self.loose: list[tuple] = []
 
-    def change(self, least: int, splits: bool) -> Change | None:
+    def change(self, least: int, splits: bool) -> MapChange | None:
         """The new map, where the heaviest partition gains more by it than moving costs, and at least `least` tuples."""
         before = self.load.max()
         if before <= self.tolerance * self.average:
@@ -127,7 +127,7 @@ class _Plan:
             if list(old) != new:
                 kinds["move" if len(old) == len(new) else "refine"].append(bucket)
         placement = replace(self.placement, homes=tuple(map(tuple, self.homes)))
-        return Change(placement, {kind: found for kind, found in kinds.items() if found}) if any(kinds.values()) else None
+        return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if any(kinds.values()) else None
 
     def _split(self, bucket: int) -> None:
         """Double the subbuckets until none is expected to weigh more than the grain. Subbucket s becomes s, s + n, …, of which

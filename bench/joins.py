@@ -9,7 +9,7 @@ import numpy as np
 from bench import mgt
 from bench.peers import Sample, by_duckdb
 from semi_naive.ra.multiway import boxing, leapfrog
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.spark.spark_context import cpus
 from semi_naive.ra.storage.runs import Store
 from semi_naive.subgraph_queries.embeddings import embedding_query
@@ -38,7 +38,7 @@ class Searched:
         return Vertices.of(self.edges)
 
     @cached_property
-    def query(self) -> Query:
+    def query(self) -> ConjunctiveQuery:
         return embedding_query(Pattern.of(self.pattern), symmetry=True)
 
     @cached_property
@@ -178,7 +178,7 @@ def duckdb(graph: Searched, spark, timeout: float) -> Sample:
     return by_duckdb(lambda connection: connection.execute(sql_of(graph.query)).fetchone()[0], cpus(), timeout, load)
 
 
-def sql_of(query: Query) -> str:
+def sql_of(query: ConjunctiveQuery) -> str:
     """A count of a query over tables of columns x, y.
 
     >>> sql_of(embedding_query(Pattern.of("triangle"), symmetry=True))

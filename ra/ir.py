@@ -330,7 +330,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Directive:
+class FileDirective:
     """kind: input, output, printsize or limitsize."""
 
     kind: str
@@ -387,7 +387,7 @@ class Program:
     types: dict[str, Type]
     relations: dict[str, Relation]
     rules: list[Rule]
-    directives: list[Directive] = field(default_factory=list)
+    directives: list[FileDirective] = field(default_factory=list)
     pragmas: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages

@@ -57,8 +57,8 @@ class Rules:
         self._define(root, self.declared(ANSWER, root.schema))
 
     def program(self) -> ir.Program:
-        directives = [ir.Directive("input", name) for name in self.given]
-        directives += [ir.Directive("output", name) for name in (ANSWER, *self.beyond)]
+        directives = [ir.FileDirective("input", name) for name in self.given]
+        directives += [ir.FileDirective("output", name) for name in (ANSWER, *self.beyond)]
         return ir.Program({}, self.relations, self.rules, directives)
 
     def declared(self, stem: str, schema: Schema) -> str:

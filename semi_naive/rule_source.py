@@ -144,7 +144,7 @@ class _Line:
         if data[0] == "!":
             self.text += "!"
             inner = data[1] if len(data) == 2 and isinstance(data[1], (tuple, list)) else data[1:]
-            return self._node(syntax.Not, begin, self._literal(inner))
+            return self._node(syntax.Negation, begin, self._literal(inner))
         if data[0] in COMPARED or data[0] in TESTS:
             return self._constraint(data, begin)
         return self._atom(data)

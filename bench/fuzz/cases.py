@@ -9,7 +9,7 @@ from semi_naive import Program
 from semi_naive.planning.rewrite import walk
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.ra import ir
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 
 Relations = dict[str, set[tuple]]
 Part = tuple
@@ -98,7 +98,7 @@ class Case:
 class QueryCase:
     """A conjunctive query and its relations."""
 
-    query: Query
+    query: ConjunctiveQuery
     facts: Relations
     seed: int | None = None
 

@@ -23,7 +23,7 @@ from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.parallel import ReadSpan, check_reports
 from semi_naive.io.python_data import source_of
 from semi_naive.io.values.bits import BUILT_IN
-from semi_naive.ra.ir import Directive, Kind, Relation, Type
+from semi_naive.ra.ir import FileDirective, Kind, Relation, Type
 from semi_naive.ra.values.values import Values
 
 PAIR = Type("Pair", Kind.RECORD, (("left", "number"), ("right", "symbol")))
@@ -225,7 +225,7 @@ def _source(case: Case, folder: str):
     relation = Relation("r", tuple(attributes))
     if case.parameters is None:
         return source_of(path, relation, TYPES)
-    return source_of_directive(Directive("input", "r", case.parameters), relation, TYPES, folder)
+    return source_of_directive(FileDirective("input", "r", case.parameters), relation, TYPES, folder)
 
 
 def _outcome(read):

@@ -429,7 +429,7 @@ def closure(edges, length: int | None = None, begin=None) -> set[tuple]:
     return full
 
 
-def answer(query: multiway.Query, relations: dict) -> set[tuple]:
+def answer(query: multiway.ConjunctiveQuery, relations: dict) -> set[tuple]:
     """The bindings of a full conjunctive query, as tuples in the order of `query.variables`."""
     number = ir.Kind.NUMBER
 

@@ -165,7 +165,9 @@ class _Maker:
 
     def made(self, rules: list[Rule], relations: dict, facts: Relations) -> Case:
         outputs = [name for name in relations if name not in facts and "@" not in name]
-        directives = [ir.Directive("input", name) for name in facts] + [ir.Directive("output", name) for name in outputs]
+        directives = [ir.FileDirective("input", name) for name in facts] + [
+            ir.FileDirective("output", name) for name in outputs
+        ]
         program = ir.Program(TYPES, relations, rules, directives)
         return Case(program, facts, self.steps(program, facts), self.features)
 

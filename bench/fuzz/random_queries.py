@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 from bench.fuzz.cases import QueryCase, Relations
-from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom, QueryError
 
 ARITIES = {"a": 1, "b": 2, "c": 2, "d": 3}
 FACTORS = (1, -(1 << 40), 3_000_000_007)  # values that are their own ids, and values that are not
@@ -13,10 +13,10 @@ FACTORS = (1, -(1 << 40), 3_000_000_007)  # values that are their own ids, and v
 def random_query(random) -> QueryCase:
     """Make a query of random atoms and comparisons, with an order or without, and relations of a few numbers or multiples."""
     atoms = [_atom(random) for _ in range(random.randint(2, 6))]
-    bound = {*Query(tuple(atoms)).joined}
+    bound = {*ConjunctiveQuery(tuple(atoms)).joined}
     atoms = [each for each in atoms if not each.negated or {term for term in each.terms if isinstance(term, str)} <= bound]
     comparisons = tuple(_comparison(random) for _ in range(random.randrange(3)))
-    query = _checked(Query(tuple(atoms), comparisons), Query(tuple(atoms)))
+    query = _checked(ConjunctiveQuery(tuple(atoms), comparisons), ConjunctiveQuery(tuple(atoms)))
     order = tuple(random.sample(query.variables, len(query.variables)))
     query = _checked(replace(query, order=order), query)
     return QueryCase(*scaled(query, random_relations(random), random.choice(FACTORS)))
@@ -26,9 +26,9 @@ def _term(random, constants: int):
     return random.choice("uvwxy") if random.randrange(constants) else Constant(random.randint(-1, 5))
 
 
-def _atom(random) -> Atom:
+def _atom(random) -> QueryAtom:
     name = random.choice([*ARITIES])
-    return Atom(name, tuple(_term(random, 8) for _ in range(ARITIES[name])), random.randrange(4) == 0)
+    return QueryAtom(name, tuple(_term(random, 8) for _ in range(ARITIES[name])), random.randrange(4) == 0)
 
 
 def _comparison(random) -> Comparison:
@@ -39,7 +39,7 @@ def _comparison(random) -> Comparison:
     return Comparison(random.choice(["=", "!=", "<", "<=", ">", ">="]), side(), side())
 
 
-def _checked(query: Query, other: Query) -> Query:
+def _checked(query: ConjunctiveQuery, other: ConjunctiveQuery) -> ConjunctiveQuery:
     """The query, or another one if it is none."""
     try:
         query.check()
@@ -56,7 +56,7 @@ def random_relations(random) -> Relations:
     return {name: set(random.sample(rows, sizes[name])) for name, rows in every.items()}
 
 
-def scaled(query: Query, relations: Relations, factor: int) -> tuple[Query, Relations]:
+def scaled(query: ConjunctiveQuery, relations: Relations, factor: int) -> tuple[ConjunctiveQuery, Relations]:
     """The same with every value so many times as large."""
 
     def wide(term):

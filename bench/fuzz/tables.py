@@ -11,7 +11,7 @@ from semi_naive.io import arrow_table, edge_source, source_of_directive
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan
 from semi_naive.io.values.bits import BUILT_IN
-from semi_naive.ra.ir import Directive, Kind, Relation
+from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.values.values import Values
 
 ODD = [None, "", "a", "é\u2028", "12", "-3", "0x1F", "nan", "1e999", b"", b"12", b"\xff\0", 0, 7, -3, 2**31, 2**63 - 1]
@@ -122,7 +122,7 @@ def difference(case: Case, folder: str) -> str | None:
         if case.graph:
             source = edge_source(path)
         else:
-            source = source_of_directive(Directive("input", "r", parameters), Relation("r", attributes), {}, folder)
+            source = source_of_directive(FileDirective("input", "r", parameters), Relation("r", attributes), {}, folder)
         values = Values()
         columns = source.columns(values)
     except BadInput as fault:

@@ -55,9 +55,9 @@ def oriented(edges: np.ndarray) -> np.ndarray:
 def boxed(edges: np.ndarray, percent: int) -> dict:
     """Runs by one thread within a part of the input."""
     from semi_naive.ra.multiway import boxing
-    from semi_naive.ra.multiway.query import Atom, Query
+    from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 
-    query = Query(tuple(Atom("edge", tuple(pair)) for pair in ("xy", "yz", "xz")), order=("x", "y", "z"))
+    query = ConjunctiveQuery(tuple(QueryAtom("edge", tuple(pair)) for pair in ("xy", "yz", "xz")), order=("x", "y", "z"))
     whole = boxing.run(query, {"edge": edges}, 1 << 62, count=True).trace["input_bytes"]
     budget = whole * percent // 100
     traces = [boxing.run(query, {"edge": edges}, budget, count=True, threads=1).trace for _ in range(SAMPLES)]

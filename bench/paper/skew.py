@@ -36,13 +36,13 @@ def measure(evaluation) -> dict:
 
 def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
     """triangle(x, y, z) :- r(x, y), s(y, z), t(x, z)."""
-    from semi_naive.ra.multiway.query import Atom, Query
+    from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
     from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
-    atoms = [Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
+    atoms = [QueryAtom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz"))]
     graph = PartitionedGraph({name: rows.T for name, rows in relations.items()}, spark.sparkContext, skew, partitions)
     try:
-        _, _, trace = graph.run(Query(tuple(atoms), order=("x", "y", "z")), False)
+        _, _, trace = graph.run(ConjunctiveQuery(tuple(atoms), order=("x", "y", "z")), False)
     finally:
         graph.close()
     return {"triangles": trace["result"]["tuples"], "messages": trace["messages"], "jobs": trace["jobs"],

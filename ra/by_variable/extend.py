@@ -54,9 +54,9 @@ class Extend:
             if any(side is None for side in sides):
                 yield from self._by_steps(some, context)
             elif self.counted:
-                yield weighed(some, Meeting(sides).counts(), self.keep)
+                yield weighed(some, Intersection(sides).counts(), self.keep)
             else:
-                for rows, values in Meeting(sides).listed(context.most):
+                for rows, values in Intersection(sides).listed(context.most):
                     yield Batch(rows.size, {**some.take(rows, self.keep), self.name: values}, joined=rows.size)
 
     def _by_steps(self, batch: Batch, context: Context):
@@ -141,7 +141,7 @@ def _field(blocks: list[Block], join: Join) -> np.ndarray:
 
 
 @dataclass
-class Meeting:
+class Intersection:
     """What several indexes have in common for some bindings."""
 
     sides: list[Side]

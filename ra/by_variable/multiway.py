@@ -19,7 +19,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Var
 from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.query import Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryError
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
@@ -153,11 +153,11 @@ class Multiway:
             core = context.kept[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
         return None if core.empty else core
 
-    def _query(self) -> Query:
+    def _query(self) -> ConjunctiveQuery:
         positive = len(self.atoms)
-        atoms = (joins.Atom(_name(*one), _names(one[0]), number >= positive) for number, one in enumerate(self._read))
+        atoms = (joins.QueryAtom(_name(*one), _names(one[0]), number >= positive) for number, one in enumerate(self._read))
         compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
-        return Query(tuple(atoms), tuple(compared))
+        return ConjunctiveQuery(tuple(atoms), tuple(compared))
 
     def _tries(self, blocks, context: Context) -> Tries:
         """Those of this host where its processes have the relations in common."""
@@ -233,7 +233,7 @@ class Core:
     `orders`: those chosen by now, with the size they were chosen for."""
 
     blocks: list[list[Block]]
-    query: Query
+    query: ConjunctiveQuery
     tries: Tries
     threads: int | None = None
     orders: dict = field(default_factory=dict)
@@ -254,7 +254,7 @@ class Core:
         columns = [batch.columns[name] for name in bound]
         known = np.logical_and.reduce([inside(self.tries.domain, column) for column in columns])
         encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
-        query = replace(self.query, atoms=(joins.Atom(BOUND, bound), *self.query.atoms))
+        query = replace(self.query, atoms=(joins.QueryAtom(BOUND, bound), *self.query.atoms))
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
         return replace(self, query=query, tries=tries)
 
@@ -293,7 +293,7 @@ class Core:
                 del made[key]
 
 
-def ordered(query: Query, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
+def ordered(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
     """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
     from semi_naive.ra.multiway.tries import orders
 

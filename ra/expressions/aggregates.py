@@ -20,12 +20,12 @@ def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | N
     >>> [part.tolist() for part in reduce_groups("max", Kind.NUMBER, group, column, 3)]
     [[7, 0, 6], [True, False, True]]
     """
-    reduction = Reduction(op, kind, groups)
+    reduction = GroupReduction(op, kind, groups)
     reduction.add(group, column)
     return reduction.results()
 
 
-class Reduction:
+class GroupReduction:
     """The same of rows that come in pieces: 8 to 16 bytes a group are held, whatever the rows. The result does not depend on
     how the rows are cut, sums of floats included, which are added in the order of the rows."""
 

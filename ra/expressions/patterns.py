@@ -48,7 +48,7 @@ _MEMBER = re.compile(
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 
 
-class BadPattern(ValueError):
+class BadRegularExpression(ValueError):
     """Not a regular expression."""
 
 
@@ -127,7 +127,7 @@ def compiled(pattern: str) -> re.Pattern:
     try:
         return re.compile(_of(pattern, end=_PYTHON_END).encode())
     except (re.error, OverflowError, RecursionError) as error:
-        raise BadPattern(str(error)) from error
+        raise BadRegularExpression(str(error)) from error
 
 
 @lru_cache(2 * KEPT)
@@ -144,11 +144,11 @@ def _translated(pattern: str, end: str) -> str:
             out.append(found[0])
             at = found.end()
             if _QUANTIFIER.match(pattern, at):
-                raise BadPattern(f"nothing to repeat at byte {at}")
+                raise BadRegularExpression(f"nothing to repeat at byte {at}")
             continue
         found = _TOKEN.match(pattern, at)
         if not found:
-            raise BadPattern("a backslash at the end")
+            raise BadRegularExpression("a backslash at the end")
         at = found.end()
         if found["set"]:
             members, at = _set(pattern, at, negated=len(found["set"]) == 2)
@@ -164,9 +164,9 @@ def _plain(pattern: str, at: int, character: str, end: str) -> str:
     if character == ".":
         return r"[^\n\r]"
     if character == "(" and pattern[at : at + 1] == "?":
-        raise BadPattern("a group may begin with (?: (?= or (?! only")
+        raise BadRegularExpression("a group may begin with (?: (?= or (?! only")
     if character == "{":
-        raise BadPattern("a { that repeats nothing; write \\{")
+        raise BadRegularExpression("a { that repeats nothing; write \\{")
     return {"^": r"\A", "$": end, "(": "(", ")": ")", "|": "|"}.get(character, _literal(character))
 
 
@@ -189,14 +189,14 @@ def _character(escape: str) -> str:
     if escape[0] in "xu" and len(escape) > 1:
         code = int(escape[1:], 16)
         if code > 255:
-            raise BadPattern(f"\\{escape} is not a byte")
+            raise BadRegularExpression(f"\\{escape} is not a byte")
         return chr(code)
     if escape[0] == "c" and len(escape) == 2:
         return chr(ord(escape[1]) % 32)
     if escape in _CONTROLS:
         return _CONTROLS[escape]
     if escape in "xuc":
-        raise BadPattern(f"\\{escape} without its digits or letter")
+        raise BadRegularExpression(f"\\{escape} without its digits or letter")
     return escape
 
 
@@ -210,7 +210,7 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
         at = found.end()
         members.append(_member(found, first=not members, last=pattern[at : at + 1] == "]"))
     if at >= len(pattern) or pattern[at] != "]":
-        raise BadPattern("a [ is never closed")
+        raise BadRegularExpression("a [ is never closed")
     if not members:
         return (r"[\x00-\xff]" if negated else r"[^\x00-\xff]"), at + 1
     return f"[{'^' * negated}{''.join(members)}]", at + 1
@@ -219,7 +219,7 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
 def _member(found: re.Match, first: bool, last: bool) -> str:
     if found["name"]:
         if found["name"] not in _NAMED_CLASSES:
-            raise BadPattern(f"unknown class [:{found['name']}:]")
+            raise BadRegularExpression(f"unknown class [:{found['name']}:]")
         return _NAMED_CLASSES[found["name"]]
     if found["escape"]:
         if found["escape"] in _SPACES:

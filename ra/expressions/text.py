@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.expressions.cuts import cut
 from semi_naive.ra.expressions.numerals import PARSERS
-from semi_naive.ra.expressions.patterns import BadPattern, TooLong, matching
+from semi_naive.ra.expressions.patterns import BadRegularExpression, TooLong, matching
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.text.strings import places_of
@@ -87,7 +87,7 @@ def _match(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np
     for expression, rows in _by_value(patterns, values):
         try:
             answers[rows] = matching(expression, values.arrow(ids[rows])) != negated
-        except BadPattern as error:
+        except BadRegularExpression as error:
             _warn(f'wrong pattern provided for {"!" * negated}match("{expression}", …): {error}')
         except TooLong as error:
             raise EvaluationError(f'{"!" * negated}match("{expression}", …): {error}') from None

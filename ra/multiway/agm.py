@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from semi_naive.ra.multiway.query import Query, QueryError
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryError
 
 LEAST = 1e-12  # what counts as 0 in a tableau of logarithms
 
 
-def agm_bound(query: Query, sizes: Mapping[str, int]) -> float:
+def agm_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
     """The most bindings the positive atoms can have, for `sizes` tuples of each relation; comparisons do not lower it.
 
     Infinite where it is above what a float holds. Costs a small linear program.
 
     >>> from semi_naive.ra.multiway.query import Atom
-    >>> triangle = Query((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))))
+    >>> triangle = ConjunctiveQuery((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))))
     >>> round(agm_bound(triangle, {"r": 100, "s": 100, "t": 100}))
     1000
     """
@@ -33,7 +33,7 @@ def agm_bound(query: Query, sizes: Mapping[str, int]) -> float:
         return math.inf
 
 
-def log_bound(query: Query, sizes: Mapping[str, int]) -> float:
+def log_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
     """Its natural logarithm; -inf if a relation that must have tuples has none."""
     columns = {name: i for i, name in enumerate(sorted(query.joined))}
     for atom in query.positive:

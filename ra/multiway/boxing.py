@@ -26,7 +26,7 @@ import numpy as np
 
 from semi_naive.balance.trace import VERSION
 from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
@@ -53,7 +53,7 @@ class Boxed:
 
 
 def run(
-    query: Query,
+    query: ConjunctiveQuery,
     relations: Mapping | Tries,
     budget: int,
     *,
@@ -119,14 +119,14 @@ class Done:
 class Shelf:
     """The tries of a query in files."""
 
-    query: Query
+    query: ConjunctiveQuery
     order: tuple[str, ...]
     domain: Domain
     files: dict[TrieKey, TrieFile]
     rooms: dict[tuple, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, query: Query, relations: Mapping | Tries, store: Store, sc=None) -> "Shelf":
+    def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, store: Store, sc=None) -> "Shelf":
         """Builds the tries, one after the other, and writes them; on a cluster every host will have a copy."""
         join = Leapfrog.of(query, relations)
         files = {}

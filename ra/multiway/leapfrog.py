@@ -17,7 +17,7 @@ import numpy as np
 from semi_naive.host import limits
 from semi_naive.ra.multiway.loops.codegen import Generator
 from semi_naive.ra.multiway.loops.compiled import compiled
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
@@ -31,7 +31,7 @@ AHEAD = 4  # ranges for each thread that are begun before the first of them is t
 ROOM = 1 << 12  # numbers that an output begins with
 
 
-def run(query: Query, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
+def run(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
     """All bindings of the query's variables, an (n, k) int64 array in the order of `query.variables`, or how many there are.
 
     `relations`: {name: columns}, or a `Tries` that keeps what was built for the next query. `threads`: as many as cores.
@@ -42,7 +42,7 @@ def run(query: Query, relations: Mapping | Tries, *, count: bool = False, thread
     return join.count(threads) if count else join.list(threads)
 
 
-def grouped(query: Query, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None):
+def grouped(query: ConjunctiveQuery, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None):
     """The bindings of some of the variables that can be extended to all, and in how many ways: an (n, k) array and counts.
 
     The others are counted, not listed.
@@ -54,12 +54,12 @@ def grouped(query: Query, relations: Mapping | Tries, variables: Sequence[str], 
 class Leapfrog:
     """A query under an order, and the tries it reads."""
 
-    query: Query
+    query: ConjunctiveQuery
     shape: Shape
     tries: Tries
 
     @classmethod
-    def of(cls, query: Query, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
+    def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
         tries = Tries.of(relations)
         query.check(tries.relations)
         order = query.order or orders.choose(query, tries, first)
@@ -103,14 +103,16 @@ class Leapfrog:
         return out
 
 
-def looped(query: Query, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
+def looped(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
     """Loops over whole tries, by slot: each variable over the shortest of the roots that it may be looped over."""
     roots = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
     return nest(query, order, keep, None, tuple(roots)).over(domain, arrays)
 
 
 @lru_cache(maxsize=1024)
-def nest(query: Query, order: tuple[str, ...], keep: int, levels: tuple[int, ...] | None, roots: tuple[int, ...]) -> "Nest":
+def nest(
+    query: ConjunctiveQuery, order: tuple[str, ...], keep: int, levels: tuple[int, ...] | None, roots: tuple[int, ...]
+) -> "Nest":
     """`roots`: slots in the order in which to prefer them for a loop."""
     shape = Shape(query, order, levels)
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]

@@ -33,7 +33,7 @@ Term = str | Constant  # a variable by its name
 Expression = str | Constant | tuple  # or (one of ARITHMETIC, Expression, Expression)
 
 
-class Atom(NamedTuple):
+class QueryAtom(NamedTuple):
     relation: str
     terms: tuple[Term, ...]
     negated: bool = False
@@ -73,24 +73,24 @@ def names(expression: Expression) -> Iterable[str]:
 
 
 @dataclass(frozen=True)
-class Query:
+class ConjunctiveQuery:
     """Atoms over variables and constants, comparisons, and (optionally) the order in which to bind the variables.
 
     >>> x, y, z = "xyz"
-    >>> Query((Atom("edge", (x, y)), Atom("edge", (y, z)), Atom("edge", (x, z)))).variables
+    >>> ConjunctiveQuery((QueryAtom("edge", (x, y)), QueryAtom("edge", (y, z)), QueryAtom("edge", (x, z)))).variables
     ('x', 'y', 'z')
     """
 
-    atoms: tuple[Atom, ...]
+    atoms: tuple[QueryAtom, ...]
     comparisons: tuple[Comparison, ...] = ()
     order: tuple[str, ...] | None = None
 
     @cached_property
-    def positive(self) -> tuple[Atom, ...]:
+    def positive(self) -> tuple[QueryAtom, ...]:
         return tuple(atom for atom in self.atoms if not atom.negated)
 
     @cached_property
-    def negated(self) -> tuple[Atom, ...]:
+    def negated(self) -> tuple[QueryAtom, ...]:
         return tuple(atom for atom in self.atoms if atom.negated)
 
     @cached_property
@@ -191,7 +191,7 @@ def _check_term(term, where: str) -> None:
         raise QueryError(f"the constant {term.value} in {where} does not fit in 64 bits")
 
 
-def _check_atom(atom: Atom, relations: Mapping | None) -> None:
+def _check_atom(atom: QueryAtom, relations: Mapping | None) -> None:
     for term in atom.terms:
         _check_term(term, str(atom))
     if not atom.terms:

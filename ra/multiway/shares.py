@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from semi_naive.ra.multiway.leapfrog import Leapfrog, looped
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
 from semi_naive.ra.spark.jobs import PartitionedJobs
@@ -17,7 +17,7 @@ from semi_naive.ra.storage.runs import Store
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 
 
-def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
+def run(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
     """What `leapfrog.run` returns, by one Spark job.
 
     Builds the tries here, and writes them to `local_dir` (default: the system's temporary directory) of every host: some 20
@@ -42,7 +42,7 @@ def run(query: Query, relations: Mapping | Tries, sc, *, count: bool = False, lo
 class Share:
     """A task: its part of the ranges, in one thread."""
 
-    query: Query
+    query: ConjunctiveQuery
     order: tuple[str, ...]
     keep: int
     domain: Domain

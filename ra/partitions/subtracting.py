@@ -41,7 +41,7 @@ class Signed:
 
 
 @dataclass
-class Differing:
+class PartitionDifference:
     """What a partition has found; `blocks`: the tuples themselves, by the side, where they are few."""
 
     partition: int
@@ -73,7 +73,7 @@ class Subtract:
         found = {side: write_left(f"{path}-{side}", *blocks, len(order)) for side, blocks in sides.items()}
         few = sum(one.size for stored in found.values() for one in stored) <= self.few
         sizes = {side: slot_sizes([one.open() for one in stored], self.after.home) for side, stored in found.items()}
-        yield Differing(partition, found["born"], found["lost"], sizes, _read(found, order) if few else None)
+        yield PartitionDifference(partition, found["born"], found["lost"], sizes, _read(found, order) if few else None)
 
 
 def _read(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:

@@ -15,7 +15,7 @@ SAMPLE = 1 << 13  # tuples of a block whose partners are counted
 
 
 @dataclass
-class Meeting:
+class FirstJoin:
     """The first join of a delta, where it needs no shuffle: a tuple's columns at `places` are the first of its partners'.
     partners: what every host has; or an index in the same buckets, though it may have been refined."""
 
@@ -44,10 +44,10 @@ def _held(index: PartitionedIndex, partition: int) -> list[StoredBlock]:
     return index.full[partition] + index.delta[partition] + index.copied[partition]
 
 
-Meetings = dict[tuple[str, int], list[Meeting]]  # by relation and number of the index
+Meetings = dict[tuple[str, int], list[FirstJoin]]  # by relation and number of the index
 
 
-def pairs_of(block: Block, slots: np.ndarray, size: int, meetings: list[Meeting], partition: int) -> np.ndarray:
+def pairs_of(block: Block, slots: np.ndarray, size: int, meetings: list[FirstJoin], partition: int) -> np.ndarray:
     """The pairs that the tuples of a block, whose slots are given, are expected to make in each of `size` slots."""
     if not meetings:
         return np.zeros(size)

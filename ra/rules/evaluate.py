@@ -28,7 +28,7 @@ from semi_naive.ra.rules.batch import Batch, joined
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import GATHERED, Derivation
 from semi_naive.ra.rules.gathering import Gather
-from semi_naive.ra.rules.rollover import Arrived, Work, restored
+from semi_naive.ra.rules.rollover import Arrived, BatchIterator, restored
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage import codec
@@ -222,7 +222,7 @@ class Evaluate:
                 names, block = held.outer, Block.of([columns[name] for name in held.outer], block.size)
             if block is not None:
                 steps = [ArrivedLists(block) if isinstance(block, Listed) else Arrived(block, names), *steps]
-            work = Work(steps, self.context, frames)
+            work = BatchIterator(steps, self.context, frames)
             outbox = self._last(version) if segment == len(version.segments) - 1 else self._bindings(version, segment)
             yield from self._sent(work, outbox, not version.awaited(segment, True))
             report.facts["joined"] = work.joined
@@ -232,7 +232,7 @@ class Evaluate:
         elif left is not None and isinstance(arrived, Listed):
             left.arrived = StoredLists.store(path + "-arrived", arrived)
 
-    def _sent(self, work: Work, outbox: "Outbox", divisible: bool):
+    def _sent(self, work: BatchIterator, outbox: "Outbox", divisible: bool):
         """What comes out of the last step until there is no more room, shipped; all of it, unless that is `divisible`."""
         for batch in work:
             for block in outbox.take(batch):
@@ -354,7 +354,7 @@ class Outbox:
             yield Block.of(columns, whole.size, self.packing(bounds_of(columns)))
 
 
-class Answer(NamedTuple):
+class HeadColumns(NamedTuple):
     """Bindings on their way to the driver: how many, and the columns of the head, coded one after the other, if asked for."""
 
     count: int
@@ -388,7 +388,7 @@ class Answers:
             terms = self.version.derivation.head
             columns = [evaluate(term, batch.columns, batch.size, self.context.values) for term in terms]
             data = codec.encode_any(np.concatenate(columns))
-        yield self.context.partition, Answer(batch.size, data)
+        yield self.context.partition, HeadColumns(batch.size, data)
 
 
 def _batch(block: Block, names: tuple[str, ...]) -> Batch:

@@ -51,7 +51,7 @@ class Frame:
     making: object = field(default=None, repr=False)
 
 
-class Work:
+class BatchIterator:
     """An iterator over the batches that come out of the last step, depth first. Between two of them `frames` is all that is
     left to do. `joined` counts the pairs of tuples that have met."""
 
@@ -101,5 +101,5 @@ class Work:
 
 
 def restored(run: Run) -> list[Frame]:
-    """The frames that `Work.store` has written."""
+    """The frames that `BatchIterator.store` has written."""
     return [Frame(*kept) for kept in pickle.loads(run.open().tobytes())]

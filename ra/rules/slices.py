@@ -7,7 +7,7 @@ is left waits for the others (`Table.insert`). The kernels let go of the interpr
 from collections.abc import Iterator
 
 from semi_naive.ra.by_variable.extend import Extend
-from semi_naive.ra.expressions.patterns import BadPattern, linear
+from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
@@ -73,7 +73,7 @@ def _may_take_long(step) -> bool:
         return False
     try:
         return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
-    except BadPattern:  # who matches it says so
+    except BadRegularExpression:  # who matches it says so
         return False
 
 

@@ -15,7 +15,7 @@ from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, halved
 from semi_naive.ra.blocks.thinned import is_searched
-from semi_naive.ra.expressions.aggregates import Reduction
+from semi_naive.ra.expressions.aggregates import GroupReduction
 from semi_naive.ra.expressions.folds import Fold
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate
@@ -375,11 +375,11 @@ class Aggregated:
         yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
 
 
-def reduction_of(literal: Aggregate, groups: Batch, values) -> Reduction | Fold:
+def reduction_of(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
     """What an aggregate's values go to, of each of some groups of outer bindings."""
     if literal.init is not None:
         return Fold(literal, groups, values)
-    return Reduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)
+    return GroupReduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)
 
 
 def few_of(batches, most: int):

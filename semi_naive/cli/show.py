@@ -32,7 +32,7 @@ def _declaration(relation: ir.Relation) -> str:
     return f".decl {relation.name}({attributes}){qualifiers}"
 
 
-def _directive(directive: ir.Directive) -> str:
+def _directive(directive: ir.FileDirective) -> str:
     given = ", ".join(f'{name}="{value}"' for name, value in directive.parameters.items())
     return f".{directive.kind} {directive.relation}" + (f"({given})" if given else "")
 

@@ -166,7 +166,7 @@ def _edges(single: Single):
     for literal in single.literals:
         via = {"": set(), "negation": set(), "aggregation": set()}
         for node in walk(literal) if id(literal) not in compared else ():
-            if isinstance(node, syntax.Not):
+            if isinstance(node, syntax.Negation):
                 via["negation"].add(id(node.body))
             elif isinstance(node, syntax.Aggregate):
                 via["aggregation"].update(id(below) for below in walk(node) if isinstance(below, syntax.Atom))

@@ -51,7 +51,7 @@ def _collect(node, negated, ground, rules, enters, needs):
         below = node.body if enters(node) else ()
     for child in below:
         if child.__class__ not in PLAIN:
-            _collect(child, isinstance(node, syntax.Not), ground, rules, enters, needs)
+            _collect(child, isinstance(node, syntax.Negation), ground, rules, enters, needs)
 
 
 def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:

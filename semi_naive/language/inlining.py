@@ -45,7 +45,7 @@ def inline_problems(source: syntax.SourceProgram, relations, found: list[Single]
     for single in found:
         yield from _counter_problems(single, inline)
         for node in walk_all((*single.head.args, *single.body)):
-            if isinstance(node, syntax.Not) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
+            if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
                 yield from _negation_problems(node, inventive)
             elif isinstance(node, syntax.Aggregate):
                 yield from _aggregate_problems(node, inline)

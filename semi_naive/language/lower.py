@@ -100,9 +100,9 @@ def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Rela
     return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span, joins=lubs)
 
 
-def _directives(source) -> list[ir.Directive]:
+def _directives(source) -> list[ir.FileDirective]:
     found = [node for node in source.statements if isinstance(node, syntax.Directive)]
-    return [ir.Directive(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
+    return [ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
 
 
 def _functions(env: TypeEnvironment, types: dict, functors) -> dict:

@@ -38,7 +38,7 @@ class Single:
     @property
     def literals(self) -> tuple:
         """All literals; the head counts as negated, since it binds nothing."""
-        return (syntax.Not(self.head, span=self.head.span), *self.body)
+        return (syntax.Negation(self.head, span=self.head.span), *self.body)
 
 
 def _is_range(node) -> bool:
@@ -154,19 +154,19 @@ def _opened(body):
     """A conjunction, a disjunction, or a literal that is neither; negations and equalities of records are resolved."""
     if isinstance(body, tuple):
         return syntax.And(body)
-    if isinstance(body, syntax.Not):
+    if isinstance(body, syntax.Negation):
         return _negated(body)
     return _by_field(body) if isinstance(body, syntax.Constraint) and body.op in ("=", "!=") else body
 
 
-def _negated(node: syntax.Not):
+def _negated(node: syntax.Negation):
     """The negation, by De Morgan's laws."""
     inner = node.body
-    if isinstance(inner, syntax.Not):
+    if isinstance(inner, syntax.Negation):
         return _opened(inner.body)
     if isinstance(inner, (syntax.And, syntax.Or)):
         other = syntax.Or if isinstance(inner, syntax.And) else syntax.And
-        return other(tuple(syntax.Not(item, span=item.span) for item in inner.items), span=inner.span)
+        return other(tuple(syntax.Negation(item, span=item.span) for item in inner.items), span=inner.span)
     if isinstance(inner, syntax.Constraint) and inner.op in OPPOSITE:
         return _opened(replace(inner, op=OPPOSITE[inner.op], span=node.span))
     return node

@@ -107,7 +107,7 @@ class Constraint(Node):
 
 
 @dataclass(frozen=True)
-class Not(Node):
+class Negation(Node):
     """Negation of anything: an atom, a constraint, a parenthesised body."""
 
     body: Node

@@ -19,7 +19,7 @@ def _listed(body) -> tuple:
 
 _BELOW: dict[type, Callable[[Any], tuple]] = {
     syntax.Aggregate: lambda node: (*(each for each in (node.target, node.init) if each is not None), *_listed(node.body)),
-    syntax.Not: lambda node: (node.body,),
+    syntax.Negation: lambda node: (node.body,),
     syntax.As: lambda node: (node.value,),
     syntax.And: lambda node: node.items,
     syntax.Or: lambda node: node.items,
@@ -58,7 +58,7 @@ def rebuilt(node, change):
         target = rebuilt(node.target, change) if node.target is not None else None
         init = rebuilt(node.init, change) if node.init is not None else None
         return replace(node, target=target, init=init, body=tuple(rebuilt(item, change) for item in _listed(node.body)))
-    if isinstance(node, syntax.Not):
+    if isinstance(node, syntax.Negation):
         return replace(node, body=rebuilt(node.body, change))
     if isinstance(node, syntax.As):
         return replace(node, value=rebuilt(node.value, change))

@@ -24,7 +24,7 @@ from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
-from semi_naive.ra.ir import Directive, Relation
+from semi_naive.ra.ir import FileDirective, Relation
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 from semi_naive.running.results.answers import Answer
@@ -185,7 +185,7 @@ class Session(Committing, Relations):
         tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one value that is asked for
-        wanted = replace(rules.checked, directives=[Directive("output", name)])
+        wanted = replace(rules.checked, directives=[FileDirective("output", name)])
         return type(self.program).from_checked(wanted, name).explain(tables)
 
     # -- what changes it

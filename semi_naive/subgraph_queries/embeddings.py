@@ -7,7 +7,7 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.ra.multiway import boxing, leapfrog, shares
-from semi_naive.ra.multiway.query import Atom, Comparison, Query
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
@@ -19,7 +19,7 @@ VARIABLES = "abcdefgh"
 ROWS = 1 << 20  # of a record batch
 
 
-def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: bool = False) -> Query:
+def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: bool = False) -> ConjunctiveQuery:
     """The matches of a pattern, each once with `symmetry`; its variables a, b, c, … are the pattern's vertices in order.
 
     diamond(a, b, c, d) :- up(a, b), edge(a, c), edge(a, d), edge(b, c), edge(b, d), c < d.
@@ -32,15 +32,15 @@ def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: boo
     for u, v in pattern.edges:
         if (u, v) not in covered or ((u, v) not in told and {(u, v), (v, u)} & less):
             atoms.append(_edge_atom(u, v, less, pattern.directed))
-    return Query(tuple(atoms), tuple(_comparisons(pattern, less)), _ordered(pattern, order))
+    return ConjunctiveQuery(tuple(atoms), tuple(_comparisons(pattern, less)), _ordered(pattern, order))
 
 
-def _edge_atom(u: int, v: int, less, directed: bool) -> Atom:
+def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
     if (u, v) in less:
-        return Atom("up", (VARIABLES[u], VARIABLES[v]))
+        return QueryAtom("up", (VARIABLES[u], VARIABLES[v]))
     if (v, u) in less:
-        return Atom("down", (VARIABLES[u], VARIABLES[v])) if directed else Atom("up", (VARIABLES[v], VARIABLES[u]))
-    return Atom("edge", (VARIABLES[u], VARIABLES[v]))
+        return QueryAtom("down", (VARIABLES[u], VARIABLES[v])) if directed else QueryAtom("up", (VARIABLES[v], VARIABLES[u]))
+    return QueryAtom("edge", (VARIABLES[u], VARIABLES[v]))
 
 
 def _comparisons(pattern: Pattern, less):
@@ -68,11 +68,11 @@ def _is_ordered(cover, less) -> bool:
     return all((u, v) in less or (v, u) in less for u, v in combinations(cover, 2))
 
 
-def _triangle_atom(cover, less) -> Atom:
+def _triangle_atom(cover, less) -> QueryAtom:
     if not _is_ordered(cover, less):
-        return Atom("corner", tuple(VARIABLES[v] for v in cover))
+        return QueryAtom("corner", tuple(VARIABLES[v] for v in cover))
     ascending = sorted(cover, key=lambda v: sum((u, v) in less for u in cover))
-    return Atom("triangle", tuple(VARIABLES[v] for v in ascending))
+    return QueryAtom("triangle", tuple(VARIABLES[v] for v in ascending))
 
 
 def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
@@ -85,7 +85,7 @@ def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
     return tuple(VARIABLES[pattern.names.index(name)] for name in order)
 
 
-def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
+def searched(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
     """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. Plans that
     keep a trace call `trace` with it."""
     tries = vertices.want({atom.relation for atom in query.atoms})
@@ -103,7 +103,7 @@ def searched(query: Query, vertices: Vertices, plan: str, count: bool, memory: i
     return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
 
 
-def _on_partitions(query: Query, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
+def _on_partitions(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     batch = None if memory is None else max(1, memory // 8)
     query = replace(query, order=query.order or orders.choose(query, vertices.tries))
     found, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
@@ -134,7 +134,7 @@ class Subgraphs(Tuples):
     vertices_of_pattern: tuple
     matches: np.ndarray
     graph: Vertices
-    query: Query
+    query: ConjunctiveQuery
     plan: str
     trace: dict | None = None
 

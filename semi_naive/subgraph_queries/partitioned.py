@@ -24,10 +24,10 @@ from semi_naive.planning.joins.placing import Placing, keyed, scanned
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.by_variable.bigjoin import Intersect
 from semi_naive.ra.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.evaluate import Answer, Version
+from semi_naive.ra.rules.evaluate import HeadColumns, Version
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
 from semi_naive.running.balanced.exchange_segments import cut
@@ -64,7 +64,7 @@ class PartitionedGraph:
         """Remove the indexes from all hosts."""
         self.cluster.release()
 
-    def run(self, query: Query, rows: bool, batch: int | None = None) -> tuple[int, np.ndarray, dict]:
+    def run(self, query: ConjunctiveQuery, rows: bool, batch: int | None = None) -> tuple[int, np.ndarray, dict]:
         """Evaluate a query whose order of variables is given: (matches, their columns in the order of the query's variables if
         `rows`, the record). `batch`: proposals in flight at a time, of all partitions together."""
         self._load({atom.relation for atom in query.atoms})
@@ -75,7 +75,7 @@ class PartitionedGraph:
             record.begin(version)
             stale: list[list[str]] = [[] for _ in range(record.partitions)]
             for results, left in evaluated(self.cluster, self._world(), [version], record.threshold, "pattern"):
-                answers = [result for result in results if isinstance(result, Answer)]
+                answers = [result for result in results if isinstance(result, HeadColumns)]
                 count += sum(answer.count for answer in answers)
                 found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
                 record.job(results, left)
@@ -101,7 +101,7 @@ class PartitionedGraph:
 
     # -- planning
 
-    def _version(self, query: Query, rows: bool) -> Version:
+    def _version(self, query: ConjunctiveQuery, rows: bool) -> Version:
         """A pattern's rule, compiled and cut into segments, once the indexes that it searches are on the partitions."""
         rule, bodies = rule_of(query), {}
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
@@ -129,11 +129,11 @@ class PartitionedGraph:
         return bodies["body"]
 
 
-def rule_of(query: Query) -> Rule:
+def rule_of(query: ConjunctiveQuery) -> Rule:
     """The rule of a query.
 
-    >>> from semi_naive.ra.multiway.query import Atom, Comparison, Query
-    >>> print(rule_of(Query((Atom("edge", ("a", "b")), Atom("edge", ("b", "c"))), (Comparison("!=", "a", "c"),))))
+    >>> from semi_naive.ra.multiway.query import Atom, Comparison, ConjunctiveQuery
+    >>> print(rule_of(ConjunctiveQuery((Atom("edge", ("a", "b")), Atom("edge", ("b", "c"))), (Comparison("!=", "a", "c"),))))
     match(a, b, c) :- edge(a, b), edge(b, c), a != c.
     """
 

@@ -15,7 +15,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io.edges import as_edges
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.rooted import Rooted
-from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.words import sort_unique
@@ -145,21 +145,23 @@ class Vertices:
         return trie.directory.astype(np.int64), trie.values[-1]
 
 
-def clique(size: int) -> Query:
+def clique(size: int) -> ConjunctiveQuery:
     """Every vertex less than those after it."""
     names = "abcdefgh"[:size]
-    return Query(tuple(Atom("up", (u, v)) for place, u in enumerate(names) for v in names[place + 1 :]))
+    return ConjunctiveQuery(tuple(QueryAtom("up", (u, v)) for place, u in enumerate(names) for v in names[place + 1 :]))
 
 
-def book_query(shape: Pattern, spine: tuple[int, int]) -> tuple[Query, int]:
+def book_query(shape: Pattern, spine: tuple[int, int]) -> tuple[ConjunctiveQuery, int]:
     """(query, factor) for a pattern whose other vertices, its pages, are adjacent to the two of the spine only. The query binds
     the spine first. If the pattern stays the same when the ends of the spine change places, the query takes each edge in one
     direction (`up`), and an answer stands for two homomorphisms."""
     names, (u, v) = "abcdefgh", spine
     symmetric = shape.neighbours[u] - {v} == shape.neighbours[v] - {u}
-    atoms = [Atom("edge", (names[s], names[p])) for s in spine for p in sorted(shape.neighbours[s] - set(spine))]
+    atoms = [QueryAtom("edge", (names[s], names[p])) for s in spine for p in sorted(shape.neighbours[s] - set(spine))]
     order = (*spine, *sorted(set(range(shape.size)) - set(spine)))
-    query = Query((Atom("up" if symmetric else "edge", (names[u], names[v])), *atoms), order=tuple(names[p] for p in order))
+    query = ConjunctiveQuery(
+        (QueryAtom("up" if symmetric else "edge", (names[u], names[v])), *atoms), order=tuple(names[p] for p in order)
+    )
     return query, 2 if symmetric else 1
 
 

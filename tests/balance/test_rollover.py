@@ -9,7 +9,7 @@ from semi_naive import Program
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.ir import Kind, Var
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.rollover import Work, restored
+from semi_naive.ra.rules.rollover import BatchIterator, restored
 from semi_naive.ra.rules.steps import Join
 
 CLOSURE = """
@@ -97,10 +97,10 @@ def test_work_that_is_stopped_anywhere_and_taken_up_makes_the_same_batches(tmp_p
         Join("b", "all", (0, 1), (_var("y"),), ((1, "z"),), frozenset("xz"), composed=("y", "x", "z") if fused else None),
         Join("b", "all", (0, 1), (_var("z"),), ((1, "w"),), frozenset("xzw")),
     ]
-    expected = [_rows(batch) for batch in Work(steps, Here(blocks, most))]
+    expected = [_rows(batch) for batch in BatchIterator(steps, Here(blocks, most))]
     path, found, frames = tmp_path_factory.mktemp("left") / "left", [], None
     while True:
-        work, stop = Work(steps, Here(blocks, most), frames), data.draw(st.integers(1, 4))
+        work, stop = BatchIterator(steps, Here(blocks, most), frames), data.draw(st.integers(1, 4))
         for batch in work:
             found.append(_rows(batch))
             stop -= 1

@@ -33,7 +33,7 @@ def test_pairs_are_counted_by_slot(tmp_path_factory, born, static, own):
     folder = tmp_path_factory.mktemp("weighed")
     index = PartitionedIndex((1, 0), 1, BucketMap.deal(3, 2))
     index.full[1], index.delta[1] = store(folder / "full", block_of(own[:5])), store(folder / "delta", block_of(own[5:] or own))
-    meetings = [weighing.Meeting((1,), store(folder / "static", block_of(static))), weighing.Meeting((0,), index)]
+    meetings = [weighing.FirstJoin((1,), store(folder / "static", block_of(static))), weighing.FirstJoin((0,), index)]
     block = block_of(born)
     slots = np.arange(block.size) % 3
     found = weighing.pairs_of(block, slots, 3, meetings, 1)

@@ -9,7 +9,7 @@ from session_cases import PATHS
 from semi_naive import Config, LimitExceeded, Program
 from semi_naive.host import limits
 from semi_naive.ra.multiway.leapfrog import Leapfrog
-from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.spark import aside
 from semi_naive.running.driver import growing
 from semi_naive.simulated_ranks import SimulatedRanks
@@ -101,7 +101,7 @@ def test_joins_that_make_no_head_end_as_well(multiway):
 def test_a_leapfrog_join_is_cut_into_pieces_where_it_may_have_to_end():
     values = np.arange(200)
     pairs = [np.repeat(values, 200), np.tile(values, 200)]
-    query = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("e", ("x", "z"))))
+    query = ConjunctiveQuery((QueryAtom("e", ("x", "y")), QueryAtom("e", ("y", "z")), QueryAtom("e", ("x", "z"))))
 
     def pieces():
         return len(list(Leapfrog.of(query, {"e": pairs}).loops(0).pieces(1)))

@@ -6,7 +6,7 @@ import pytest
 from fact_files import TYPES, relation, rows
 
 from semi_naive.io import as_columns, read, write
-from semi_naive.ra.ir import Directive
+from semi_naive.ra.ir import FileDirective
 from semi_naive.ra.values.values import Values
 
 
@@ -23,7 +23,7 @@ def reader(tmp_path, values):
         path = tmp_path / (parameters.get("filename") or file or f"{name}.facts")
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         rel = relation(*kinds, name=name)
-        return rows(read(Directive("input", name, parameters), rel, TYPES, str(tmp_path), values), rel, values)
+        return rows(read(FileDirective("input", name, parameters), rel, TYPES, str(tmp_path), values), rel, values)
 
     return call
 
@@ -35,7 +35,7 @@ def writer(tmp_path, values):
     def call(data, *kinds, name="r", **parameters):
         rel = relation(*kinds, name=name)
         columns = as_columns(data, rel, TYPES, values)
-        path = write(Directive("output", name, parameters), rel, TYPES, columns, str(tmp_path), values)
+        path = write(FileDirective("output", name, parameters), rel, TYPES, columns, str(tmp_path), values)
         assert [each for each in os.listdir(tmp_path) if each.startswith(".")] == []
         return open(path, "rb").read()
 

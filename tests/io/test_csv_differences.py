@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.fuzz import facts, tables
 from semi_naive.io import as_columns, read
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.ir import Directive, Kind
+from semi_naive.ra.ir import FileDirective, Kind
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
 TWO = (Kind.SYMBOL, Kind.SYMBOL)
@@ -113,7 +113,7 @@ def test_places_in_databases(tmp_path, values, value, column, expected):
         database.execute("CREATE TABLE r (a)")
         database.executemany("INSERT INTO r VALUES (?)", [(7,), (value,)])
     with pytest.raises(BadInput) as caught:
-        read(Directive("input", "r", {"IO": "sqlite", "filename": "r.db"}), relation(column), TYPES, str(tmp_path), values)
+        read(FileDirective("input", "r", {"IO": "sqlite", "filename": "r.db"}), relation(column), TYPES, str(tmp_path), values)
     assert expected in str(caught.value)
 
 
@@ -121,7 +121,7 @@ def test_text_of_a_database_that_is_none(tmp_path, values):
     with sqlite3.connect(tmp_path / "r.db") as database:
         database.execute("CREATE TABLE r AS SELECT CAST(X'ff' AS TEXT) AS a")
     with pytest.raises(BadInput, match=r"row 0, column a: byte 0xff is not UTF-8"):
-        read(Directive("input", "r", {"IO": "sqlite", "filename": "r.db"}), relation(SYMBOL), TYPES, str(tmp_path), values)
+        read(FileDirective("input", "r", {"IO": "sqlite", "filename": "r.db"}), relation(SYMBOL), TYPES, str(tmp_path), values)
 
 
 @pytest.mark.parametrize("row, types, expected", [

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from semi_naive.io import arrow_table, as_columns, read, write
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.ir import Directive
+from semi_naive.ra.ir import FileDirective
 from semi_naive.ra.values.values import Values
 
 
@@ -42,7 +42,7 @@ def test_json_loses_nothing(writer):
 
 def test_json_of_nothing(writer, values, capsys):
     assert writer([], NUMBER, IO="jsonfile") == b"[]\n"
-    write(Directive("output", "r", {"IO": "json"}), relation(), TYPES, np.empty((0, 1)), ".", values)
+    write(FileDirective("output", "r", {"IO": "json"}), relation(), TYPES, np.empty((0, 1)), ".", values)
     assert capsys.readouterr().out == "[null\n]\n"
 
 
@@ -86,24 +86,26 @@ def test_sqlite_back(writer, tmp_path, values):
     kinds = (NUMBER, UNSIGNED, FLOAT, SYMBOL, LIST, NAMED)
     writer(data, *kinds, IO="sqlite")
     rel = relation(*kinds)
-    columns = read(Directive("input", "r", {"IO": "sqlite"}), rel, TYPES, str(tmp_path), values)
+    columns = read(FileDirective("input", "r", {"IO": "sqlite"}), rel, TYPES, str(tmp_path), values)
     assert sorted(rows(columns, rel, values)) == sorted(data)
 
 
 def test_sqlite_of_others(tmp_path, values):
     database = sqlite3.connect(tmp_path / "d.db")
     database.executescript("CREATE TABLE r (x TEXT, y TEXT); INSERT INTO r VALUES ('7', ' '), (8, ''), (9, 'a');")
-    directive, rel = Directive("input", "r", {"IO": "sqlite", "filename": "d.db"}), relation(NUMBER, SYMBOL)
+    directive, rel = FileDirective("input", "r", {"IO": "sqlite", "filename": "d.db"}), relation(NUMBER, SYMBOL)
     columns = read(directive, rel, TYPES, str(tmp_path), values)
     assert rows(columns, rel, values) == [(7, " "), (8, ""), (9, "a")]
     database.executescript("UPDATE r SET y = '1' WHERE x < '9'")
     with pytest.raises(BadInput, match="row 2, column b: 'a' is not a number"):
         read(directive, relation(NUMBER, NUMBER), TYPES, str(tmp_path), values)
     with pytest.raises(BadInput, match="Required table or view does not exist"):
-        read(Directive("input", "s", {"IO": "sqlite", "filename": "d.db"}), relation(name="s"), TYPES, str(tmp_path), values)
+        read(
+            FileDirective("input", "s", {"IO": "sqlite", "filename": "d.db"}), relation(name="s"), TYPES, str(tmp_path), values
+        )
     (tmp_path / "no.db").write_text("this is no database, and long enough to be sure about it" * 20)
     with pytest.raises(BadInput, match="SQLite"):
-        read(Directive("input", "r", {"IO": "sqlite", "filename": "no.db"}), rel, TYPES, str(tmp_path), values)
+        read(FileDirective("input", "r", {"IO": "sqlite", "filename": "no.db"}), rel, TYPES, str(tmp_path), values)
 
 
 def test_parquet(writer, tmp_path, values):
@@ -113,10 +115,10 @@ def test_parquet(writer, tmp_path, values):
     table = parquet.read_table(tmp_path / "r.parquet")
     assert table.column("a").to_pylist() == [-1, 1] and table.column("f").to_pylist() == [None, {"name": "a", "weight": 1.0}]
     rel = relation(*kinds)
-    columns = read(Directive("input", "r", {"IO": "parquet"}), rel, TYPES, str(tmp_path), values)
+    columns = read(FileDirective("input", "r", {"IO": "parquet"}), rel, TYPES, str(tmp_path), values)
     assert sorted(rows(columns, rel, values)) == sorted(data)
     with pytest.raises(BadInput, match="only a, b, c, d, e, f are in both lists"):
-        read(Directive("input", "r", {"IO": "parquet"}), relation(*kinds, NUMBER), TYPES, str(tmp_path), values)
+        read(FileDirective("input", "r", {"IO": "parquet"}), relation(*kinds, NUMBER), TYPES, str(tmp_path), values)
 
 
 def test_arrow_types(values):
@@ -143,7 +145,7 @@ def test_there_and_back(tmp_path_factory, parameters, data):
     rel = relation(NUMBER, UNSIGNED, FLOAT, SYMBOL, LIST)
     columns = as_columns(data, rel, TYPES, values)
     keep = np.unique(columns.T, axis=0).T
-    path = write(Directive("output", "r", parameters), rel, TYPES, keep, folder, values)
+    path = write(FileDirective("output", "r", parameters), rel, TYPES, keep, folder, values)
     given = {**parameters, "filename": path}
-    again = read(Directive("input", "r", given), rel, TYPES, folder, values)
+    again = read(FileDirective("input", "r", given), rel, TYPES, folder, values)
     assert sorted(rows(again, rel, values), key=repr) == sorted(rows(keep, rel, values), key=repr)

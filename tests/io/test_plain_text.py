@@ -16,7 +16,7 @@ from semi_naive.io.formats.layouts import Format
 from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.formats.plain_text import read_plain
 from semi_naive.io.reading import source_of_directive
-from semi_naive.ra.ir import Directive
+from semi_naive.ra.ir import FileDirective
 from semi_naive.ra.text.hashing import hash_strings
 from semi_naive.ra.text.strings import string_arrays
 from semi_naive.ra.values.values import Values
@@ -111,7 +111,7 @@ def test_a_file_of_many_pieces_and_of_many_strings(tmp_path, monkeypatch, values
     rows = [(f"name {i * i % 9973} {'x' * (i % 40)}", i) for i in range(30_000)]
     data = "".join(f"{name}\t{i}\n" for name, i in rows).encode()
     (tmp_path / "r.facts").write_bytes(gzip.compress(data) if packed else data)
-    source = source_of_directive(Directive("input", "r", {}), relation(SYMBOL, NUMBER), {}, str(tmp_path))
+    source = source_of_directive(FileDirective("input", "r", {}), relation(SYMBOL, NUMBER), {}, str(tmp_path))
     columns = source.columns(values)
     assert list(zip(values.strings(columns[0]), columns[1].tolist(), strict=True)) == rows
     first = list(dict.fromkeys(columns[0].tolist()))
@@ -122,7 +122,7 @@ def test_a_wrong_line_far_down_is_named_at_its_place(tmp_path, monkeypatch, valu
     monkeypatch.setattr("semi_naive.io.sources.PARSED_PIECE_BYTES", 1000)
     (tmp_path / "r.facts").write_text("a\t1\n" * 2000 + "b\tx\n" + "c\t2\n" * 2000)
     with pytest.raises(BadInput, match=r"r\.facts:2001:3: 'x' is not a number"):
-        source_of_directive(Directive("input", "r", {}), relation(SYMBOL, NUMBER), {}, str(tmp_path)).columns(values)
+        source_of_directive(FileDirective("input", "r", {}), relation(SYMBOL, NUMBER), {}, str(tmp_path)).columns(values)
 
 
 def test_of_several_files_the_first_wrong_one_is_named(tmp_path):

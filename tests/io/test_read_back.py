@@ -13,7 +13,7 @@ from semi_naive.io.python_data import source_of
 from semi_naive.io.reading import file_source
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.fields import columns_of_rows
-from semi_naive.ra.ir import Constructor, Directive, Kind, Relation, Type
+from semi_naive.ra.ir import Constructor, FileDirective, Kind, Relation, Type
 from semi_naive.ra.values.values import Values
 
 PIECES = [
@@ -79,13 +79,13 @@ def test_a_file_is_read_back_or_refused(tmp_path, monkeypatch, few):
         values = Values()
         columns = np.unique(columns_of_rows(rows, relation, TYPES, values, lambda *given: ValueError(given)), axis=1)
         try:
-            write(Directive("output", "r", {"filename": "f", **layout}), relation, TYPES, columns, str(tmp_path), values)
+            write(FileDirective("output", "r", {"filename": "f", **layout}), relation, TYPES, columns, str(tmp_path), values)
         except BadInput as wrong:
             assert "would not be read back" in wrong.message and layout.get("rfc4180") is None and "IO" not in layout, layout
             assert not list(tmp_path.iterdir())
             refused += 1
             continue
-        found = read(Directive("input", "r", {"filename": "f", **layout}), relation, TYPES, str(tmp_path), values)
+        found = read(FileDirective("input", "r", {"filename": "f", **layout}), relation, TYPES, str(tmp_path), values)
         assert set(zip(*found.tolist(), strict=True)) == set(zip(*columns.tolist(), strict=True)), (seed, rows, layout)
         (tmp_path / "f").unlink()
     assert 50 < refused < 200

@@ -11,7 +11,7 @@ from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TREE, TYPES, UNSIGNED
 from semi_naive.io import Options, as_columns, read, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.records import Unpacked
-from semi_naive.ra.ir import Directive
+from semi_naive.ra.ir import FileDirective
 
 
 def test_numbers_of_all_kinds(reader):
@@ -90,7 +90,7 @@ def test_records(reader):
 
 def test_equal_records_are_one(tmp_path, values):
     (tmp_path / "r.facts").write_text("[1, [2, nil]]\n[2, nil]\n[1,[2,nil]]\n")
-    ids = read(Directive("input", "r"), relation(LIST), TYPES, str(tmp_path), values)[0]
+    ids = read(FileDirective("input", "r"), relation(LIST), TYPES, str(tmp_path), values)[0]
     assert ids[0] == ids[2] != ids[1]
     assert values.fields(ids[:1], 2)[1, 0] == ids[1]
 
@@ -101,9 +101,9 @@ def test_a_list_of_many_cells(values, tmp_path):
     text = "".join(f"[{n}, " for n in range(many)) + "nil" + "]" * many
     rel = relation(LIST)
     (tmp_path / "r.facts").write_text(text + "\n")
-    columns = read(Directive("input", "r"), rel, TYPES, str(tmp_path), values)
+    columns = read(FileDirective("input", "r"), rel, TYPES, str(tmp_path), values)
     assert len(Unpacked(columns[0], LIST, TYPES | {"number": NUMBER}, values).fields) == many
-    path = write(Directive("output", "r"), rel, TYPES, columns, str(tmp_path), values)
+    path = write(FileDirective("output", "r"), rel, TYPES, columns, str(tmp_path), values)
     assert open(path).read() == text + "\n"
     nested = None
     for n in reversed(range(many)):
@@ -114,7 +114,7 @@ def test_a_list_of_many_cells(values, tmp_path):
 def test_nullary(reader, values, tmp_path):
     for text, count in (("()\n", 1), ("", 0), ("\n\n", 1)):
         (tmp_path / "r.facts").write_text(text)
-        assert read(Directive("input", "r"), relation(), TYPES, str(tmp_path), values).shape == (0, count)
+        assert read(FileDirective("input", "r"), relation(), TYPES, str(tmp_path), values).shape == (0, count)
 
 
 def test_packed_whatever_its_name(reader):
@@ -128,13 +128,13 @@ def test_names_of_files(reader, tmp_path, values):
     assert reader("1\n", NUMBER, name="comp.rel") == [(1,)]
     assert reader("2\n", NUMBER, filename="other.txt") == [(2,)]
     (tmp_path / "abs").write_text("3\n")
-    directive = Directive("input", "r", {"filename": str(tmp_path / "abs")})
+    directive = FileDirective("input", "r", {"filename": str(tmp_path / "abs")})
     assert read(directive, relation(NUMBER), TYPES, "/nowhere", values).tolist() == [[3]]
 
 
 def test_standard_input(monkeypatch, values):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1,2\n")))
-    directive = Directive("input", "r", {"IO": "stdin", "delimiter": ","})
+    directive = FileDirective("input", "r", {"IO": "stdin", "delimiter": ","})
     assert read(directive, relation(NUMBER, NUMBER), TYPES, ".", values).tolist() == [[1], [2]]
 
 
@@ -174,7 +174,7 @@ def test_odd_numbers_far_down_are_read(reader):
 
 
 def test_missing_files(tmp_path, values):
-    directive, rel = Directive("input", "r"), relation(NUMBER)
+    directive, rel = FileDirective("input", "r"), relation(NUMBER)
     with pytest.raises(BadInput, match="Cannot open fact file r.facts: no such file"):
         read(directive, rel, TYPES, str(tmp_path), values)
     with pytest.raises(BadInput, match="there is no folder"):
@@ -187,6 +187,6 @@ def test_missing_files(tmp_path, values):
 
 def test_unknown_formats(tmp_path, values):
     with pytest.raises(BadInput, match='no IO="csv"'):
-        read(Directive("input", "r", {"IO": "csv"}), relation(NUMBER), TYPES, str(tmp_path), values)
+        read(FileDirective("input", "r", {"IO": "csv"}), relation(NUMBER), TYPES, str(tmp_path), values)
     with pytest.raises(BadInput, match='no IO="stdin"'):
-        write(Directive("output", "r", {"IO": "stdin"}), relation(NUMBER), TYPES, np.empty((1, 0)), str(tmp_path), values)
+        write(FileDirective("output", "r", {"IO": "stdin"}), relation(NUMBER), TYPES, np.empty((1, 0)), str(tmp_path), values)

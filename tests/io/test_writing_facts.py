@@ -11,7 +11,7 @@ from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, rela
 from semi_naive.io import as_columns, atomic_files, read, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
-from semi_naive.ra.ir import Directive
+from semi_naive.ra.ir import FileDirective
 
 
 def test_written_rows_are_sorted(writer):
@@ -57,14 +57,14 @@ def test_symbols_are_written_as_they_are_or_not_at_all(writer):
 
 def test_nullary_is_written(tmp_path, values):
     for count, text in ((1, b"()\n"), (0, b"")):
-        path = write(Directive("output", "r"), relation(), TYPES, np.empty((0, count)), str(tmp_path), values)
+        path = write(FileDirective("output", "r"), relation(), TYPES, np.empty((0, count)), str(tmp_path), values)
         assert open(path, "rb").read() == text
 
 
 def test_on_standard_output(capsys, values):
-    rel, out = relation(NUMBER, SYMBOL), Directive("output", "r", {"IO": "stdout"})
+    rel, out = relation(NUMBER, SYMBOL), FileDirective("output", "r", {"IO": "stdout"})
     columns = as_columns([(2, "b"), (1, "a")], rel, TYPES, values)
-    for directive, folder in ((out, "."), (Directive("output", "r"), "-"), (Directive("printsize", "r"), "-")):
+    for directive, folder in ((out, "."), (FileDirective("output", "r"), "-"), (FileDirective("printsize", "r"), "-")):
         assert write(directive, rel, TYPES, columns, folder, values) is None
     table = "1\ta\n2\tb\n===============\n"
     assert capsys.readouterr().out == (
@@ -79,8 +79,8 @@ def test_many_symbols_are_in_order_and_as_few_are(tmp_path, values, how):
     names = [f"{'é' * (i % 3)}{i * 7919 % 1009}\\{chr(0x1F600 + i % 50)}" for i in range(MIN_ROWS_FOR_ARROW + 1)]
     columns = as_columns([(name, i % 7, names[-i]) for i, name in enumerate(names)], rel, TYPES, values)
     how = how | {"filename": str(tmp_path / "r")}
-    assert write(Directive("output", "r", how), rel, TYPES, columns, str(tmp_path), values) == how["filename"]
-    found = read(Directive("input", "r", how), rel, TYPES, str(tmp_path), values)
+    assert write(FileDirective("output", "r", how), rel, TYPES, columns, str(tmp_path), values) == how["filename"]
+    found = read(FileDirective("input", "r", how), rel, TYPES, str(tmp_path), values)
     expected = sorted((name, i % 7, names[-i]) for i, name in enumerate(names))
     rows = [*zip(values.strings(found[0]), found[1].tolist(), values.strings(found[2]), strict=True)]
     assert rows == expected if how.get("IO") != "sqlite" else sorted(rows) == expected
@@ -94,7 +94,7 @@ def test_nothing_is_left_of_what_failed(tmp_path, values, monkeypatch):
 
     monkeypatch.setattr("semi_naive.io.results.writing._table", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write(Directive("output", "r"), relation(NUMBER), TYPES, np.ones((1, 3), np.int64), str(tmp_path), values)
+        write(FileDirective("output", "r"), relation(NUMBER), TYPES, np.ones((1, 3), np.int64), str(tmp_path), values)
     assert os.listdir(tmp_path) == ["r.csv"] and (tmp_path / "r.csv").read_text() == "old\n"
 
 
@@ -106,11 +106,11 @@ def test_several_files_appear_together(tmp_path, values):
     def write_all(*names):
         with atomic_files():
             for name in names:
-                write(Directive("output", name), relation(NUMBER, name=name), TYPES, one, str(tmp_path), values)
+                write(FileDirective("output", name), relation(NUMBER, name=name), TYPES, one, str(tmp_path), values)
                 assert (tmp_path / "r.csv").read_text() == "old\n"
 
     with pytest.raises(ZeroDivisionError), atomic_files():
-        write(Directive("output", "r"), relation(NUMBER), TYPES, one, str(tmp_path), values)
+        write(FileDirective("output", "r"), relation(NUMBER), TYPES, one, str(tmp_path), values)
         raise ZeroDivisionError
     with pytest.raises(BadInput, match="cannot be written"):
         write_all("r", "s")
@@ -123,7 +123,7 @@ def test_several_files_appear_together(tmp_path, values):
 def test_no_folder_to_write_to(tmp_path, values):
     for io_name in ("file", "jsonfile", "sqlite", "parquet"):
         with pytest.raises(BadInput, match="there is no folder"):
-            directive = Directive("output", "r", {"IO": io_name})
+            directive = FileDirective("output", "r", {"IO": io_name})
             write(directive, relation(NUMBER), TYPES, np.ones((1, 1), np.int64), str(tmp_path / "none"), values)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semi_naive import Program
-from semi_naive.ra.expressions.aggregates import Reduction, reduce_groups
+from semi_naive.ra.expressions.aggregates import GroupReduction, reduce_groups
 from semi_naive.ra.ir import Kind
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL
@@ -64,7 +64,7 @@ def test_rows_may_come_in_any_pieces(data, op, kind):
     rows = data.draw(st.lists(st.tuples(st.integers(0, 4), whole[kind]), max_size=30))
     group, values = np.array([at for at, _ in rows], np.int64), column([value for _, value in rows], kind)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
-    reduction = Reduction(op, kind, 5)
+    reduction = GroupReduction(op, kind, 5)
     for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         reduction.add(group[begin:end], values[begin:end])
     (found, present), (expected, there) = reduction.results(), reduce_groups(op, kind, group, values, 5)
@@ -75,9 +75,11 @@ def test_rows_may_come_in_any_pieces(data, op, kind):
 
 def test_the_body_of_an_aggregate_is_not_held_at_once(monkeypatch):
     """Batches of 50 bindings at most: 40 nodes, of which each meets 1,600 combinations."""
-    seen, add = [], Reduction.add
+    seen, add = [], GroupReduction.add
     monkeypatch.setattr("semi_naive.running.relations.database.MOST", 50)
-    monkeypatch.setattr(Reduction, "add", lambda self, group, column: (seen.append(len(group)), add(self, group, column))[1])
+    monkeypatch.setattr(
+        GroupReduction, "add", lambda self, group, column: (seen.append(len(group)), add(self, group, column))[1]
+    )
     text = """.decl e(x: number, y: number)
     .input e
     .decl n(x: number, c: number, s: number)

@@ -13,7 +13,7 @@ from bench.fuzz.operators import substr
 from semi_naive import Program
 from semi_naive.ra import ir
 from semi_naive.ra.expressions import patterns
-from semi_naive.ra.expressions.patterns import BadPattern, compiled
+from semi_naive.ra.expressions.patterns import BadRegularExpression, compiled
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import EvaluationError, evaluate, holds
 from semi_naive.ra.expressions.text import FUNCTIONS, TESTS
@@ -363,7 +363,7 @@ PIECES += [
 def test_patterns_match_the_same_with_and_without_re2(pattern, strings):
     try:
         expression = compiled(pattern)
-    except BadPattern:
+    except BadRegularExpression:
         return
     expected = [bool(expression.fullmatch(string.encode())) for string in strings]
     assert patterns.matching(pattern, pa.array(strings, pa.string())).tolist() == expected
@@ -389,7 +389,7 @@ def test_a_pattern_that_takes_too_long_is_given_up_on_every_number_of_cores(monk
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*a", "a\\", "(?<n>a)", "[[:what:]]", "[z-a]", "{2}", "a)"])
 def test_what_is_no_pattern(pattern):
-    with pytest.raises(BadPattern):
+    with pytest.raises(BadRegularExpression):
         compiled(pattern)
 
 

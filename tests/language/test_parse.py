@@ -16,8 +16,8 @@ from semi_naive.language.syntax import (
     Directive,
     Functor,
     Init,
+    Negation,
     Nil,
-    Not,
     Number,
     Or,
     Override,
@@ -152,8 +152,8 @@ def test_bodies():
     assert body("a(x)") == a
     assert body("a(x), b(x), c(x)") == And((a, b, c))
     assert body("a(x), b(x); c(x)") == Or((And((a, b)), c))
-    assert body("a(x), (b(x); !c(x))") == And((a, Or((b, Not(c)))))
-    assert body("!(a(x), !b(x))") == Not(And((a, Not(b))))
+    assert body("a(x), (b(x); !c(x))") == And((a, Or((b, Negation(c)))))
+    assert body("!(a(x), !b(x))") == Negation(And((a, Negation(b))))
     assert body("true, false") == And((Constraint("true"), Constraint("false")))
 
 

@@ -8,13 +8,13 @@ from bench.fuzz.oracle import answer
 from bench.fuzz.random_queries import random_query
 from bench.fuzz.rounds import random_cases
 from semi_naive.ra.multiway.agm import agm_bound, log_bound
-from semi_naive.ra.multiway.query import Atom, Query, QueryError
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom, QueryError
 
 SIZES = {"r": 10, "s": 1000, "t": 50}
 
 
 def query(**atoms):
-    return Query(tuple(Atom(name, tuple(terms)) for name, terms in atoms.items()))
+    return ConjunctiveQuery(tuple(QueryAtom(name, tuple(terms)) for name, terms in atoms.items()))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_known_bounds(joined, bound):
 @pytest.mark.parametrize("vertices, exponent", [(3, 1.5), (4, 2), (5, 2.5), (6, 3)])
 def test_cliques_have_half_their_vertices_as_exponent(vertices, exponent):
     names = "abcdef"[:vertices]
-    clique = Query(tuple(Atom("e", (x, y)) for i, x in enumerate(names) for y in names[i + 1 :]))
+    clique = ConjunctiveQuery(tuple(QueryAtom("e", (x, y)) for i, x in enumerate(names) for y in names[i + 1 :]))
     assert agm_bound(clique, {"e": 100}) == pytest.approx(100**exponent)
 
 
@@ -45,7 +45,7 @@ def test_a_triangle_of_equal_sizes_is_the_root_of_their_product():
 
 def test_nothing_and_too_much():
     assert agm_bound(query(r="xy", s="yz"), {"r": 0, "s": 5}) == 0
-    many = Query(tuple(Atom("e", (f"x{i}", f"y{i}")) for i in range(60)))
+    many = ConjunctiveQuery(tuple(QueryAtom("e", (f"x{i}", f"y{i}")) for i in range(60)))
     assert agm_bound(many, {"e": 10**9}) == math.inf and log_bound(many, {"e": 10**9}) == pytest.approx(60 * math.log(10**9))
 
 

@@ -13,26 +13,30 @@ from bench.fuzz.oracle import answer
 from semi_naive import Program
 from semi_naive.graphs.adversaries import one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.multiway.agm import agm_bound
-from semi_naive.ra.multiway.query import Atom, Comparison, Query
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
 from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
 X, Y, Z, W = "xyzw"
 E, T, U = "edge", "t", "u"
-TRIANGLE = Query((Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (X, Z))), order=(X, Y, Z))
-CORNERS = Query((Atom("r", (X, Y)), Atom("s", (Y, Z)), Atom("t", (X, Z))), order=(X, Y, Z))
-CYCLE = (Atom(E, (X, Y)), Atom(E, (Y, Z)), Atom(E, (Z, W)), Atom(E, (W, X)))
+TRIANGLE = ConjunctiveQuery((QueryAtom(E, (X, Y)), QueryAtom(E, (Y, Z)), QueryAtom(E, (X, Z))), order=(X, Y, Z))
+CORNERS = ConjunctiveQuery((QueryAtom("r", (X, Y)), QueryAtom("s", (Y, Z)), QueryAtom("t", (X, Z))), order=(X, Y, Z))
+CYCLE = (QueryAtom(E, (X, Y)), QueryAtom(E, (Y, Z)), QueryAtom(E, (Z, W)), QueryAtom(E, (W, X)))
 QUERIES = {
     "triangle": TRIANGLE,
-    "triangle in another order": Query(TRIANGLE.atoms, order=(Z, X, Y)),
-    "wedge": Query(TRIANGLE.atoms[:2], (Comparison("<", X, Z),), (X, Z, Y)),
-    "edge": Query(TRIANGLE.atoms[:1], (Comparison("!=", X, Y),), (Y, X)),
-    "4-clique": Query(tuple(Atom(E, pair) for pair in itertools.combinations((X, Y, Z, W), 2)), order=(X, Y, Z, W)),
-    "square": Query(CYCLE, (Comparison("!=", X, Z), Comparison("<", Y, W)), (W, X, Y, Z)),
-    "compared": Query(TRIANGLE.atoms, (Comparison("<=", Y, Z), Comparison(">", X, Z)), (X, Y, Z)),
-    "ternary": Query((Atom(T, (X, Y, Z)), Atom(E, (Z, X)), Atom(U, (Y,))), (), (Y, Z, X)),
-    "ternary in part": Query((Atom(T, (X, Y, Z)), Atom(T, (Y, Z, W)), Atom(E, (X, Z))), (), (X, Z, Y, W)),
-    "loops": Query((Atom(E, (X, X)), Atom(E, (X, Y)), Atom(E, (Y, X))), (), (X, Y)),
+    "triangle in another order": ConjunctiveQuery(TRIANGLE.atoms, order=(Z, X, Y)),
+    "wedge": ConjunctiveQuery(TRIANGLE.atoms[:2], (Comparison("<", X, Z),), (X, Z, Y)),
+    "edge": ConjunctiveQuery(TRIANGLE.atoms[:1], (Comparison("!=", X, Y),), (Y, X)),
+    "4-clique": ConjunctiveQuery(
+        tuple(QueryAtom(E, pair) for pair in itertools.combinations((X, Y, Z, W), 2)), order=(X, Y, Z, W)
+    ),
+    "square": ConjunctiveQuery(CYCLE, (Comparison("!=", X, Z), Comparison("<", Y, W)), (W, X, Y, Z)),
+    "compared": ConjunctiveQuery(TRIANGLE.atoms, (Comparison("<=", Y, Z), Comparison(">", X, Z)), (X, Y, Z)),
+    "ternary": ConjunctiveQuery((QueryAtom(T, (X, Y, Z)), QueryAtom(E, (Z, X)), QueryAtom(U, (Y,))), (), (Y, Z, X)),
+    "ternary in part": ConjunctiveQuery(
+        (QueryAtom(T, (X, Y, Z)), QueryAtom(T, (Y, Z, W)), QueryAtom(E, (X, Z))), (), (X, Z, Y, W)
+    ),
+    "loops": ConjunctiveQuery((QueryAtom(E, (X, X)), QueryAtom(E, (X, Y)), QueryAtom(E, (Y, X))), (), (X, Y)),
 }
 
 
@@ -97,7 +101,7 @@ def test_any_batch_gives_the_same_and_no_more_is_in_flight(graphs, split):
 def test_no_index_is_made_to_be_read_alone(graphs):
     """Edges by their ends are searched; the scan reads these, too, though it was planned for edges as they are."""
     graph = graphs({E: np.array([[0, 1], [1, 2], [0, 2]]).T})
-    assert graph.run(Query(TRIANGLE.atoms, order=(Y, Z, X)), True)[0] == 1
+    assert graph.run(ConjunctiveQuery(TRIANGLE.atoms, order=(Y, Z, X)), True)[0] == 1
     assert len(graph.statics.partitioned[E].indexes) == 1
 
 

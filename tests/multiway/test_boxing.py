@@ -15,7 +15,7 @@ from bench.fuzz.random_queries import random_query
 from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import boxing, leapfrog
-from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
@@ -118,8 +118,8 @@ def test_tries_that_are_damaged_on_disk_are_one_clear_error(monkeypatch):
 
 def test_a_comparison_skips_boxes():
     both = generators.gnp(300, 0.05, seed=1)
-    ordered = Query(TRIANGLE.atoms, (Comparison("<", "x", "y"), Comparison("<", "y", "z")), ("x", "y", "z"))
-    plain = Query(TRIANGLE.atoms, (), ("x", "y", "z"))
+    ordered = ConjunctiveQuery(TRIANGLE.atoms, (Comparison("<", "x", "y"), Comparison("<", "y", "z")), ("x", "y", "z"))
+    plain = ConjunctiveQuery(TRIANGLE.atoms, (), ("x", "y", "z"))
     few, many = (boxing.run(query, {"e": both}, 6_000, count=True) for query in (ordered, plain))
     assert len(few.trace["boxes"]) < 0.7 * len(many.trace["boxes"])
     assert few.count == leapfrog.run(ordered, {"e": both}, count=True)
@@ -133,7 +133,9 @@ def test_a_budget_below_the_smallest_box_says_what_works():
 
 
 def test_boxes_are_tasks_of_spark(spark, oriented):  # noqa: F811
-    query = Query((*TRIANGLE.atoms, Atom("e", ("x", Constant(3)), True)), (Comparison("!=", ("+", "x", "y"), "z"),))
+    query = ConjunctiveQuery(
+        (*TRIANGLE.atoms, QueryAtom("e", ("x", Constant(3)), True)), (Comparison("!=", ("+", "x", "y"), "z"),)
+    )
     boxed = boxing.run(query, {"e": oriented}, 9_000, sc=spark.sparkContext)
     assert rows_of(boxed.rows) == rows_of(leapfrog.run(query, {"e": oriented}))
     assert within(boxed, 9_000) and len(boxed.trace["boxes"]) > 10
@@ -162,7 +164,7 @@ def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(rows, path, low
 def test_a_budget_of_very_many_boxes_is_told(uncompiled, monkeypatch, caplog):  # noqa: F811
     monkeypatch.setattr(boxing, "MANY", 3)
     edges = np.array([(x, y) for x in range(12) for y in range(12) if x < y])
-    query = Query(tuple(Atom("edge", pair) for pair in ("xy", "yz", "xz")))
+    query = ConjunctiveQuery(tuple(QueryAtom("edge", pair) for pair in ("xy", "yz", "xz")))
     for budget, told in ((200, True), (1 << 20, False)):
         caplog.clear()
         assert boxing.run(query, {"edge": edges}, budget, count=True).count == 220

@@ -17,14 +17,14 @@ from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops import compiled
 from semi_naive.ra.multiway.loops.codegen import Generator
-from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Query, QueryError
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom, QueryError
 from semi_naive.ra.multiway.tries import local, orders, seeks
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 
 
 def edges(*pairs, relation="e", **options):
-    return Query(tuple(Atom(relation, tuple(pair)) for pair in pairs), **options)
+    return ConjunctiveQuery(tuple(QueryAtom(relation, tuple(pair)) for pair in pairs), **options)
 
 
 TRIANGLE = edges("xy", "yz", "xz")
@@ -74,9 +74,16 @@ def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(case, rand
 
 COMPILED = [
     edges("xy", "yz", "xz", relation="b"),
-    Query((Atom("d", ("x", "y", "z")), Atom("b", ("x", "y")), Atom("c", ("y", Constant(2))), Atom("a", ("z",), True))),
-    Query(
-        (Atom("b", ("x", "y")), Atom("c", ("y", "z")), Atom("b", ("x", "z"), True)),
+    ConjunctiveQuery(
+        (
+            QueryAtom("d", ("x", "y", "z")),
+            QueryAtom("b", ("x", "y")),
+            QueryAtom("c", ("y", Constant(2))),
+            QueryAtom("a", ("z",), True),
+        )
+    ),
+    ConjunctiveQuery(
+        (QueryAtom("b", ("x", "y")), QueryAtom("c", ("y", "z")), QueryAtom("b", ("x", "z"), True)),
         (
             Comparison("<", "x", "z"),
             Comparison("=", "w", ("+", "x", ("*", "y", Constant(3)))),
@@ -165,7 +172,10 @@ def test_variables_that_nothing_connects_are_counted_apart(oriented):
 def test_names_and_values_do_not_change_the_kernel():
     renamed = edges("qr", "rs", "qs", relation="knows")
     sources = {Generator(Shape(query, query.variables), 0).kernel() for query in (TRIANGLE, renamed)}
-    constants = (Query((Atom("e", (Constant(value), "x")),), (Comparison("<", "x", Constant(value)),)) for value in (1, 9))
+    constants = (
+        ConjunctiveQuery((QueryAtom("e", (Constant(value), "x")),), (Comparison("<", "x", Constant(value)),))
+        for value in (1, 9)
+    )
     assert len(sources) == 1 == len({Generator(Shape(query, ("x",)), 1).kernel() for query in constants})
 
 
@@ -178,7 +188,7 @@ def test_machine_code_is_kept_for_other_processes(oriented):
 
 def test_a_good_order_is_chosen(oriented):
     """Every next variable is joined to one before it, and a relation of few tuples comes first."""
-    query = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("few", ("z", "w"))))
+    query = ConjunctiveQuery((QueryAtom("e", ("x", "y")), QueryAtom("e", ("y", "z")), QueryAtom("few", ("z", "w"))))
     tries = Tries.of({"e": oriented, "few": [[5], [400]]})
     assert orders.choose(query, tries)[0] in ("z", "w")
     assert orders.choose(query, tries, first=("x",))[0] == "x"
@@ -201,7 +211,7 @@ def test_relations_without_tuples_and_queries_without_variables():
     nothing = np.empty((0, 2), np.int64)
     assert leapfrog.run(TRIANGLE, {"e": nothing}).shape == (0, 3)
     assert leapfrog.run(TRIANGLE, {"e": nothing}, count=True) == 0
-    ground = Query((Atom("e", (Constant(1), Constant(2))),))
+    ground = ConjunctiveQuery((QueryAtom("e", (Constant(1), Constant(2))),))
     assert leapfrog.run(ground, {"e": [[1], [2]]}).shape == (1, 0)
     assert leapfrog.run(ground, {"e": [[2], [1]]}).shape == (0, 0)
 
@@ -210,8 +220,8 @@ LARGEST = (1 << 63) - 1
 
 
 def test_the_ends_of_64_bits():
-    query = Query(
-        (Atom("e", ("x", "y")),), (Comparison("<=", "x", Constant(LARGEST)), Comparison(">", "y", Constant(-LARGEST - 1)))
+    query = ConjunctiveQuery(
+        (QueryAtom("e", ("x", "y")),), (Comparison("<=", "x", Constant(LARGEST)), Comparison(">", "y", Constant(-LARGEST - 1)))
     )
     rows = leapfrog.run(query, {"e": [[LARGEST, -LARGEST - 1, 0], [0, LARGEST, -LARGEST - 1]]})
     assert rows_of(rows) == [(-LARGEST - 1, LARGEST), (LARGEST, 0)]
@@ -221,7 +231,7 @@ WRONG = [
     (edges("xy", relation="f"), "no relation is called f; there are e"),
     (edges("xyz"), r"e\(x, y, z\) has 3 terms, and the relation e has 2 columns"),
     (edges("xy", comparisons=(Comparison("<", "x", "u"),)), "variable u is not bound"),
-    (Query((Atom("e", ("x", "y")), Atom("e", ("x", "u"), True))), "variable u is not bound"),
+    (ConjunctiveQuery((QueryAtom("e", ("x", "y")), QueryAtom("e", ("x", "u"), True))), "variable u is not bound"),
     (edges("xy", comparisons=(Comparison("~", "x", "y"),)), "'~' is not a comparison"),
     (edges("xy", comparisons=(Comparison("=", "x", ("/", "y", "x")),)), "is not arithmetic"),
     (edges("xy", comparisons=(Comparison("=", "x", 3),)), "expected the name of a variable or Constant"),
@@ -229,7 +239,7 @@ WRONG = [
     (edges("xy", order=("x", "y", "q")), "the variable order has q"),
     (edges("xy", order=("x", "y", "x")), "has a variable twice"),
     (edges("xy", comparisons=(Comparison("=", "u", ("+", "x", "y")),), order=("x", "u", "y")), "has u before the variables"),
-    (Query((Atom("e", (Constant(1 << 64), "x")),)), "does not fit in 64 bits"),
+    (ConjunctiveQuery((QueryAtom("e", (Constant(1 << 64), "x")),)), "does not fit in 64 bits"),
 ]
 
 

@@ -20,19 +20,19 @@ from semi_naive.ra.by_variable.multiway import A_CALL, WORTH, Multiway
 from semi_naive.ra.ir import Atom, Kind, Var
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.query import Comparison, Constant, Query
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import TrieArray
 from semi_naive.ra.rules import context
 from semi_naive.ra.storage import runs
 from semi_naive.running.relations.cluster import Cluster
 
-QUERY = Query(
+QUERY = ConjunctiveQuery(
     (
-        joins.Atom("b", ("x", "y")),
-        joins.Atom("c", ("y", "z")),
-        joins.Atom("b", ("x", "z")),
-        joins.Atom("d", ("x", "z", "z"), True),
+        joins.QueryAtom("b", ("x", "y")),
+        joins.QueryAtom("c", ("y", "z")),
+        joins.QueryAtom("b", ("x", "z")),
+        joins.QueryAtom("d", ("x", "z", "z"), True),
     ),
     (Comparison("<", "x", Constant(1 << 39)),),
 )

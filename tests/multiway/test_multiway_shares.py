@@ -14,10 +14,10 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import subgraphs
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog, shares
-from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries.trie import Tries
 
-TRIANGLE = Query((Atom("e", ("x", "y")), Atom("e", ("y", "z")), Atom("e", ("x", "z"))))
+TRIANGLE = ConjunctiveQuery((QueryAtom("e", ("x", "y")), QueryAtom("e", ("y", "z")), QueryAtom("e", ("x", "z"))))
 
 
 class Cluster(ContextHere):

@@ -11,7 +11,7 @@ from session_cases import SETTINGS
 from semi_naive import Program
 from semi_naive.ra.by_variable import bigjoin, extend
 from semi_naive.ra.multiway.agm import agm_bound
-from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.rules import steps
 from semi_naive.simulated_ranks import SimulatedRanks
 
@@ -39,7 +39,7 @@ def cycles(relations: list[set]) -> set:
 
 
 def bound(sizes: list[int]) -> float:
-    query = Query(tuple(Atom(f"r{i}", (f"x{i}", f"x{(i + 1) % len(sizes)}")) for i in range(len(sizes))))
+    query = ConjunctiveQuery(tuple(QueryAtom(f"r{i}", (f"x{i}", f"x{(i + 1) % len(sizes)}")) for i in range(len(sizes))))
     return agm_bound(query, {f"r{i}": size for i, size in enumerate(sizes)})
 
 
@@ -63,13 +63,13 @@ def proposals(monkeypatch):
 
         monkeypatch.setattr(owner, "__call__", spy)
 
-    def offered(self, find=extend.Meeting._proposals):
+    def offered(self, find=extend.Intersection._proposals):
         counted["made"] += int(np.array([side.counts for side in self.sides]).min(axis=0).sum())
         return find(self)
 
     counting(bigjoin.Proposal, True)
     counting(steps.Join, True)
-    monkeypatch.setattr(extend.Meeting, "_proposals", offered)
+    monkeypatch.setattr(extend.Intersection, "_proposals", offered)
     return counted
 
 

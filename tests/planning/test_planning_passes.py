@@ -81,7 +81,7 @@ def marked(case, random) -> ir.Program:
         for name, relation in program.relations.items()
     }
     directives = [directive for directive in program.directives if directive.kind == "input"]
-    directives += [ir.Directive("output", name) for name in sorted(wanted)]
+    directives += [ir.FileDirective("output", name) for name in sorted(wanted)]
     twice = replace(program, relations=relations, directives=directives, pragmas={"magic-transform": "*"})
     for i, rule in enumerate(rule for rule in program.rules if "@" not in rule.head.relation):
         twice = _again(twice, i, rule)

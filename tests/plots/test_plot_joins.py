@@ -14,7 +14,7 @@ from semi_naive.balance.trace import VERSION, read_trace, write_trace
 from semi_naive.graphs.adversaries import one_heavy_list
 from semi_naive.plots.figures import figures
 from semi_naive.plots.joins import join_figures
-from semi_naive.ra.multiway.query import Atom, Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 
@@ -50,9 +50,9 @@ def test_a_real_trace_of_each_kind_is_drawn(tmp_path, capsys):
     edges, boxed, spread = str(graphs.bundled("p2p-gnutella09")), str(tmp_path / "boxed.json"), str(tmp_path / "spread.json")
     main(["subgraphs", edges, "--pattern", "triangle", "--plan", "boxed", "--memory", "100000", "--trace", boxed])
     assert capsys.readouterr().out == "2354\n"
-    atoms = tuple(Atom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz")))
+    atoms = tuple(QueryAtom(name, tuple(terms)) for name, terms in (("r", "xy"), ("s", "yz"), ("t", "xz")))
     graph = PartitionedGraph({name: rows.T for name, rows in one_heavy_list(400, 2000).items()}, SimulatedRanks(4))
-    write_trace(graph.run(Query(atoms, order=tuple("xyz")), False)[2], spread)
+    write_trace(graph.run(ConjunctiveQuery(atoms, order=tuple("xyz")), False)[2], spread)
     graph.close()
     main(["plot", boxed, "-o", str(tmp_path / "out")])
     main(["plot", spread, "-o", str(tmp_path / "out"), "--only", "work"])

@@ -12,7 +12,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.by_variable import extend
-from semi_naive.ra.by_variable.extend import Extend, Meeting
+from semi_naive.ra.by_variable.extend import Extend, Intersection
 from semi_naive.ra.ir import Kind, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import WEIGHT, Join
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.usefixtures("patient")
 @pytest.fixture(params=[1 << 20, 2], ids=["many", "a few at a time"])
 def extended(monkeypatch, request):
     """The bindings that come out of extensions by a variable that several atoms have, so many at a time."""
-    sizes, listed = [], Meeting.listed
+    sizes, listed = [], Intersection.listed
 
     def told(self, most):
         for rows, values in listed(self, request.param):
             sizes.append(rows.size)
             yield rows, values
 
-    monkeypatch.setattr(Meeting, "listed", told)
+    monkeypatch.setattr(Intersection, "listed", told)
     monkeypatch.setattr(extend, "TOGETHER", min(extend.TOGETHER, 3 * request.param))
     return sizes
 

@@ -1,14 +1,14 @@
 """The part of a kernel that joins variables over one set by the bits of a small matrix; see `local` for when and why."""
 
-from semi_naive.ra.multiway.tries.local import Run
+from semi_naive.ra.multiway.tries.local import SetVariables
 
 
 class ByBits:
     """Mixed into the generator: writes the loops over a run's variables. The i-th value of the set is bit i of a row."""
 
-    run: Run | None = None  # whose loops are being written
+    run: SetVariables | None = None  # whose loops are being written
 
-    def _in_matrix(self, run: Run, group: list[int], total: str) -> None:
+    def _in_matrix(self, run: SetVariables, group: list[int], total: str) -> None:
         """Both ways: by bits if the set is short enough, else as any variables."""
         array, low, high = self.place(run.values)
         self.matrices["places = np.full(size, np.int32(-1), np.int32)"] = None

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from semi_naive.ra.multiway.loops.by_bits import ByBits
 from semi_naive.ra.multiway.loops.conditions import Conditions
 from semi_naive.ra.multiway.tries.local import run_of
-from semi_naive.ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, fixed
+from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
 
 
 class Generator(Conditions, ByBits):
@@ -157,7 +157,7 @@ class Generator(Conditions, ByBits):
         with self.guarded(needed):
             yield
 
-    def _descend(self, node: Node, depth: int) -> None:
+    def _descend(self, node: TrieNode, depth: int) -> None:
         parent, term, low, high = node.parent, node.path[-1], self.low(node), self.high(node)
         index = f"i{node.slot}_{parent.level}"
         if term >= 0 and self._loops_over(term) == parent:
@@ -173,11 +173,11 @@ class Generator(Conditions, ByBits):
             found = f"p < {self.high(parent)} and {self.levels(parent)}[p] == {self.id(term)}"
             self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if {found} else (0, 0)")
 
-    def _in_step(self, node: Node) -> bool:
+    def _in_step(self, node: TrieNode) -> bool:
         """Whether its position moves along with a loop, so that it is sought from where it was."""
         return node.path[-1] in self.shape.joined
 
-    def _cursor(self, node: Node) -> str:
+    def _cursor(self, node: TrieNode) -> str:
         return f"k{self.number(node)}"
 
     @contextmanager
@@ -301,14 +301,14 @@ class Generator(Conditions, ByBits):
         node = self._loops_over(depth)
         return self.levels(node), "0", f"{self.levels(node)}.size"
 
-    def _loops_over(self, depth: int) -> Node | None:
+    def _loops_over(self, depth: int) -> TrieNode | None:
         """The trie's range that a variable is looped over as it is, so that positions in it are known; None: a buffer."""
         values = self.shape.values(depth)
         if values:
             return next(iter(values)) if len(values) == 1 else None
         if depth not in self.shape.joined:
             return None
-        return Node(self.smallest(member.slot for member in self.shape.roots(depth)), ())
+        return TrieNode(self.smallest(member.slot for member in self.shape.roots(depth)), ())
 
     def _bounded(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
         """The part of a set that bounds leave."""

@@ -1,6 +1,6 @@
 """What kernels call things, and how comparisons, negated atoms and bounds are written as conditions and ranges of ids."""
 
-from semi_naive.ra.multiway.tries.shape import TOP, Member, Node, Shape, Values, depths_in
+from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, depths_in
 
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 PYTHON = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -18,13 +18,13 @@ class Conditions:
     def number(self, thing) -> int:
         return self.numbers.setdefault(thing, len(self.numbers))
 
-    def levels(self, node: Node) -> str:
+    def levels(self, node: TrieNode) -> str:
         return f"v{node.slot}_{node.level}"
 
-    def low(self, node: Node) -> str:
+    def low(self, node: TrieNode) -> str:
         return f"l{self.number(node)}"
 
-    def high(self, node: Node) -> str:
+    def high(self, node: TrieNode) -> str:
         return f"h{self.number(node)}"
 
     def place(self, values: Values) -> tuple[str, str, str]:

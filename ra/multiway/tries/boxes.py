@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
-from semi_naive.ra.multiway.query import Query
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 from semi_naive.ra.multiway.tries.trie import TrieArray
@@ -58,7 +58,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True)
-class State:
+class PartialBox:
     """How far a box is described: ranges of the variables so far, atoms' levels, slices taken, bytes left."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -66,17 +66,17 @@ class State:
     left: int
     taken: dict[Group, Slice] = field(default_factory=dict)
 
-    def slice(self, group: Group, piece: Slice, size: int) -> "State":
+    def slice(self, group: Group, piece: Slice, size: int) -> "PartialBox":
         return replace(self, left=self.left - size, taken={**self.taken, group: piece})
 
-    def spill(self, group: Group) -> "State":
+    def spill(self, group: Group) -> "PartialBox":
         return replace(self, levels=tuple(level + (i in group.atoms) for i, level in enumerate(self.levels)))
 
-    def with_range(self, depth: int, low: int, high: int) -> "State":
+    def with_range(self, depth: int, low: int, high: int) -> "PartialBox":
         return replace(self, ranges=(*self.ranges[:depth], (low, high), *self.ranges[depth + 1 :]))
 
 
-def cost(state: State, group: Group, of: Siblings, low: int, high: int) -> tuple[Slice, int]:
+def cost(state: PartialBox, group: Group, of: Siblings, low: int, high: int) -> tuple[Slice, int]:
     """The slice for a range, and the bytes it takes: none where the box already has one of that trie that covers it."""
     for piece in state.taken.values():
         if (piece.trie, piece.path) == (group.trie, of.path) and piece.low <= low and high <= piece.high:
@@ -89,7 +89,7 @@ class Boxes:
     """The boxes of a query over tries (mapped files: probing touches a few pages of them). `most`: of the first dimension's
     bytes a box may have at most that share of all its slices, so that there are boxes for many tasks."""
 
-    query: Query
+    query: ConjunctiveQuery
     order: tuple[str, ...]
     tries: dict[TrieKey, TrieArray]
     size: int  # of the domain
@@ -111,19 +111,19 @@ class Boxes:
                 f"the least that works is {least:,}"
             )
         whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))
-        start = self._grounded(State(whole, levels_of(self.shape.members), self.budget))
+        start = self._grounded(PartialBox(whole, levels_of(self.shape.members), self.budget))
         start = start and self.narrowed(start)
         if start and self.most == 1 and (box := self._everything(start)).bytes <= self.budget:
             return iter([box])
         return self._from(start, 0) if start else iter(())
 
-    def _everything(self, state: State) -> Box:
+    def _everything(self, state: PartialBox) -> Box:
         """The box that is a join of whole tries, as if there were no boxes."""
         pieces = tuple(Slice(trie, (), 0, self.size) for trie in self.shape.tries)
         sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
         return Box(state.ranges, None, pieces, sum(sizes))
 
-    def _grounded(self, state: State) -> State | None:
+    def _grounded(self, state: PartialBox) -> PartialBox | None:
         """Atoms of constants alone have the one slice; None where one is missing from a relation that must have it."""
         for group in self._groups(state, lambda term: term < 0):
             below = self._siblings(group, state)
@@ -135,7 +135,7 @@ class Boxes:
             state = state.slice(group, *cost(state, group, below, low, high))
         return state
 
-    def _from(self, state: State, depth: int) -> Iterator[Box]:
+    def _from(self, state: PartialBox, depth: int) -> Iterator[Box]:
         """The boxes within a state whose variables before `depth` have their ranges."""
         if depth == len(self.order):
             yield self._box(state)
@@ -153,7 +153,9 @@ class Boxes:
                 yield from self._from(inner, depth + 1)
             low = high
 
-    def _provision(self, state: State, below: dict[Group, Siblings], depth: int, low: int, last: int) -> tuple[int, State]:
+    def _provision(
+        self, state: PartialBox, below: dict[Group, Siblings], depth: int, low: int, last: int
+    ) -> tuple[int, PartialBox]:
         """The longest range from `low` whose slices fit, and the state with them; for one value that does not fit, what of
         it spills."""
         room = self._room(state, below, depth)
@@ -171,7 +173,7 @@ class Boxes:
             state = state.slice(group, *cost(state, group, of, low, fits))
         return fits, state
 
-    def _room(self, state: State, below: dict[Group, Siblings], depth: int) -> int:
+    def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
         """The bytes this dimension may use: what later ones cannot do without is kept for them."""
         here = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
@@ -184,7 +186,7 @@ class Boxes:
             room = min(room, max(int(whole * self.most), 1))
         return room
 
-    def _spilled(self, state: State, below: dict[Group, Siblings], low: int, room: int) -> State:
+    def _spilled(self, state: PartialBox, below: dict[Group, Siblings], low: int, room: int) -> PartialBox:
         """Of one value the slices that fit, smallest first; the other atoms are left to the next of their variables."""
         pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
         owed = self._owed(state)
@@ -199,12 +201,12 @@ class Boxes:
             room -= size
         return state
 
-    def _owed(self, state: State) -> int:
+    def _owed(self, state: PartialBox) -> int:
         """What the atoms without a slice need at the least."""
         done = {atom for group in state.taken for atom in group.atoms}
         return sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
 
-    def _groups(self, state: State, here) -> list[Group]:
+    def _groups(self, state: PartialBox, here) -> list[Group]:
         """The groups whose slice is by a term for which `here` holds, of atoms that have none yet."""
         done = {atom for group in state.taken for atom in group.atoms}
         found: dict[tuple, list[int]] = {}
@@ -213,7 +215,7 @@ class Boxes:
                 found.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
         return [Group(trie, terms, tuple(atoms)) for (trie, terms), atoms in found.items()]
 
-    def _siblings(self, group: Group, state: State) -> Siblings:
+    def _siblings(self, group: Group, state: PartialBox) -> Siblings:
         """The range of its trie that a group slices: constants and spilled variables, of one value each, lead there."""
         path = [self.ids[~term] if term < 0 else state.ranges[term][0] for term in group.terms[:-1]]
         return siblings(self.tries[group.trie], path)
@@ -233,7 +235,7 @@ class Boxes:
                 low = int(of.values[at])
         return low
 
-    def narrowed(self, state: State) -> State | None:
+    def narrowed(self, state: PartialBox) -> PartialBox | None:
         """The state with the ranges that comparisons and the slices' children leave; None when one is empty."""
         ranges = list(state.ranges)
         for group, piece in state.taken.items():
@@ -279,7 +281,7 @@ class Boxes:
         below, not_above = self.ranks[side[1]]
         return below if strict else not_above
 
-    def _box(self, state: State) -> Box:
+    def _box(self, state: PartialBox) -> Box:
         """The slices in the order of the slots that a shape of these levels gives them."""
         if state.levels not in self.slots:
             self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)

@@ -20,7 +20,7 @@ from semi_naive.ra.words import JIT, u64
 LIMIT = 2048  # values of the set: half a megabyte of bits a matrix, which stays in the cache
 
 
-class Run(NamedTuple):
+class SetVariables(NamedTuple):
     """Variables over one set: what it is, and which of the variables before refine each."""
 
     values: Values
@@ -31,7 +31,7 @@ class Run(NamedTuple):
         return sorted({slot for by in self.refined.values() for slot in by.values()})
 
 
-def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> Run | None:
+def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
     """The run that a group of variables is, or None: if some variable is refined twice, and nothing else is asked of any."""
     values = shape.values(group[0])
     if not values or bounded & set(group) or not shape.joined.issuperset(group):
@@ -44,7 +44,7 @@ def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> Run | Non
     refined = {depth: _refining(shape, depth, values) for depth in group}
     if any(by is None for by in refined.values()) or max(map(len, refined.values())) < 2:
         return None
-    return Run(values, refined)
+    return SetVariables(values, refined)
 
 
 def _belongs(member: Member, values: Values, group: list[int]) -> bool:

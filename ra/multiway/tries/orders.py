@@ -10,7 +10,7 @@ from itertools import permutations
 
 import numpy as np
 
-from semi_naive.ra.multiway.query import Atom, Query, QueryError
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom, QueryError
 from semi_naive.ra.multiway.tries.local import run_of
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import Tries
@@ -21,7 +21,7 @@ LOOKUP = 10.0  # what binding a prefix costs, in values scanned: 6 ns against 0.
 RUN = 4  # an order whose last variables are joined by bits may be expected to cost so many times as much
 
 
-def choose(query: Query, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
+def choose(query: ConjunctiveQuery, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
     """The order that is expected to cost least; `first`, in any order, come first.
 
     Each next variable is joined to those before by some atom, if any is; variables of equations come as soon as what
@@ -40,7 +40,7 @@ def choose(query: Query, relations: Tries, first: Sequence[str] = ()) -> tuple[s
     return next((order for order in good if has_run(query, order)), good[0])
 
 
-def has_run(query: Query, order: Sequence[str]) -> bool:
+def has_run(query: ConjunctiveQuery, order: Sequence[str]) -> bool:
     """Whether the last variables range over one set (see `local`), all of them that are connected."""
     shape = Shape(query, tuple(order))
     tails = (shape.components(range(depth, len(order))) for depth in range(1, len(order) - 2))
@@ -57,7 +57,7 @@ def _begins(order: Sequence[str], first: Sequence[str]) -> bool:
     return set(order[: len(first)]) == set(first)
 
 
-def with_equations(query: Query, order: Sequence[str]) -> tuple[str, ...]:
+def with_equations(query: ConjunctiveQuery, order: Sequence[str]) -> tuple[str, ...]:
     """The order with the variables that only equations bind put in as early as they can be."""
     done: list[str] = []
     missing = [name for name in query.variables if name not in query.joined]
@@ -77,7 +77,7 @@ def with_equations(query: Query, order: Sequence[str]) -> tuple[str, ...]:
 class Estimate:
     """Expected sizes and costs of the prefixes of an order."""
 
-    def __init__(self, query: Query, relations: Tries):
+    def __init__(self, query: ConjunctiveQuery, relations: Tries):
         self.query, self.relations = query, relations
         self.dots: dict[tuple, float] = {}
         self.distincts: dict[tuple, int] = {}
@@ -99,7 +99,7 @@ class Estimate:
             return True
         return all(any(set(order[:d]) & set(a.terms) for a in self._atoms(order[d])) for d in range(1, len(order)))
 
-    def _atoms(self, name: str) -> list[Atom]:
+    def _atoms(self, name: str) -> list[QueryAtom]:
         return [atom for atom in self.query.positive if name in atom.terms]
 
     def _extensions(self, name: str, bound: Sequence[str], offers: list[float]) -> float:
@@ -110,7 +110,7 @@ class Estimate:
             extensions *= min(offer / domain, 1.0)
         return extensions
 
-    def _offer(self, atom: Atom, name: str, bound: Sequence[str]) -> tuple[float, bool]:
+    def _offer(self, atom: QueryAtom, name: str, bound: Sequence[str]) -> tuple[float, bool]:
         """How many values an atom has for the next variable; and whether it changed with the variable bound last."""
         tuples = len(self.relations.relations[atom.relation][0])
         columns = [column for column, term in enumerate(atom.terms) if term in bound]
@@ -123,7 +123,7 @@ class Estimate:
             fresh |= bool(bound) and term == bound[-1]
         return offer, fresh or len(bound) < 2
 
-    def _selected(self, atom: Atom, column: int, bound: Sequence[str]) -> float:
+    def _selected(self, atom: QueryAtom, column: int, bound: Sequence[str]) -> float:
         """How many tuples of an atom have the value of a bound variable, given that other atoms offered it."""
         name, key = atom.terms[column], (atom.relation, column)
         if not isinstance(name, str):
@@ -143,14 +143,14 @@ class Estimate:
             self.dots[other, key] = float(met) / max(int(left.sum()), 1)
         return self.dots[other, key]
 
-    def _distinct(self, atom: Atom, name: str) -> int:
+    def _distinct(self, atom: QueryAtom, name: str) -> int:
         key = (atom.relation, atom.terms.index(name))
         if key not in self.distincts:
             self.distincts[key] = int(np.count_nonzero(self.relations.degree(*key)))
         return self.distincts[key]
 
 
-def _greedy(estimate: Estimate, query: Query, first: set[str]) -> tuple[str, ...]:
+def _greedy(estimate: Estimate, query: ConjunctiveQuery, first: set[str]) -> tuple[str, ...]:
     """The variable that makes the prefix cheapest, again and again."""
     order: list[str] = []
     while len(order) < len(query.variables):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from semi_naive.ra.multiway.query import Atom, Comparison, Constant, Expression, Query
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, Expression, QueryAtom
 
 TOP = -1  # the depth of what is known before any variable is bound
 
@@ -24,7 +24,7 @@ class TrieKey(NamedTuple):
     equal: tuple[tuple[int, int], ...] = ()
 
 
-class Node(NamedTuple):
+class TrieNode(NamedTuple):
     """A sibling range: the slot of its trie, and what leads there: depths of variables, or ~k for the k-th constant."""
 
     slot: int
@@ -35,8 +35,8 @@ class Node(NamedTuple):
         return len(self.path)
 
     @property
-    def parent(self) -> "Node":
-        return Node(self.slot, self.path[:-1])
+    def parent(self) -> "TrieNode":
+        return TrieNode(self.slot, self.path[:-1])
 
     @property
     def fixed(self) -> int:
@@ -44,7 +44,7 @@ class Node(NamedTuple):
         return max((TOP, *self.path))
 
 
-Values = frozenset[Node]  # the intersection of their ranges
+Values = frozenset[TrieNode]  # the intersection of their ranges
 
 
 def fixed(values: Values) -> int:
@@ -58,8 +58,8 @@ class Member(NamedTuple):
     path: tuple[int, ...]
     negated: bool
 
-    def node(self, level: int) -> Node:
-        return Node(self.slot, self.path[:level])
+    def node(self, level: int) -> TrieNode:
+        return TrieNode(self.slot, self.path[:level])
 
     def level_of(self, depth: int) -> int:
         return self.path.index(depth)
@@ -73,7 +73,7 @@ class Shape:
     atom), because a box has slices of a trie, and each is of one beginning.
     """
 
-    query: Query
+    query: ConjunctiveQuery
     order: tuple[str, ...]
     levels: tuple[int, ...] | None = None
     slots: dict[tuple[TrieKey, tuple[int, ...]], int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Shape:
         """By slot."""
         return [key for key, _ in self.slots]
 
-    def _member(self, atom: Atom, number: int) -> Member:
+    def _member(self, atom: QueryAtom, number: int) -> Member:
         first: dict = {}
         for column, term in enumerate(atom.terms):
             first.setdefault(column if isinstance(term, Constant) else term, column)
@@ -159,12 +159,12 @@ class Shape:
         steps = sorted({node.fixed for node in values})
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[TrieNode]:
         """All nodes below the roots, parents first; negated atoms' too."""
         found = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
         return sorted(found, key=lambda node: node.level)
 
-    def positive(self, node: Node) -> bool:
+    def positive(self, node: TrieNode) -> bool:
         return any(not m.negated and m.slot == node.slot and m.path[: node.level] == node.path for m in self.members)
 
     def components(self, depths: Sequence[int]) -> list[list[int]]:

@@ -32,7 +32,7 @@ class TermBuilder(Reduce):
 
     @node
     def negation(self, span, body):
-        return syntax.Not(body, span=span)
+        return syntax.Negation(body, span=span)
 
     @node
     def atom(self, span, name, args=()):

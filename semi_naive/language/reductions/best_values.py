@@ -105,7 +105,7 @@ class _Uses:
             if not self._monotone(literal):
                 yield self._problem(literal, "a value that is still being aggregated is compared")
         else:
-            what = "negated" if isinstance(literal, syntax.Not) else "used in an aggregate"
+            what = "negated" if isinstance(literal, syntax.Negation) else "used in an aggregate"
             yield self._problem(literal, f"a value that is still being aggregated is {what}")
 
     def _atom(self, atom):

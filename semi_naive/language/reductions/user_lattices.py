@@ -150,7 +150,7 @@ def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
 def _read(literal, relations, bounds: dict) -> dict[int, str]:
     """Return the places of a literal's arguments, wildcards left out, that are of a lattice in which values meet, with its
     type."""
-    atom = literal.body if isinstance(literal, syntax.Not) else literal
+    atom = literal.body if isinstance(literal, syntax.Negation) else literal
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
     if node is None or len(node.attributes) != len(atom.args):
         return {}
@@ -208,7 +208,7 @@ class _Meaning:
         places = _read(literal, self.relations, self.bounds)
         if not places:
             return [[literal]]
-        if isinstance(literal, syntax.Not):
+        if isinstance(literal, syntax.Negation):
             return self._absent(literal, places)
         args, tests = {}, []
         for at, type_ in places.items():
@@ -228,7 +228,7 @@ class _Meaning:
             hint = "write a variable, and take it apart in an equality of its own"
             self.problems.append(Problem("Lattice argument is not grounded", arg.span, hint))
 
-    def _absent(self, literal: syntax.Not, places: dict[int, str]) -> list[list]:
+    def _absent(self, literal: syntax.Negation, places: dict[int, str]) -> list[list]:
         """Translate a negation: no tuple has the key, or its value meets the given one in Bottom."""
         atom = literal.body
         none = {at: syntax.Underscore(span=atom.args[at].span) for at in places}

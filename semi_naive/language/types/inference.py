@@ -37,7 +37,7 @@ def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syn
     """Type a clause together with the other heads that it was written with; alone if they disagree."""
     heads = single.clause.beside or single.clause.heads
     if len(heads) > 1:
-        together = Typing(single, environment, relations, [syntax.Not(_plain(head), span=head.span) for head in heads])
+        together = Typing(single, environment, relations, [syntax.Negation(_plain(head), span=head.span) for head in heads])
         if not together.clashes:
             return together
     return Typing(single, environment, relations)
@@ -59,7 +59,7 @@ class Typing:
         self.single, self.env, self.relations = single, environment, relations
         self.nodes = [node for literal in single.literals for node in walk(literal)]
         self._all = self.nodes + [node for literal in beside for node in walk(literal)]
-        self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Not)}
+        self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Negation)}
         self.sets: dict = {}  # by key: a frozenset of names of types
         self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
         self.numbers: dict[int, Kind] = {}  # the chosen kind of each numeric constant, by id

@@ -153,7 +153,7 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
 
 def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
     """The AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008)."""
-    query = joins.Query(tuple(joins.Atom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
+    query = joins.ConjunctiveQuery(tuple(joins.QueryAtom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
     return agm_bound(query, {str(n): max(1, math.ceil(sizes.size(a.relation, parts.get(n, "all")))) for n, a in atoms.items()})
 
 

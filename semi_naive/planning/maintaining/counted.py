@@ -26,7 +26,7 @@ WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds of which a sum is another one less w
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedAggregate:
     """An aggregate, the relation of its results, and the variables that come first there; `body`: with its wildcards named."""
 
     relation: str
@@ -44,7 +44,7 @@ class Counted:
         return {each.relation for each in map(_atom_of, self.body) if each is not None}
 
 
-def counted(rule: Rule, place: int, relation: str) -> Counted | None:
+def counted(rule: Rule, place: int, relation: str) -> CountedAggregate | None:
     """The aggregate at a place of a rule's body, if gains and losses of its body tell how it changes: its own atoms bind all
     variables that it shares with the rest of the rule. If it shares any, its body must be cyclic: for other bodies it is
     quicker to compute the groups of the changed tuples again."""
@@ -59,10 +59,10 @@ def counted(rule: Rule, place: int, relation: str) -> Counted | None:
     inner = names(body) | (names(literal.target) if literal.target is not None else set())
     if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)) or inner & outside and not core_of(atoms):
         return None
-    return Counted(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
+    return CountedAggregate(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
 
 
-def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Counted]]:
+def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[CountedAggregate]]:
     """Replace the aggregates of a rule that can be maintained by counts, and return these as well.
 
     >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
@@ -82,11 +82,11 @@ def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Cou
     return rules, found
 
 
-def counting(stratum: Stratum) -> tuple[Stratum, list[Counted]]:
+def counting(stratum: Stratum) -> tuple[Stratum, list[CountedAggregate]]:
     """Replace the aggregates of a stratum that can be maintained by counts, and return these as well."""
     number = count()
     rules: list[Rule] = []
-    found: list[Counted] = []
+    found: list[CountedAggregate] = []
     for rule in stratum.rules:
         made, some = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}")
         rules, found = rules + made, found + some

@@ -8,14 +8,14 @@ from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
 
 
 @dataclass(frozen=True, eq=False)
-class Proof:
+class DerivationRule:
     """The derivations by a rule (`of`) of one tuple, `rule`: its head has the terms of all atoms of the stratum."""
 
     of: Rule
     rule: Rule
 
 
-def proof(rule: Rule, own: Kinds) -> Proof:
+def proof(rule: Rule, own: Kinds) -> DerivationRule:
     """Of a rule; own: the relations of the stratum.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -43,7 +43,9 @@ def proof(rule: Rule, own: Kinds) -> Proof:
             terms += literal.args
         body.append(literal)
     body += [Compare("=", substitute(term, given), column, Kind.NUMBER) for term, column in same]  # the same bits
-    return Proof(rule, replace(rule, head=Atom(rule.head.relation, tuple(terms)), body=tuple(body), plan=None, join="binary"))
+    return DerivationRule(
+        rule, replace(rule, head=Atom(rule.head.relation, tuple(terms)), body=tuple(body), plan=None, join="binary")
+    )
 
 
 def _named(term: Term, name: str, kind: Kind) -> Term:

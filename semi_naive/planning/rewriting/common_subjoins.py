@@ -45,7 +45,7 @@ def share(program: ir.Program) -> ir.Program:
     ...     ir.Rule(a(x, z), (edge(x, y), edge(y, z))),
     ...     ir.Rule(b(y, y), (red(y, y), edge(x, y), edge(z, x))),
     ... ]
-    >>> given = [ir.Directive("input", "edge"), ir.Directive("input", "red")]
+    >>> given = [ir.FileDirective("input", "edge"), ir.FileDirective("input", "red")]
     >>> print(*share(ir.Program({}, relations, rules, given)).rules, sep="\\n")
     a(x, z) :- shared.1(x, z).
     b(y, y) :- red(y, y), shared.1(z, y).

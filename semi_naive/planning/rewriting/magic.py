@@ -40,7 +40,7 @@ def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
     ...     ir.Rule(path(x, z), (path(x, y), edge(y, z))),
     ...     ir.Rule(ir.Atom("from1", (y,)), (path(ir.Const(1, kind), y),)),
     ... ]
-    >>> output, pragmas = [ir.Directive("output", "from1")], {"magic-transform": "*"}
+    >>> output, pragmas = [ir.FileDirective("output", "from1")], {"magic-transform": "*"}
     >>> print(*magic(ir.Program({}, relations, rules, output, pragmas)).rules, sep="\\n")
     path@bf.demand(1).
     from1(y) :- path@bf(1, y).

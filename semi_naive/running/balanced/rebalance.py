@@ -14,7 +14,7 @@ from semi_naive.config import Config
 from semi_naive.ra.ir import Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
-from semi_naive.ra.partitions.weighing import Meeting, Meetings
+from semi_naive.ra.partitions.weighing import FirstJoin, Meetings
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.cluster import Cluster
 
@@ -65,8 +65,8 @@ class Rebalance:
             if partners and join.keys and all(isinstance(key, Var) and key.name in places for key in join.keys):
                 own = tuple(index.order.index(version.order[places[key.name]]) for key in join.keys)
                 number = relation.indexes.index(index)
-                if join in version.segments[0] or Meeting(own, partners).in_buckets_of(index):
-                    self.met.setdefault((relation.name, number), []).append(Meeting(own, partners))
+                if join in version.segments[0] or FirstJoin(own, partners).in_buckets_of(index):
+                    self.met.setdefault((relation.name, number), []).append(FirstJoin(own, partners))
         return self.met if self.config.policy == "work" else {}
 
     @staticmethod
@@ -75,7 +75,7 @@ class Rebalance:
         return relation.index(join.order) if relation and not relation.reduction else None
 
     @staticmethod
-    def _work(index: PartitionedIndex, meetings: list[Meeting]) -> np.ndarray:
+    def _work(index: PartitionedIndex, meetings: list[FirstJoin]) -> np.ndarray:
         """Expected of each slot; where the partners' bucket is split, their pairs meet elsewhere."""
         if index.work is None:
             return index.sizes
@@ -148,7 +148,7 @@ class Rebalance:
         self.trace.event("copy", iteration, relation=name, index=number, buckets=sorted(missing), copied=copied)
 
 
-def met(mover: PartitionedIndex, meetings: list[Meeting], index: PartitionedIndex) -> bool:
+def met(mover: PartitionedIndex, meetings: list[FirstJoin], index: PartitionedIndex) -> bool:
     """True if the delta of one is joined with the other, bucket by bucket."""
     return any(meeting.partners is index and meeting.in_buckets_of(mover) for meeting in meetings)
 

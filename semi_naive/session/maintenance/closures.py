@@ -66,7 +66,7 @@ def changed(
 
 def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
-) -> "Differing | None":
+) -> "PairDifference | None":
     """Where to look for the pairs of a closure that come and go with its edges. edges: as they are now; change: what has become
     of them; pairs: how many there were; packing: theirs. None if it would take longer than to read all pairs that there may be.
     200 ns an edge."""
@@ -91,7 +91,7 @@ def differing(
     work = -(-nodes.size // 64) * (found.words.size + found.domain)
     if work > max(WORK, pairs) and work > _estimated(indptr, targets):
         return None
-    return Differing(graphs, both, nodes, packing, of_node, of_bit, turned, cores)
+    return PairDifference(graphs, both, nodes, packing, of_node, of_bit, turned, cores)
 
 
 def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
@@ -105,7 +105,7 @@ def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
 
 
 @dataclass
-class Differing:
+class PairDifference:
     """The pairs of any node and one of some `nodes`, which are there at one of two moments and not at the other. They are found
     by rows of bits, each time that they are asked for: 2 ns for each 64 nodes of a row, and 5 ns a pair. A pair is the word
     (lanes) of_node | of_bit. both: (moment, component of each node, how many) of either."""

@@ -9,7 +9,7 @@ import numpy as np
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names, searched
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes, versions
-from semi_naive.planning.maintaining.counted import Counted
+from semi_naive.planning.maintaining.counted import CountedAggregate
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
@@ -31,10 +31,10 @@ class Counts:
     """The counts of one stratum, from one transaction to the next: `local`, a `Following`, has its plans."""
 
     local: Any
-    counted: list[Counted]
+    counted: list[CountedAggregate]
     bodies: dict = field(default_factory=dict)
 
-    def whole(self, one: Counted) -> Table:
+    def whole(self, one: CountedAggregate) -> Table:
         """All that there is, of tables as they are."""
         table = Table(len(one.outer) + 1)
         rows, amounts = self._summed(one, self._made(one, [(one.body, {}, None, (one.relation, "whole"))]))
@@ -42,7 +42,7 @@ class Counts:
         table.settle()
         return table
 
-    def changed(self, one: Counted, below: dict[str, Change], gained: bool) -> list:
+    def changed(self, one: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
         """What the body has gained, where changed relations have what is new as their delta; or what it has lost, where they
         have that. As `_summed` takes it."""
         tables, wanted = self.local.database.tables, []
@@ -71,7 +71,7 @@ class Counts:
                 tables.pop(_aside(one, number), None)
                 tables.pop(_flipping(one, number), None)
 
-    def change(self, one: Counted, gained: list, lost: list) -> Change:
+    def change(self, one: CountedAggregate, gained: list, lost: list) -> Change:
         """Of the relation of its results, as the table has it."""
         table = self.local.database.tables[one.relation]
         rows, amounts = self._summed(one, [*gained, *((keys, -weights) for keys, weights in lost)])
@@ -83,7 +83,7 @@ class Counts:
         changed, after = amounts != 0, known + amounts
         return Change(_block(rows, after, changed & (after != 0)), _block(rows, known, changed & (known != 0)))
 
-    def _summed(self, one: Counted, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
+    def _summed(self, one: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
         """(columns of the outer variables, each combination once; the sum for each). parts: (such columns, weights)."""
         weights = np.concatenate([np.empty(0, np.int64), *(weights for _, weights in parts)])
         columns = [np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(one.outer))]
@@ -95,7 +95,7 @@ class Counts:
         np.add.at(amounts, inverse, weights)
         return groups.columns(), amounts
 
-    def _made(self, one: Counted, wanted: list[tuple]) -> list:
+    def _made(self, one: CountedAggregate, wanted: list[tuple]) -> list:
         """What versions of the body make, in parts of the outer variables' columns and a weight for each row of these. wanted:
         of each version its body, parts, delta and key. Several cores do some of them at a time, and pieces of a large one."""
         local, context, names = self.local, self.local.database, [each.name for each in one.outer]
@@ -120,14 +120,14 @@ class Counts:
         except EvaluationError as error:
             raise located(error, one.rule) from None
 
-    def _weighed(self, one: Counted, batch: Batch, names: list[str]):
+    def _weighed(self, one: CountedAggregate, batch: Batch, names: list[str]):
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
         if (target := one.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)
             weights = weights * column.view(np.int64)
         return [batch.columns[name] for name in names], weights
 
-    def _plan(self, one: Counted, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
+    def _plan(self, one: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
         """The steps of a body of which every binding counts, planned again when sizes have changed a lot."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or outgrown(self.bodies[key], sizes):
@@ -150,12 +150,12 @@ def _weighing(step):
     return Weigh(step) if isinstance(step, Join) and step.every and not step.binds else step
 
 
-def _aside(one: Counted, number: int) -> str:
+def _aside(one: CountedAggregate, number: int) -> str:
     """The relation of what a negated atom's has on the other side of a change; no program has one of that name."""
     return f"{one.relation}~{number}"
 
 
-def _flipping(one: Counted, number: int) -> str:
+def _flipping(one: CountedAggregate, number: int) -> str:
     """The same, as far as the atom asks."""
     return f"{one.relation}!{number}"
 

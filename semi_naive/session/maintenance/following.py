@@ -28,7 +28,7 @@ from semi_naive.planning.joins.order import outgrown, versions
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import NEGATED
-from semi_naive.planning.maintaining.guarded import Proof, proof
+from semi_naive.planning.maintaining.guarded import DerivationRule, proof
 from semi_naive.planning.maintaining.names import asked, explicit, lost, suspects
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.ra.blocks.block import Block
@@ -269,7 +269,7 @@ class Following(Incremental):
         self.guard.now.ticks = ticks
         return self.guard
 
-    def _planned(self, proof: Proof) -> PlannedBody:
+    def _planned(self, proof: DerivationRule) -> PlannedBody:
         key = id(proof), 0
         if key not in self.bodies or outgrown(self.bodies[key], self.database):
             self.planned = True

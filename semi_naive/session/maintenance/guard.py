@@ -20,7 +20,7 @@ from typing import Any
 
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names
 from semi_naive.planning.joins.order import Greedy
-from semi_naive.planning.maintaining.guarded import Proof
+from semi_naive.planning.maintaining.guarded import DerivationRule
 from semi_naive.planning.maintaining.names import Kinds, columns_of
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.blocks.changes import own_order
@@ -36,7 +36,7 @@ BORN = "@born"  # the tick of a tuple that something is derived of, among the va
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
-def planned(proof: Proof, local: Any) -> PlannedBody:
+def planned(proof: DerivationRule, local: Any) -> PlannedBody:
     """Plan a proof from the columns of a tuple; `local`: a `Local`."""
     rule, parts = proof.rule, {n: "full" for n, each in enumerate(proof.rule.body) if _reads(each, local.below)}
     greedy = Greedy(local.database, parts, made=local.database.orders())

@@ -1,8 +1,8 @@
 """A closure that is known by its edges: its pairs are counted, and made on demand.
 
 A run leaves a closure that no rule reads like this (`running.relations.on_partitions.Remade`). Its changes are counted, too, by
-rows of bits before and after (`closures.Differing`). So a transaction that changes a hundred million pairs takes what a run
-takes, and memory for the edges alone.
+rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million pairs takes the time
+of a run, and memory for the edges alone.
 """
 
 import threading
@@ -18,17 +18,17 @@ from semi_naive.ra.blocks.changes import Change, empty, own_order, together
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import graph
 from semi_naive.ra.ir import Order
-from semi_naive.session.maintenance.closures import Differing, differing
+from semi_naive.session.maintenance.closures import PairDifference, differing
 
 LEAST = 1 << 20  # pairs that are not worth to be in memory before somebody asks for them
 MOST = 1 << 28  # pairs that this process has room for when somebody does: 2 GB
 FEW = 1 << 18  # pairs that have come and gone, and are at hand at once
 
 
-class Counted(Change):
+class CountedClosure(Change):
     """As `Change`. The tuples are made when somebody asks for them, and kept."""
 
-    def __init__(self, differing: Differing, came: int, went: int):
+    def __init__(self, differing: PairDifference, came: int, went: int):
         vars(self).update(differing=differing, sizes=(came, went))
 
     @cached_property
@@ -80,8 +80,8 @@ class Implied(Table):
             return self.whole
 
     @property
-    def every(self) -> Differing:
-        return cast(Differing, _since_nothing(self.edges, self.cores))
+    def every(self) -> PairDifference:
+        return cast(PairDifference, _since_nothing(self.edges, self.cores))
 
     @cached_property
     def whole(self) -> Table:
@@ -125,9 +125,9 @@ class Implied(Table):
         """A guess, as of what is on the partitions."""
         return max(1.0, float(self.count) ** 0.5)
 
-    def since_nothing(self) -> Counted:
+    def since_nothing(self) -> CountedClosure:
         """What has come since there was no edge."""
-        return Counted(self.every, self.pairs, 0)
+        return CountedClosure(self.every, self.pairs, 0)
 
     def beside(self, column: int, value: int) -> np.ndarray:
         """Columns (2, n): the pairs that have a value in a column, found by a search along the edges."""
@@ -163,7 +163,7 @@ def implied(edges: Table, most: int, cores: int) -> Implied | None:
     return Implied(blocks, pairs, cores) if LEAST <= pairs <= most else None
 
 
-def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> Differing | None:
+def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> PairDifference | None:
     """Where all pairs of a closure are that has some edges; None if it would take longer than to read `pairs`."""
     every = list(edges)
     return differing(every, Change(together(every, 2), empty(2)), pairs, None, cores)

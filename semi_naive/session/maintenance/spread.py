@@ -15,7 +15,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
-from semi_naive.ra.partitions.subtracting import SIDES, Differing, Signed, Subtract
+from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 
@@ -77,7 +77,9 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     return SpreadChange(SignedInRuns(signed, cluster), **sides)
 
 
-def _relation(name: str, like: PartitionedIndex, full: Parts, found: list[Differing], side: str) -> PartitionedRelation:
+def _relation(
+    name: str, like: PartitionedIndex, full: Parts, found: list[PartitionDifference], side: str
+) -> PartitionedRelation:
     sizes = sum((each.sizes[side] for each in found), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 

@@ -39,7 +39,7 @@ from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.anew import Anew, Closure
 from semi_naive.session.maintenance.budget import FREE
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
-from semi_naive.session.maintenance.implied import Counted, Implied, is_unspelt, is_worth_it
+from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_unspelt, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.placed import State
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
@@ -333,10 +333,10 @@ class Upkeep(Anew):
         if came + went and self._may_be_implied(number, closure) and count <= self._most_pairs:
             if is_worth_it(pairs, came + went, count):
                 self.tables[name] = Implied(edges, count, cores) if count else Table(2)
-                return {name: change or Counted(found, came, went)}
+                return {name: change or CountedClosure(found, came, went)}
         if came > (self.config.local_tuples or 0):
             return None
-        change = change or Counted(found, came, went).spelt
+        change = change or CountedClosure(found, came, went).spelt
         if change.size:
             self.tables[name] = grown(without(pairs, change.lost), change.born)
         return {name: change}

@@ -47,7 +47,9 @@ def _why(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
     known, values = session.registry.known, session.upkeep.values
     program = as_written(rules, known, session.program.checked)
     reads = {rules.asked: asked, **{each: epoch.kept(each) for each in rules.reads}}
-    wanted = type(session.program).from_checked(replace(program, directives=[ir.Directive("output", rules.name)]), rules.name)
+    wanted = type(session.program).from_checked(
+        replace(program, directives=[ir.FileDirective("output", rules.name)]), rules.name
+    )
     run = ProgramRun(wanted, wanted.compile(reads), Config(), session.upkeep.cluster.spark, values=values)
     with run.run(reads, lenient=True):
         made = {name: table for name, table in run.database.tables.items() if name not in rules.reads}

@@ -204,7 +204,7 @@ def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> 
         raise ProgramError(problems, source.texts)
 
 
-def _check_directives(directives: list[ir.Directive], texts: dict[str, str]) -> None:
+def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str]) -> None:
     """ProgramError if there are any, also in components."""
     hint = "facts come by transactions, and changes go to subscribers: take it out"
     found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
