@@ -264,7 +264,7 @@ def tc(
     """Compute the transitive closure of EDGES: .facts .tsv .csv .txt .mtx files (also .gz), .parquet, or 'edges/*.parquet'."""
     from semi_naive import Config, transitive_closure
     from semi_naive.cli.run import spark_of
-    from semi_naive.closure import read_input_edges, starts_in_driver
+    from semi_naive.closure import read_input_edges, runs_here
     from semi_naive.io.results.outputs import output_format
 
     spark = spark_of(master, cores and str(cores))
@@ -277,8 +277,9 @@ def tc(
     name = Path(edges[0]).name + " …" * (len(edges) > 1)
     with part("other"), live_page(live, live_host, name) as page:
         with Progress("closure", quiet, page) as progress:
-            source = read_input_edges(_graph_of(edges, reading))
-            if plan != "auto" or not starts_in_driver(source, config):
+            here = runs_here(plan, spark, config)
+            source = read_input_edges(_graph_of(edges, reading), here)
+            if not here:
                 threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # while the slower JVM starts
             closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
         with closure:

@@ -22,6 +22,7 @@ from semi_naive.io.sources import Source
 from semi_naive.notebooks.progress import showing
 from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.ra.spark import spark_context
+from semi_naive.running.relations.cluster import Cluster
 from semi_naive.unused_settings import OF_A_CLOSURE, unused_settings
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ def transitive_closure(
     choose_closure_plan(plan, config)  # invalid options are reported before reading
     if is_spark_frame(edges) and not spark_context.is_connect(edges):
         spark = edges.sparkSession
-    graph = read_input_edges(edges, **reading)
+    here = runs_here(plan, spark, config)
+    graph = read_input_edges(edges, here, **reading)
     for line in unused_settings(config, {plan}, OF_A_CLOSURE):
         log.warning("%s", line)
-    if plan == "auto" and starts_in_driver(graph, config):
+    if plan == "auto" and starts_in_driver(graph, config, here):
         return evaluate_closure(graph, spark, "auto", "", config, progress, watch, columns)
     with part("spark"):
         context = spark_context.context_of(spark() if callable(spark) else spark)
@@ -112,19 +114,26 @@ def closure_program(rule: str, kind: str = "number"):
     return Program.from_rules({"edge": pair, "path": pair}, rules, outputs=["path"], file=rule)
 
 
+def runs_here(plan: str, spark, config: Config) -> bool:
+    """True if all jobs of a closure run in this process, as there is no cluster, and nothing else is asked for."""
+    return plan == "auto" and Cluster(spark, config).in_process
+
+
 @part("load")
-def read_input_edges(edges, **reading) -> Edges | Source:
-    """The edges, read in this process; or their source, if Spark's tasks should read them."""
+def read_input_edges(edges, here: bool, **reading) -> Edges | Source:
+    """The edges, read in this process; or their source, if Spark's tasks should read them: not if the closure is evaluated
+    `here`."""
     if isinstance(edges, Edges):
         return edges
     source = edge_source(edges, **reading)
-    return source if source.large else load_edges(source)
+    return source if source.large and not here else load_edges(source)
 
 
-def starts_in_driver(graph: Edges | Source, config: Config) -> bool:
-    """True if a closure without a given plan is first evaluated in this process."""
-    here = isinstance(graph, Edges) and graph.rows() <= MIN_JOB_EDGES and config.local_tuples != 0
-    return here and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
+def starts_in_driver(graph: Edges | Source, config: Config, here: bool) -> bool:
+    """True if a closure without a given plan is first evaluated in this process: a small one, or any one where all tasks run
+    `here`."""
+    few = isinstance(graph, Edges) and (here or graph.rows() <= MIN_JOB_EDGES) and config.local_tuples != 0
+    return few and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
 
 
 def evaluate_closure(
@@ -146,7 +155,7 @@ def evaluate_closure(
         kind = graph.relation.kinds[0].value
         told = told if reason else {}
     elif plan == "auto":
-        facts, told = graph.pairs, {"input": {"nodes": int(np.unique(graph.pairs).size)}}
+        facts, told = graph.pairs, {}
     elif plan == "balanced":
         facts, values = dense_ids(graph.pairs)
         told["input"] = {"nodes": values.size}
@@ -159,7 +168,10 @@ def evaluate_closure(
             watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told, births))),
         )  # fmt: skip
     names = graph.names if isinstance(graph, Edges) else None
-    return Closure(result, _only_stratum(result.trace, config, told, births), values, names, columns)
+    trace = _only_stratum(result.trace, config, told, births)
+    if isinstance(graph, Edges) and "input" not in trace:
+        trace["input"] = {"nodes": int(np.unique(graph.pairs).size)}
+    return Closure(result, trace, values, names, columns)
 
 
 class Births:

@@ -9,7 +9,6 @@ import numpy as np
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
 from semi_naive.io.values.bits import NAME
-from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.text.arrow_arrays import arrow_of
 from semi_naive.running.results.answers import Answer
 from semi_naive.running.results.files import written_by_spark
@@ -79,7 +78,7 @@ class Closure(Answer):
         """The vertices and their names for tasks: a file on each host, and a broadcast."""
         cluster, vertices, names = self._result.cluster, self._vertices, self._names
         return (
-            None if vertices is None else Replica.share(cluster.sc, cluster.store, "vertices", vertices),
+            None if vertices is None else cluster.share_array("vertices", vertices),
             None if names is None else cluster.sc.broadcast(names),
         )
 

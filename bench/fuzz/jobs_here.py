@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
-from semi_naive.simulated_ranks import LocalJobs
+from semi_naive.running.relations.local_jobs import LocalJobs
 
 spark_context._settled.add("here")  # a context whose cores are all there, whatever its master is called
 
@@ -35,9 +35,9 @@ class JobsAsSpark(LocalJobs):
         """As a `PartitionedJobs` is made; of a context of Spark's, that is what it is."""
         return cls(partitions, sc) if isinstance(sc, ContextHere) else PartitionedJobs(sc, partitions)
 
-    def _everywhere(self, task, inputs: list[list]) -> list:
+    def _everywhere(self, task, inputs: list, tell=None) -> list:
         self.pickled = pickle.dumps(task)
-        return super()._everywhere(task, inputs)
+        return super()._everywhere(task, inputs, tell)
 
     def run(self, task, partition: int, records: list) -> list:
         random.shuffle(records)

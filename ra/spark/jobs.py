@@ -17,6 +17,8 @@ import functools
 import gc
 import logging
 import os
+import threading
+from collections.abc import Callable
 from itertools import zip_longest
 from pickle import PicklingError
 
@@ -98,6 +100,12 @@ class PartitionedJobs:
                     raise memory.killed() from error
                 log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
+    def pieces(self, task, pieces: list, tell: Callable[..., None] | None = None) -> list:
+        """Run a task on pieces of work, in their order as cores become free, wherever that is. tell: called ten times a second
+        with the pieces that are done."""
+        with watched(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
+            return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
+
     def _ship(self, missing: tuple, shipments: dict) -> None:
         """Add the missing runs of a failed job to the shipments. Raises RunsLost if no host has them."""
         what, path, host, partition = missing
@@ -141,6 +149,26 @@ class PartitionedJobs:
     def close(self) -> None:
         with contextlib.suppress(Exception):
             self.anchors.unpersist()
+
+
+@contextlib.contextmanager
+def watched(sc, total: int, tell: Callable[..., None]):
+    """While the block runs, tell ten times a second how many of the stage's tasks are done."""
+    over, tracker = threading.Event(), getattr(sc, "statusTracker", None)
+
+    def watch():
+        while tracker is not None and not over.wait(0.1):
+            stages = [tracker().getStageInfo(stage) for stage in tracker().getActiveStageIds()]
+            done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
+            tell(1, 0, 0, done=done, total=total)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _look() -> None:

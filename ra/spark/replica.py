@@ -20,11 +20,11 @@ class Replica:
 
     @classmethod
     def share(cls, sc, store: Store, name: str, array: np.ndarray) -> "Replica":
-        """Costs one write, and on a cluster one broadcast, of 8 bytes an element."""
+        """Costs one write, and one broadcast if `sc` is the context of a cluster, of 8 bytes an element."""
         array = np.ascontiguousarray(array)
         words = array.view(np.uint64)
         run = write_run(store.path(name), words)
-        return cls(run, array.dtype.str, None if on_this_host(sc.master) else sc.broadcast(words))
+        return cls(run, array.dtype.str, None if sc is None or on_this_host(sc.master) else sc.broadcast(words))
 
     def open(self) -> np.ndarray:
         if self.broadcast is not None and not os.path.exists(self.run.path):

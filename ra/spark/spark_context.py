@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import threading
 import time
+from dataclasses import dataclass
 
 from semi_naive.host import leftovers, limits
 from semi_naive.host.optional_packages import import_optional
@@ -52,6 +53,23 @@ def start(master: str | None = None, cores: int | None = None):
     from pyspark.sql import SparkSession
 
     return (SparkSession.getActiveSession() if master is None else None) or SparkSession(found)
+
+
+def active():
+    """The SparkContext that runs in this process, if any; does not import pyspark."""
+    pyspark = sys.modules.get("pyspark")
+    return getattr(getattr(pyspark, "SparkContext", None), "_active_spark_context", None)
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """A SparkContext that is started when it is called: of `master`, or of this process with so many cores."""
+
+    master: str | None = None
+    cores: int | None = None
+
+    def __call__(self):
+        return context(self.master, self.cores)
 
 
 def context(master: str | None = None, cores: int | None = None):

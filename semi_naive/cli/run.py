@@ -202,7 +202,7 @@ def check_cores(master: str | None, cores: int | None) -> None:
 
 
 def spark_of(master: str | None, jobs: str | None):
-    """A function that starts Spark as the command line says, when needed; None leaves it to the run."""
+    """Spark as the command line says, started when it is needed; None leaves it to the run."""
     if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
         raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
     cores = int(jobs) if jobs and jobs != "auto" else None
@@ -210,12 +210,9 @@ def spark_of(master: str | None, jobs: str | None):
     if master is None and cores is None:
         return None
 
-    def start():
-        from semi_naive.ra.spark import spark_context
+    from semi_naive.ra.spark.spark_context import OnDemand
 
-        return spark_context.context(master, cores)
-
-    return start
+    return OnDemand(master, cores)
 
 
 def show_modes(asked) -> list[str]:

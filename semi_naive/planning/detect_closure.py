@@ -12,6 +12,7 @@ from semi_naive.planning.detect_walk import of_pairs, step_of
 from semi_naive.ra.ir import Atom, Rule
 
 MIN_JOB_EDGES = 4096  # of a closure that gets a job at once; with fewer the driver tries first
+SPARSE_FANOUT = 1.0  # edges that follow an edge: a closure of hardly more pairs than edges, a forest for instance, has fewer
 
 
 @dataclass
@@ -35,8 +36,13 @@ class ReachabilityShape:
         return f"{what}; {how} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
     def large(self, database, config) -> bool:
-        """True if the closure is worth a job before the driver has tried."""
-        return self.closure and (config.local_tuples == 0 or database.count(self.edges) > MIN_JOB_EDGES)
+        """True if the closure is worth a job before the driver has tried: it has many edges, and not hardly more pairs."""
+        if not self.closure or config.local_tuples == 0:
+            return self.closure
+        return database.count(self.edges) > MIN_JOB_EDGES and not self._is_sparse(database)
+
+    def _is_sparse(self, database) -> bool:
+        return database.join_fanout(self.edges, (1,), self.edges, (0,)) < SPARSE_FANOUT
 
 
 def following(stratum, database, config) -> ReachabilityShape | None:

@@ -37,6 +37,8 @@ log = logging.getLogger("semi_naive")
 
 MAX_REMEMBERED_FACTS = 1_000_000  # of a relation with rules, kept apart so that proofs can name facts
 MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # fewer are not worth a job
+MAX_CLOSURE_PAIRS_PER_EDGE = 4  # of a sparse closure, which is a join; to number its vertices takes longer than to make these
+BYTES_PER_TUPLE = 32  # of a run without a cluster: two indexes of 8 bytes, and as much while their blocks are merged
 
 
 class ProgramRun(RunState):
@@ -46,7 +48,15 @@ class ProgramRun(RunState):
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
         with open_account() as self.account, told(lambda: self.cluster.known), bounded:
             self.account.claimed = True
+            if self.cluster.in_process and not self.bounded:
+                self._stay()
             return self._run(facts, lenient)
+
+    def _stay(self) -> None:
+        """Let strata stay in this process as long as there is memory for them: to move is to start Spark."""
+        room = int(memory.DRIVER_SHARE * memory.limit()) // BYTES_PER_TUPLE
+        self.config = self.config.with_options({"local_tuples": max(room, self.config.local_tuples or 0)})
+        self.loading.config = self.config
 
     def _run(self, facts, lenient: bool) -> Result:
         try:
@@ -237,8 +247,12 @@ class ProgramRun(RunState):
             self.planned[number] = local.bodies  # the next round has the same, as long as sizes stay what they are
         if resumed:
             local.iteration = resumed["iteration"]
-        if choice.groups and choice.groups.closure:
-            local.most = MAX_CLOSURE_PAIRS_IN_DRIVER  # there is something better for a large one
+        if self.cluster.in_process:
+            local.most = max(local.most, self.config.local_tuples or 0)
+        if choice.groups and choice.groups.closure:  # there is something better for a large one
+            edges = self.database.count(choice.groups.following.edges)
+            local.most = max(MAX_CLOSURE_PAIRS_IN_DRIVER, MAX_CLOSURE_PAIRS_PER_EDGE * edges)
+            local.budget = local.budget and min(local.budget, local.most)
             local.small = 0  # its record says what was born in each iteration
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
@@ -266,6 +280,7 @@ class ProgramRun(RunState):
                 reason = str(why)
             except TooLarge as large:
                 reason = str(large) or "its rules without recursion make too many tuples for the driver to deal out"
+        self.cluster.start()
         partitioned = Partitioned(local, self.database, self.cluster, self.config)
         self.bodies[local.number] = partitioned.bodies
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()

@@ -167,8 +167,7 @@ class RunAhead:
         words = sort_unique(columns[0].view(np.uint64) << np.uint64(32) | columns[1].view(np.uint64))
         arrays = adjacency(Dense(words, np.empty(int(columns.max()) + 1, np.int64)))
         indptr, targets = (
-            Replica.share(cluster.sc, cluster.store, cluster.label(name), array)
-            for name, array in zip(("indptr", "targets"), arrays, strict=True)
+            cluster.share_array(cluster.label(name), array) for name, array in zip(("indptr", "targets"), arrays, strict=True)
         )
         return indptr, targets
 

@@ -1,7 +1,5 @@
-"""The pieces of a decomposed stratum, run by one Spark job; their results as relations at rest and as a trace."""
+"""The pieces of a decomposed stratum, run by one job; their results as relations at rest and as a trace."""
 
-import contextlib
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,28 +32,7 @@ def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere
         return []
     if not cluster.local and not anywhere:
         return jobs.job(OwnPieces(task, pieces))
-    with watched(jobs.sc, len(pieces), tell) if tell else contextlib.nullcontext():
-        return jobs.job(task, source=jobs.sc.parallelize(pieces, len(pieces)))
-
-
-@contextlib.contextmanager
-def watched(sc, total: int, tell):
-    """While the block runs, tell ten times a second how many of the stage's tasks are done."""
-    over, tracker = threading.Event(), getattr(sc, "statusTracker", None)
-
-    def watch():
-        while tracker is not None and not over.wait(0.1):
-            stages = [tracker().getStageInfo(stage) for stage in tracker().getActiveStageIds()]
-            done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
-            tell(1, 0, 0, done=done, total=total)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+    return jobs.pieces(task, pieces, tell)
 
 
 def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:

@@ -139,6 +139,6 @@ class Reaching:
         return WriteGroups(reached, self.name, ascending, self.packing, self.map, self.cluster.root, label)
 
     def _share(self, name: str, array: np.ndarray) -> Replica:
-        replica = Replica.share(self.cluster.sc, self.cluster.store, self.cluster.label(f"{self.name}-{name}"), array)
+        replica = self.cluster.share_array(self.cluster.label(f"{self.name}-{name}"), array)
         self.shared.append(replica)
         return replica

@@ -52,7 +52,8 @@ class RunState:
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
         self.cluster = Cluster(self.spark, self.config)
-        if self.config.local_tuples is None:
+        self.bounded = self.config.local_tuples is not None  # by the user
+        if not self.bounded:
             few = self.cluster.cores <= 2
             self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
         self.read_by = readers(self.compiled.strata)

@@ -15,17 +15,21 @@ from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.masters import on_this_host
+from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.storage.runs import Store
 from semi_naive.ra.values.broadcast_values import BroadcastValues
 from semi_naive.ra.values.values import Values
+from semi_naive.running.relations.local_jobs import LocalJobs
 
 
 class Cluster:
-    """The partitions of one run. `spark`: a session, a context, a function that gives one, or None."""
+    """The partitions of one run: threads of this process until Spark is needed, or Spark's. `spark`: a session, a context, a
+    function that gives one, or None."""
 
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
-        self._jobs = self._store = None
+        self._jobs: Any = None
+        self._store: Store | None = None
         self._partitions = config.partitions  # of the whole run: kept relations have a list of runs for each
         self.known: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
@@ -34,6 +38,19 @@ class Cluster:
     @property
     def started(self) -> bool:
         return self._jobs is not None
+
+    @property
+    def in_process(self) -> bool:
+        """True while jobs are run in this process: on one machine, unless Spark is asked for, or has been needed."""
+        return self.known is None and self.config.local_tuples != 0 and self._is_embedded
+
+    @property
+    def _is_embedded(self) -> bool:
+        """True if Spark, once it is needed, is one of this process."""
+        if self.spark is None:
+            running = spark_context.active()
+            return running is None or on_this_host(running.master)
+        return isinstance(self.spark, spark_context.OnDemand) and self.spark.master is None
 
     @property
     def store(self) -> Store:
@@ -57,13 +74,13 @@ class Cluster:
     def cores(self) -> int:
         """The cores that Spark has, or will have if it is started for this run."""
         if self.spark is None or callable(self.spark):
-            return spark_context.cpus()
+            return getattr(self.spark, "cores", None) or spark_context.cpus()
         return spark_context.cores(self.sc)
 
     @property
     def here(self) -> int:
         """The cores of the driver's host that a run may use between jobs: all, or as many as a Spark has that is there."""
-        if self.spark is None or callable(self.spark) or not self.local:
+        if not (self.spark is None or callable(self.spark)) and not self.local:
             return spark_context.cpus()
         return min(spark_context.cpus(), self.cores)
 
@@ -74,7 +91,10 @@ class Cluster:
 
     @property
     def jobs(self) -> PartitionedJobs:
-        if self._jobs is None:
+        if self.in_process:
+            self._partitions = self._partitions or self.here
+            self._jobs = self._jobs or LocalJobs(self._partitions, threads=self.here)
+        elif self._jobs is None or self._jobs.sc is None:
             with part("spark"):
                 sc = self.sc
                 jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
@@ -85,7 +105,7 @@ class Cluster:
     @property
     def local(self) -> bool:
         """True if all tasks run on the driver's host."""
-        return on_this_host(self.sc.master)
+        return self.in_process or on_this_host(self.sc.master)
 
     @property
     def root(self) -> str:
@@ -104,8 +124,14 @@ class Cluster:
             stored = [replace(one, broadcast=words) for one in stored]
         return stored
 
+    def share_array(self, name: str, array: np.ndarray) -> Replica:
+        """An array on every host, as a file each."""
+        return Replica.share(None if self.local else self.sc, self.store, name, array)
+
     def share_values(self, values: Values, more: bool = False):
         """Share symbols and records with tasks: see `ra.values.values`. Costs only the values since the last time."""
+        if self.in_process:
+            return values
         folder = Path(self.store.path("values"))
         shared = values.share(str(folder), more)
         if self.local:

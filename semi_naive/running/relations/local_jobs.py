@@ -1,0 +1,71 @@
+"""Jobs in this process: the tasks that Spark's workers would run, on threads.
+
+On one machine Spark's workers run the same kernels, after 2.5 s of start. So the tasks of a run without a cluster are run
+here until Spark is needed: for DataFrames, or for a stratum that outgrows this process. Kernels release the interpreter lock.
+Tasks write to files, which Spark's tasks on this host read later.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from semi_naive.host import limits, memory
+from semi_naive.ra.storage.runs import unlink
+from semi_naive.threads import in_threads
+
+
+class LocalJobs:
+    """Replaces `semi_naive.ra.spark.jobs.PartitionedJobs`: runs the same tasks on threads of this process."""
+
+    local = True
+
+    def __init__(self, partitions: int, sc=None, threads: int = 1):
+        self.partitions, self.sc, self.threads = partitions, sc, threads
+        self.ran = self.shuffles = 0
+        self.anchors: list[list] = [[] for _ in range(partitions)]
+
+    def run(self, task, partition: int, records: list) -> list:
+        limits.check()
+        if memory.check_is_due():
+            memory.check()
+        return list(task(partition, records))
+
+    def job(self, *tasks, source=None) -> list:
+        """Run a job like `PartitionedJobs.job`; `source` is a list of the records of each partition."""
+        self.ran, self.shuffles = self.ran + 1, self.shuffles + len(tasks) - 1
+        inputs = self.anchors if source is None else source
+        *before, last = tasks
+        for task in before:
+            sent = self._everywhere(task, inputs)
+            inputs = [[] for _ in range(self.partitions)]
+            for destination, record in sent:
+                inputs[destination].append(record)
+        return self._everywhere(last, inputs)
+
+    def pieces(self, task, pieces: list, tell: Callable[..., None] | None = None) -> list:
+        """Run a task on pieces of work like `PartitionedJobs.pieces`."""
+        self.ran += 1
+        return self._everywhere(task, [[piece] for piece in pieces], tell)
+
+    def _everywhere(self, task, inputs: list, tell: Callable[..., None] | None = None) -> list:
+        found = []
+        for done, records in enumerate(self._each(task, enumerate(inputs)), 1):
+            found += records
+            if tell:
+                tell(1, 0, 0, done=done, total=len(inputs))
+        return found
+
+    def _each(self, task, inputs: Iterable[tuple[int, Any]]) -> Iterable[list]:
+        """The results on each partition. A task has state of its own while it runs, so each thread has a copy."""
+        if self.threads == 1:
+            return (self.run(task, partition, list(records)) for partition, records in inputs)
+        return in_threads(lambda each: self.run(copy.copy(task), each[0], list(each[1])), inputs, self.threads)
+
+    def discard(self, paths: list[list[str]]) -> None:
+        unlink([path for own in paths for path in own])
+
+    def remove(self, store) -> None:
+        store.remove()
+
+    def close(self) -> None:
+        """Do nothing."""
