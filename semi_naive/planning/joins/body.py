@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from semi_naive.planning.joins.bigjoin import BigJoinCompiler
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
 from semi_naive.planning.joins.placing import NOWHERE, Placing
+from semi_naive.planning.joins.solving import solved
 from semi_naive.planning.rewrite import variables_of, walk
 from semi_naive.ra import ir
 from semi_naive.ra.by_variable.bigjoin import Count
@@ -325,6 +326,10 @@ class Compiler:
             if isinstance(one, Pack) and self._known(other):
                 self._unpack(one, other)
                 return True
+        if found := solved(literal, self.bound):
+            self.steps.append(steps.Bind(*found))
+            self.bound.add(found[0])
+            return True
         if isinstance(left, Pack) and isinstance(right, Pack) and left.branch == right.branch:
             self.left += [Compare("=", a, b, _kind(a, b)) for a, b in zip(left.args, right.args, strict=True) if _tells(a, b)]
             return True
