@@ -12,7 +12,7 @@ from semi_naive.planning.detect_walk import of_pairs, step_of
 from semi_naive.ra.ir import Atom, Rule
 
 MIN_JOB_EDGES = 4096  # of a closure that gets a job at once; with fewer the driver tries first
-SPARSE_FANOUT = 1.0  # edges that follow an edge: a closure of hardly more pairs than edges, a forest for instance, has fewer
+SPARSE_FANOUT = 0.5  # edges that follow an edge: with fewer, the closure is likely to have at most two pairs for each edge
 
 
 @dataclass
