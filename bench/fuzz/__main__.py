@@ -16,7 +16,7 @@ from random import Random
 
 from bench.command import say
 from bench.fuzz.checks import BUDGETS, agrees, agrees_within, check, ending, layouts, load_machine
-from bench.fuzz.jobs_here import in_this_process
+from bench.fuzz.jobs_here import in_this_process, on_threads
 from bench.fuzz.random_programs import random_case
 from bench.fuzz.rounds import judge
 from bench.fuzz.souffle import BEYOND, agrees_with_souffle, souffle_of
@@ -53,9 +53,14 @@ def parsed(arguments):
     told = "compare with Soufflé (64 bit), which is in this folder; without one in SEMI_NAIVE_SOUFFLE, or on the PATH"
     parser.add_argument("--souffle", metavar="DIR", nargs="?", const="", help=told)
     parser.add_argument("--spark", type=int, default=0, metavar="N", help="run every Nth program on Spark as well")
-    told = "only these checks, separated by commas: tuples, blocks, partitions, spark, session, budget, interrupted, souffle"
+    told = "only these, separated by commas: tuples, blocks, partitions, threads, spark, session, budget, interrupted, souffle"
     parser.add_argument("--only", metavar="CHECKS", help=told)
     return parser.parse_args(arguments)
+
+
+def check_on_threads(case, random) -> None:
+    with on_threads():
+        check(case, random.choice(layouts(1 << 30, 100, 0)))
 
 
 def checks(options, number: int, here, souffle: str | None) -> dict[str, Callable]:
@@ -64,6 +69,7 @@ def checks(options, number: int, here, souffle: str | None) -> dict[str, Callabl
         "tuples": lambda case, random: check(case, Config(small_delta=random.choice([1, 2, 3, 5, 50_000]))),
         "blocks": lambda case, random: check(case, Config(small_delta=0)),
         "partitions": lambda case, random: check(case, random.choice(layouts(1 << 30, 100, 0)), spark=here),
+        "threads": check_on_threads,
         "session": lambda case, random: agrees(case, small_delta=random.choice([0, 2, 50_000])),
         "budget": lambda case, random: agrees_within(random.choice(BUDGETS), case, small_delta=random.choice([0, 1000])),
         "interrupted": _ends_at_random,

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.local_jobs import LocalJobs
 
 spark_context._settled.add("here")  # a context whose cores are all there, whatever its master is called
@@ -42,6 +43,14 @@ class JobsAsSpark(LocalJobs):
     def run(self, task, partition: int, records: list) -> list:
         random.shuffle(records)
         return super().run(pickle.loads(self.pickled), partition, records)
+
+
+@contextmanager
+def on_threads():
+    """Run all jobs on threads of this process, also those for which a run starts Spark."""
+    always = property(lambda cluster: cluster.known is None and cluster.spark is None)
+    with patch.object(Cluster, "in_process", always), patch.object(Cluster, "start", lambda cluster: None):
+        yield None
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """Groups that never meet: found in the rules, evaluated one by one, and the same as all together."""
 
+from contextlib import nullcontext
 from itertools import product
 
 import numpy as np
 import pytest
 
 from bench.fuzz.checks import run, same_relations, solved
+from bench.fuzz.jobs_here import on_threads
 from bench.fuzz.rounds import random_cases
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.balance.record import checked
@@ -30,22 +32,23 @@ path(l, x, z) :- path(l, x, y), edge(l, y, z).
 
 def test_every_layout_agrees_with_the_oracle(here, monkeypatch):
     """Random programs whose rules all carry a column; `room`: tuples from which a piece is cut in two."""
-    plans = {case: [] for case in product(range(len(LAYOUTS)), (1 << 24, 4))}
+    plans = {case: [] for case in product(range(len(LAYOUTS)), (1 << 24, 4), (False, True))}
 
     @random_cases(30, carrying=True)
     def agrees(case, random):
         iterations = random.choice([None, None, 1, 2, 4])
         expected = solved(case, None, iterations)
-        for layout, room in plans:
+        for layout, room, threads in plans:
             config = LAYOUTS[layout].with_options({"max_iterations": iterations})
             monkeypatch.setattr(groups, "ROOM", room)
             try:
-                found, trace = run(case, config, here, plan="decomposed")
+                with on_threads() if threads else nullcontext(here) as spark:
+                    found, trace = run(case, config, spark, plan="decomposed")
             except ValueError as refused:
                 assert "carries no column" in str(refused)  # a column of one value is a constant by now
                 return
             same_relations(found, expected, f"room {room}, by {config}")
-            plans[layout, room] += [stratum["plan"] for stratum in trace["strata"]]
+            plans[layout, room, threads] += [stratum["plan"] for stratum in trace["strata"]]
 
     agrees()
     assert min(made.count("decomposed") for made in plans.values()) > 15
