@@ -13,7 +13,7 @@ Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al
 revisited*.
 """
 
-from collections.abc import Container
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.maintaining.counted import counting
@@ -36,7 +36,7 @@ class Maintained:
 
     stratum: Stratum
     known: set[str]
-    best: Container[str] = ()
+    best: Set[str] = frozenset()
 
     def __post_init__(self):
         rules = self.stratum.rules
@@ -44,6 +44,7 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
+        self.flipped = [self._suspected(flip.rule) for flip in self.flips]  # suspects, by flips
         self.gained: Begun = [one for rule in rules for one in beginning(rule, self.below, gained)]
         self.lost: Begun = [(name, self._suspected(one)) for rule in rules for name, one in beginning(rule, self.below, lost)]
 
@@ -52,9 +53,8 @@ class Maintained:
 
     def steps(self, kinds: Kinds) -> dict[str, list[Rule]]:
         """The rules of each step, in the order of their evaluation. kinds: of the columns of the stratum's relations."""
-        flipped = [self._suspected(flip.rule) for flip in self.flips]
         return {
-            "suspected": [*(rule for _, rule in self.lost), *flipped, *self.suspecting.rules],
+            "suspected": [*(rule for _, rule in self.lost), *self.flipped, *self.suspecting.rules],
             "guarded": [_proving(rule, kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
             "rederived": self.rederiving,
             "gained": [*(rule for _, rule in self.gained), *(flip.rule for flip in self.flips)],
@@ -67,7 +67,7 @@ def _proving(rule: Rule, kinds: Kinds) -> Rule:
     return replace(proof(rule, kinds).rule, head=Atom(name, columns_of(kinds[name])))
 
 
-def maintaining(stratum: Stratum, known: set[str], best: Container[str], kinds: Kinds) -> dict[str, list[str]]:
+def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
     """Return the rules that maintain a stratum, as text, by step; steps without rules are left out.
 
     known: relations that may have explicit facts; best: those that keep the best value of each key; kinds: of columns.

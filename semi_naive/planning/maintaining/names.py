@@ -31,6 +31,11 @@ def gained(name: str) -> str:
     return f"{name}+"
 
 
+def remaining(name: str) -> str:
+    """Name the tuples of a relation that remain when its suspects are removed."""
+    return f"{name}\\"
+
+
 def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
     """Variables for the columns of a tuple."""
     return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))

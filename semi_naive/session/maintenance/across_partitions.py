@@ -14,9 +14,10 @@ from typing import Any
 
 from semi_naive.host import budget
 from semi_naive.planning.maintaining import Maintained
-from semi_naive.planning.maintaining.flips import is_exact
-from semi_naive.planning.maintaining.names import explicit, gained, lost, suspects
-from semi_naive.planning.strata import Stratum
+from semi_naive.planning.maintaining.flips import NEGATED
+from semi_naive.planning.maintaining.names import explicit, gained, lost, remaining, suspects
+from semi_naive.planning.maintaining.renamed import renamed
+from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
@@ -29,7 +30,18 @@ from semi_naive.running.relations.dealing import deal
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
-from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, here, index_of, laid_out, side
+from semi_naive.session.maintenance.improving import may_improve
+from semi_naive.session.maintenance.spread import (
+    FEW,
+    AnyChange,
+    Kept,
+    blocks_of_columns,
+    both_sides,
+    here,
+    index_of,
+    laid_out,
+    side,
+)  # fmt: skip
 
 MANY = 1 << 22  # pairs of a closure that come and go, and are found here
 MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
@@ -75,20 +87,32 @@ class AcrossPartitions:
     def can_follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
         relations = [self.upkeep.program.relations[name] for name in stratum.relations]
-        if not self.upkeep.are_plain(stratum) or in_one_place(stratum, self.upkeep.program.relations):
+        if in_one_place(stratum, self.upkeep.program.relations):
             return False
-        if not all(map(is_exact, stratum.rules)) or any(
-            not each.arity and self.upkeep.kept(each.name).count for each in relations
-        ):
+        if any(not each.arity and self.upkeep.kept(each.name).count for each in relations):
             return False
         if number not in self.deltas:
-            self.deltas[number] = Maintained(
-                stratum, {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
-            )
+            explicit = {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
+            self.deltas[number] = Maintained(stratum, explicit, {each.name for each in relations if each.lattice})
         names = self.deltas[number].below | set(stratum.relations)
-        if any(flip.relation in changes for flip in self.deltas[number].flips):
+        return self.upkeep.few_changed(names, own, changes, SOME, MOST) and not self._may_lose_best(number, own, changes)
+
+    def _may_lose_best(self, number: int, own: Mapping, changes: Mapping) -> bool:
+        """True if a recursion of best values may lose tuples, and may improve a value by what follows from it (`improving`)."""
+        deltas = self.deltas[number]
+        better = {name: best for name in deltas.best if (best := self.upkeep.program.relations[name].lattice)}
+        if not better or not deltas.stratum.recursive:
             return False
-        return self.upkeep.few_changed(names, own, changes, SOME, MOST)
+        below = {name: change for name, change in changes.items() if name in deltas.below}
+        flipped = {flip.relation for flip in deltas.flips}
+        if not any(each.went for each in (*below.values(), *own.values())) and not flipped & below.keys():
+            return False
+
+        def blocks(name: str) -> Iterator[Any]:
+            gone = [side(self.upkeep.cluster, name, each, born=False) for each in (changes.get(name), own.get(name)) if each]
+            return (block for kept in (self.upkeep.kept(name), *gone) for block in blocks_of_columns(kept))
+
+        return may_improve(deltas.stratum, better, blocks)
 
     def lacks_counts(self, number: int) -> bool:
         """True if counts of aggregates are missing; strata with aggregates that change are computed anew here."""
@@ -111,9 +135,14 @@ class AcrossPartitions:
             gone = self._suspected_there(number, deltas, own, below, put)
             rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
             once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
+            once += self._flipped(deltas, [flip.rule for flip in deltas.flips], below, put, came=False)
             for name in (name for name, change in below.items() if change.came):
                 put(gained(name), name, side(self.upkeep.cluster, gained(name), below[name], born=True))
                 once += [rule for other, rule in deltas.gained if other == name]
+            left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
+            for name in deltas.best & whole.keys():
+                put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.upkeep.cluster))
+            once = [renamed(rule, left) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
             for name in stratum.relations:
                 table = Table(self.upkeep.program.relations[name].arity)
                 for columns in self.upkeep.facts.columns(name) if name in gone else ():
@@ -121,7 +150,7 @@ class AcrossPartitions:
                 if name in own:
                     table.insert_block(own[name].born)
                 self.upkeep.keep(name, table)
-            apart = {suspects(name) for name, each in gone.items() if each.count > FEW}
+            apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
             self._evaluated(number, stratum, once, rest, frozenset(apart))
 
     def _suspected_there(
@@ -130,7 +159,8 @@ class AcrossPartitions:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
         losing = [name for name, change in below.items() if change.went]
-        if not losing and not any(name in own and own[name].lost.size for name in names):
+        flipped = self._flipped(deltas, deltas.flipped, below, put, came=True)
+        if not losing and not flipped and not any(name in own and own[name].lost.size for name in names):
             return {}
         now = {name: self.upkeep.kept(name) for name in below}
         for name in losing:
@@ -142,7 +172,7 @@ class AcrossPartitions:
             if name in own:
                 table.insert_block(own[name].lost)
             put(suspects(name), name, table)
-        once = [rule for name, rule in deltas.lost if name in losing]
+        once = [*flipped, *(rule for name, rule in deltas.lost if name in losing)]
         for name in below:
             self.upkeep.keep(name, self.upkeep.origin.kept(name))
         try:
@@ -152,6 +182,22 @@ class AcrossPartitions:
                 self.upkeep.keep(name, kept)
         found = {name: self.upkeep.database.partitioned(suspects(name)) for name in names}
         return {name: each for name, each in found.items() if each is not None and each.count}
+
+    def _flipped(self, deltas: Maintained, rules: list[Rule], below: Mapping, put: Callable, came: bool) -> list[Rule]:
+        """Of rules that begin with what flips, one for each of `flips`, those for which there is any. came: negated relations
+        flip by what has come, else by what is gone."""
+        found = []
+        for flip, rule in zip(deltas.flips, rules, strict=True):
+            if (change := below.get(flip.relation)) is None:
+                continue
+            if flip.how != NEGATED:
+                changed = both_sides(self.upkeep.cluster, flip.changed, change)
+            else:
+                changed = side(self.upkeep.cluster, flip.changed, change, born=came)
+            if changed.count:
+                put(flip.changed, flip.relation, changed)
+                found.append(rule)
+        return found
 
     def _evaluated(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
         """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
@@ -171,7 +217,7 @@ class AcrossPartitions:
         added = []
 
         def put(name: str, like: str, kept: Kept) -> None:
-            self.upkeep.program.relations[name] = replace(self.upkeep.program.relations[like], name=name)
+            self.upkeep.program.relations[name] = replace(self.upkeep.program.relations[like], name=name, lattice=None)
             self.upkeep.indexes.arities[name] = self.upkeep.program.relations[like].arity
             self.upkeep.keep(name, kept)
             added.append(name)
@@ -188,7 +234,8 @@ class AcrossPartitions:
         kept = self.upkeep.kept(name)
         if isinstance(kept, OnPartitions):
             return kept.relation
-        return laid_out(self.upkeep.cluster, name, kept, index_of(self.upkeep.cluster, kept.arity))
+        keys = kept.arity - 1 if self.upkeep.program.relations[name].lattice else 1
+        return laid_out(self.upkeep.cluster, name, kept, index_of(self.upkeep.cluster, kept.arity, keys))
 
     def _without(self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None) -> PartitionedRelation:
         """A relation without some of its tuples."""

@@ -5,6 +5,7 @@ these are compared where they lie, a partition at a time. What they differ in co
 lies on the partitions, too.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
+from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
@@ -95,9 +97,44 @@ def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
     return table
 
 
-def index_of(cluster: Cluster, arity: int) -> PartitionedIndex:
-    """Where a relation is of which nothing is known."""
-    return PartitionedIndex(own_order(arity), min(1, arity), cluster.bucket_map())
+def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
+    """All changed tuples, those that have come and those that are gone, as a relation of a name."""
+    if isinstance(change, Change):
+        table = Table(change.born.arity)
+        for block in (change.born, change.lost):
+            table.insert_block(block)
+        table.settle()
+        return table
+    born, lost = change.born.home, change.lost.home
+    full = [came + went for came, went in zip(born.full, lost.full, strict=True)]
+    index = PartitionedIndex(born.order, born.keys, born.map, full, sizes=born.sizes + lost.sizes)
+    return OnPartitions(PartitionedRelation(name, len(born.order), [index]), cluster)
+
+
+@dataclass(frozen=True)
+class ColumnBounds:
+    """The least and the greatest value that each column of a block may have, as a block tells them."""
+
+    bounds: Bounds
+
+    @property
+    def packing(self) -> "ColumnBounds":
+        return self
+
+
+def blocks_of_columns(kept: Kept) -> Iterator[Block | ColumnBounds]:
+    """The blocks of a relation, each column in its place; of a relation on the partitions only the bounds of the columns."""
+    if isinstance(kept, Table):
+        yield from kept.blocks("all", own_order(kept.arity))
+        return
+    home = kept.relation.home
+    for stored in (one for blocks in home.full for one in blocks):
+        yield ColumnBounds(tuple(stored.bounds[home.order.index(place)] for place in range(len(home.order))))
+
+
+def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
+    """Where a relation is of which nothing is known. keys: the columns that choose the bucket."""
+    return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 
 def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:
