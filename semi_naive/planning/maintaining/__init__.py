@@ -21,7 +21,7 @@ from semi_naive.planning.maintaining.flips import flips
 from semi_naive.planning.maintaining.gained import beginning
 from semi_naive.planning.maintaining.guarded import proof
 from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, lost
-from semi_naive.planning.maintaining.rederived import rederiving
+from semi_naive.planning.maintaining.rederived import rederiving, restored
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.ir import Atom, Rule
@@ -51,12 +51,16 @@ class Maintained:
     def _suspected(self, rule: Rule) -> Rule:
         return suspected(rule, self.known, self.best)
 
+    def restoring(self, kinds: Kinds) -> list[Rule]:
+        """The rules that insert explicit facts again, of keys that have lost their best value."""
+        return [restored(name, kinds[name]) for name in sorted(self.best & self.known)]
+
     def steps(self, kinds: Kinds) -> dict[str, list[Rule]]:
         """The rules of each step, in the order of their evaluation. kinds: of the columns of the stratum's relations."""
         return {
             "suspected": [*(rule for _, rule in self.lost), *self.flipped, *self.suspecting.rules],
             "guarded": [_proving(rule, kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
-            "rederived": self.rederiving,
+            "rederived": [*self.rederiving, *self.restoring(kinds)],
             "gained": [*(rule for _, rule in self.gained), *(flip.rule for flip in self.flips)],
         }
 

@@ -134,7 +134,8 @@ class AcrossPartitions:
         with self._beside() as put:
             gone = self._suspected_there(number, deltas, own, below, put)
             rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
-            once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
+            kinds = {name: self.upkeep.program.relations[name].kinds for name in stratum.relations}
+            once = [rule for rule in (*deltas.rederiving, *deltas.restoring(kinds)) if rule.head.relation in gone]
             once += self._flipped(deltas, [flip.rule for flip in deltas.flips], below, put, came=False)
             for name in (name for name, change in below.items() if change.came):
                 put(gained(name), name, side(self.upkeep.cluster, gained(name), below[name], born=True))
@@ -145,8 +146,6 @@ class AcrossPartitions:
             once = [renamed(rule, left) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
             for name in stratum.relations:
                 table = Table(self.upkeep.program.relations[name].arity)
-                for columns in self.upkeep.facts.columns(name) if name in gone else ():
-                    table.insert(columns, columns[0].size)
                 if name in own:
                     table.insert_block(own[name].born)
                 self.upkeep.keep(name, table)
