@@ -34,6 +34,26 @@ OTHERS = (
     LINEAR + "path(x, y) :- path(y, x), x < 5.",
     LINEAR + "path(x, x) :- seen(x). .decl seen(x: number) .output seen seen(x) :- path(x, y), path(y, x), y > 3.",
 )
+ABOVE = f"""
+{PATHS}
+.decl apart, weak(x: number, y: number)
+.decl many, total, good, near, best, far(x: number, n: number)
+.decl ends(x: number, least: number, most: number)
+.decl middle(x: number, m: float)
+.input near, weak
+.output apart, weak, many, total, good, near, best, far, ends, middle
+apart(x, y) :- edge(x, _), edge(_, y), !path(x, y).
+many(x, count(y)) :- path(x, y), !weak(x, y).
+total(x, sum(y)) :- path(x, y), edge(y, _).
+good(x, n) :- edge(x, _), n = count : {{ path(x, y), edge(y, z), !weak(y, z) }}.
+ends(x, least, most) :- edge(x, _), least = min y : {{ path(x, y) }}, most = max y : {{ path(x, y), weak(y, _) }}.
+middle(x, mean(to_float(y))) :- path(x, y).
+near(0, min(0)).
+near(y, min(d + (x + y) % 3)) :- near(x, d), edge(x, y), !weak(x, y).
+best(x, max(y)) :- path(x, y), good(y, n), n > 1.
+far(x, n) :- many(x, n).
+far(y, n) :- far(x, n), apart(x, y), near(y, d), d < n.
+"""
 PAIRS = st.tuples(st.integers(0, 9), st.integers(0, 9))
 GRAPHS = st.sets(PAIRS, max_size=25)
 FEWEST, SMALL = [-2, 2, 1 << 18], [0, 1 << 30]
@@ -94,6 +114,35 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
             assert {name: session[name].to_set() for name in session} == after
             told = folded({name: list(changes) for name, changes in transaction.changes.items()}, before)
             assert told == {name: after[name] for name in told}
+
+
+@settings(max_examples=15, **SETTINGS)
+@given(GRAPHS, st.data(), FEW, REPLICATED, st.sampled_from(BUDGETS))
+def test_negation_aggregates_and_best_values_follow(here, anew, edges, data, few, replicated, bindings):
+    """As in the driver and in a run; nothing is computed anew where the budget allows for all bindings."""
+    program, facts = Program(ABOVE), {"edge": edges, "weak": set(), "near": {(3, 1)}}
+    config = SPREAD | {"replicate_bytes": replicated, "follow": 1e-9}
+    with pytest.MonkeyPatch.context() as patch, program.session(facts, spark=here, **config) as session:
+        patch.setattr(spread, "FEW", few)
+        patch.setattr(budget, "FREE", bindings)
+        patch.setattr(across_partitions, "MANY", -1)
+        with program.session(facts) as other:
+            for _ in range(3):
+                before, name = {name: session[name].to_set() for name in program.outputs}, data.draw(st.sampled_from([*facts]))
+                come, gone = (data.draw(st.sets(some, max_size=2)) for some in (PAIRS, st.sampled_from([(9, 9), *facts[name]])))
+                facts[name], told = (facts[name] - gone) | come, []
+                anew.clear()
+                for one in (session, other):
+                    with one.transaction() as transaction:
+                        transaction.delete(name, gone)
+                        transaction.insert(name, come)
+                    told.append({each: changes.to_set() for each, changes in transaction.changes.items()})
+                    assert one is other or bindings < inf or not anew
+                assert told[0] == told[1]
+                with program.run(facts) as result:
+                    after = {name: result[name].to_set() for name in program.outputs}
+                assert {name: session[name].to_set() for name in program.outputs} == after
+                assert folded({each: list(rows) for each, rows in told[0].items()}, before) == after
 
 
 @settings(max_examples=100, **SETTINGS)

@@ -13,7 +13,7 @@ Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al
 revisited*.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.maintaining.counted import counting
@@ -26,7 +26,7 @@ from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.ir import Atom, Rule
 
-Begun = list[tuple[str, Rule]]  # rules, each with the relation below whose change it begins with
+Begun = list[tuple[str, Rule]]  # rules, each with the relation of changed tuples that it begins with
 
 
 @dataclass
@@ -44,9 +44,13 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.flipped = [self._suspected(flip.rule) for flip in self.flips]  # suspects, by flips
-        self.gained: Begun = [one for rule in rules for one in beginning(rule, self.below, gained)]
-        self.lost: Begun = [(name, self._suspected(one)) for rule in rules for name, one in beginning(rule, self.below, lost)]
+        self.gained: Begun = self._beginning(gained, now=True)
+        self.lost: Begun = [(name, self._suspected(rule)) for name, rule in self._beginning(lost, now=False)]
+
+    def _beginning(self, named: Callable[[str], str], now: bool) -> Begun:
+        """The rules that begin with changed tuples, of which positive atoms read those that are `named`."""
+        found = [(named(name), rule) for each in self.stratum.rules for name, rule in beginning(each, self.below, named)]
+        return found + [begun for flip in self.flips for begun in flip.beginning(now)]
 
     def _suspected(self, rule: Rule) -> Rule:
         return suspected(rule, self.known, self.best)
@@ -58,10 +62,10 @@ class Maintained:
     def steps(self, kinds: Kinds) -> dict[str, list[Rule]]:
         """The rules of each step, in the order of their evaluation. kinds: of the columns of the stratum's relations."""
         return {
-            "suspected": [*(rule for _, rule in self.lost), *self.flipped, *self.suspecting.rules],
+            "suspected": [*(rule for _, rule in self.lost), *self.suspecting.rules],
             "guarded": [_proving(rule, kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
             "rederived": [*self.rederiving, *self.restoring(kinds)],
-            "gained": [*(rule for _, rule in self.gained), *(flip.rule for flip in self.flips)],
+            "gained": [rule for _, rule in self.gained],
         }
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from semi_naive.host import budget
-from semi_naive.planning.maintaining import Maintained
-from semi_naive.planning.maintaining.flips import NEGATED
-from semi_naive.planning.maintaining.names import explicit, gained, lost, remaining, suspects
+from semi_naive.planning.maintaining import Begun, Maintained
+from semi_naive.planning.maintaining.flips import AGGREGATED
+from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, remaining, suspects
 from semi_naive.planning.maintaining.renamed import renamed
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
@@ -94,6 +94,8 @@ class AcrossPartitions:
         if number not in self.deltas:
             explicit = {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
             self.deltas[number] = Maintained(stratum, explicit, {each.name for each in relations if each.lattice})
+        if any(flip.relation in changes and flip.is_whole for flip in self.deltas[number].flips):
+            return False
         names = self.deltas[number].below | set(stratum.relations)
         return self.upkeep.few_changed(names, own, changes, SOME, MOST) and not self._may_lose_best(number, own, changes)
 
@@ -120,11 +122,11 @@ class AcrossPartitions:
 
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
-        before = {name: self.upkeep.kept(name) for name in stratum.relations}
+        old = {name: self.upkeep.kept(name) for name in stratum.relations}
         with budget.of(most):
             self._go_on(number, stratum, own, changes)
         self.upkeep.rest_there(number, stratum)
-        return {name: self.upkeep.compared(name, before[name]) for name in stratum.relations}
+        return {name: self.upkeep.compared(name, old[name]) for name in stratum.relations}
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
         """Overdelete, rederive and insert."""
@@ -132,14 +134,12 @@ class AcrossPartitions:
         below = {name: changes[name] for name in deltas.below & changes.keys()}
         whole = {name: self._as_spread(name) for name in stratum.relations if self.upkeep.database.count(name)}
         with self._beside() as put:
-            gone = self._suspected_there(number, deltas, own, below, put)
+            changed = self._changed(deltas, below, put)
+            gone = self._suspected_there(number, deltas, own, below, changed, put)
             rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
             kinds = {name: self.upkeep.program.relations[name].kinds for name in stratum.relations}
             once = [rule for rule in (*deltas.rederiving, *deltas.restoring(kinds)) if rule.head.relation in gone]
-            once += self._flipped(deltas, [flip.rule for flip in deltas.flips], below, put, came=False)
-            for name in (name for name, change in below.items() if change.came):
-                put(gained(name), name, side(self.upkeep.cluster, gained(name), below[name], born=True))
-                once += [rule for other, rule in deltas.gained if other == name]
+            once += self._begun(deltas, deltas.gained, changed)
             left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
             for name in deltas.best & whole.keys():
                 put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.upkeep.cluster))
@@ -152,18 +152,38 @@ class AcrossPartitions:
             apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
             self._evaluated(number, stratum, once, rest, frozenset(apart))
 
+    def _changed(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
+        """Put what relations below have gained and lost beside them, and what they were and are. Returns the relations of
+        changed tuples that have any."""
+        cluster, found = self.upkeep.cluster, {}
+        for name, change in below.items():
+            found[gained(name)] = name, side(cluster, gained(name), change, born=True)
+            found[lost(name)] = name, side(cluster, lost(name), change, born=False)
+            for each in {flip.changed for flip in deltas.flips if flip.relation == name and flip.how == AGGREGATED}:
+                found[each] = name, both_sides(cluster, each, change)
+            put(before(name), name, self.upkeep.origin.kept(name))
+            put(after(name), name, self.upkeep.kept(name))
+        found = {each: (name, kept) for each, (name, kept) in found.items() if kept.count}
+        for each, (name, kept) in found.items():
+            put(each, name, kept)
+        return {*found}
+
+    @staticmethod
+    def _begun(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
+        """The rules that begin with one of some relations of changed tuples. They read relations that have not changed as such."""
+        same = {name for name in deltas.below if not {gained(name), lost(name)} & changed}
+        names = {each(name): name for each in (before, after) for name in same}
+        return [renamed(rule, names) for name, rule in rules if name in changed]
+
     def _suspected_there(
-        self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], put: Callable
+        self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], changed: set[str], put: Callable
     ) -> dict[str, PartitionedRelation]:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
-        losing = [name for name, change in below.items() if change.went]
-        flipped = self._flipped(deltas, deltas.flipped, below, put, came=True)
-        if not losing and not flipped and not any(name in own and own[name].lost.size for name in names):
+        once = self._begun(deltas, deltas.lost, changed)
+        if not once and not any(name in own and own[name].lost.size for name in names):
             return {}
         now = {name: self.upkeep.kept(name) for name in below}
-        for name in losing:
-            put(lost(name), name, side(self.upkeep.cluster, lost(name), below[name], born=False))
         for name in deltas.known:
             put(explicit(name), name, self.upkeep.explicit(name))
         for name in names:
@@ -171,7 +191,6 @@ class AcrossPartitions:
             if name in own:
                 table.insert_block(own[name].lost)
             put(suspects(name), name, table)
-        once = [*flipped, *(rule for name, rule in deltas.lost if name in losing)]
         for name in below:
             self.upkeep.keep(name, self.upkeep.origin.kept(name))
         try:
@@ -181,22 +200,6 @@ class AcrossPartitions:
                 self.upkeep.keep(name, kept)
         found = {name: self.upkeep.database.partitioned(suspects(name)) for name in names}
         return {name: each for name, each in found.items() if each is not None and each.count}
-
-    def _flipped(self, deltas: Maintained, rules: list[Rule], below: Mapping, put: Callable, came: bool) -> list[Rule]:
-        """Of rules that begin with what flips, one for each of `flips`, those for which there is any. came: negated relations
-        flip by what has come, else by what is gone."""
-        found = []
-        for flip, rule in zip(deltas.flips, rules, strict=True):
-            if (change := below.get(flip.relation)) is None:
-                continue
-            if flip.how != NEGATED:
-                changed = both_sides(self.upkeep.cluster, flip.changed, change)
-            else:
-                changed = side(self.upkeep.cluster, flip.changed, change, born=came)
-            if changed.count:
-                put(flip.changed, flip.relation, changed)
-                found.append(rule)
-        return found
 
     def _evaluated(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
         """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
