@@ -14,7 +14,7 @@ revisited*.
 """
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import flips
@@ -32,11 +32,12 @@ Begun = list[tuple[str, Rule]]  # rules, each with the relation of changed tuple
 @dataclass
 class Maintained:
     """The rules that maintain one stratum. known: its relations that may have explicit facts; best: those that keep the best
-    value of each key."""
+    value of each key; kinds: of the columns of its relations."""
 
     stratum: Stratum
     known: set[str]
     best: Set[str] = frozenset()
+    kinds: Kinds = field(default_factory=dict)
 
     def __post_init__(self):
         rules = self.stratum.rules
@@ -55,16 +56,22 @@ class Maintained:
     def _suspected(self, rule: Rule) -> Rule:
         return suspected(rule, self.known, self.best)
 
-    def restoring(self, kinds: Kinds) -> list[Rule]:
-        """The rules that insert explicit facts again, of keys that have lost their best value."""
-        return [restored(name, kinds[name]) for name in sorted(self.best & self.known)]
+    def deleted(self) -> list[Rule]:
+        """The rules that suspect explicit facts that have been deleted."""
+        names = [name for name in self.stratum.relations if name in self.known]
+        columns = {name: columns_of(self.kinds[name]) for name in names}
+        return [self._suspected(Rule(Atom(name, columns[name]), (Atom(lost(name), columns[name]),))) for name in names]
 
-    def steps(self, kinds: Kinds) -> dict[str, list[Rule]]:
-        """The rules of each step, in the order of their evaluation. kinds: of the columns of the stratum's relations."""
+    def restoring(self) -> list[Rule]:
+        """The rules that insert explicit facts again, of keys that have lost their best value."""
+        return [restored(name, self.kinds[name]) for name in sorted(self.best & self.known)]
+
+    def steps(self) -> dict[str, list[Rule]]:
+        """The rules of each step, in the order of their evaluation."""
         return {
-            "suspected": [*(rule for _, rule in self.lost), *self.suspecting.rules],
-            "guarded": [_proving(rule, kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
-            "rederived": [*self.rederiving, *self.restoring(kinds)],
+            "suspected": [*self.deleted(), *(rule for _, rule in self.lost), *self.suspecting.rules],
+            "guarded": [_proving(rule, self.kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
+            "rederived": [*self.rederiving, *self.restoring()],
             "gained": [rule for _, rule in self.gained],
         }
 
@@ -81,7 +88,7 @@ def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds)
     known: relations that may have explicit facts; best: those that keep the best value of each key; kinds: of columns.
     """
     stratum, counted = counting(stratum)
-    steps = Maintained(stratum, known, best).steps(kinds)
+    steps = Maintained(stratum, known, best, kinds).steps()
     told = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
     told["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
     return {step: lines for step, lines in told.items() if lines}

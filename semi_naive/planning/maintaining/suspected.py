@@ -62,8 +62,9 @@ def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable
 
 def _term(place: int, term: Term, bound: set[Term] | None) -> Term:
     """A term of a head, or a variable for one that is computed, or not `bound` by atoms if only these bind any."""
-    known = isinstance(term, Const) or isinstance(term, Var) and (bound is None or term in bound)
-    return term if known else Var(f"@{place}", term.kind)
+    if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
+        return term
+    return Var(f"@{place}", term.kind)
 
 
 def _is_pattern(literal: Literal) -> bool:

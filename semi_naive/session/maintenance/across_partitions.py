@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from semi_naive.host import budget
+from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, remaining, suspects
@@ -77,7 +78,7 @@ class AcrossPartitions:
     def _with(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
         """A relation without what is gone, and with what has come."""
         name, arity = whole.name, whole.arity
-        whole = self._without(whole, side(self.upkeep.cluster, name, change, born=False) if change.went else None)
+        whole, _ = self._without(whole, side(self.upkeep.cluster, name, change, born=False) if change.went else None)
         rest = PartitionedRelation(name, arity, [at_rest(index) for index in whole.indexes])
         if change.came:
             deal(self.upkeep.cluster, {name: rest}, {name: (self.upkeep.cluster.share(name, change.born), own_order(arity))})
@@ -93,7 +94,8 @@ class AcrossPartitions:
             return False
         if number not in self.deltas:
             explicit = {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
-            self.deltas[number] = Maintained(stratum, explicit, {each.name for each in relations if each.lattice})
+            best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
+            self.deltas[number] = Maintained(stratum, explicit, best, kinds)
         if any(flip.relation in changes and flip.is_whole for flip in self.deltas[number].flips):
             return False
         names = self.deltas[number].below | set(stratum.relations)
@@ -124,21 +126,29 @@ class AcrossPartitions:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
         old = {name: self.upkeep.kept(name) for name in stratum.relations}
         with budget.of(most):
-            self._go_on(number, stratum, own, changes)
+            parts = self._go_on(number, stratum, own, changes)
         self.upkeep.rest_there(number, stratum)
-        return {name: self.upkeep.compared(name, old[name]) for name in stratum.relations}
+        return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}
 
-    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
-        """Overdelete, rederive and insert."""
+    def _compared(self, name: str, old: Kept, parts: Kept) -> AnyChange:
+        """What has changed of a relation. parts: what it was, in the runs that it still has, and others."""
+        found = self.upkeep.between(name, parts, self.upkeep.kept(name))
+        if not found.size:
+            self.upkeep.keep(name, old)
+        return found
+
+    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
+        """Overdelete, rederive and insert. Returns of each relation that had tuples what it was: suspects, and all others."""
         deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
         whole = {name: self._as_spread(name) for name in stratum.relations if self.upkeep.database.count(name)}
         with self._beside() as put:
             changed = self._changed(deltas, below, put)
             gone = self._suspected_there(number, deltas, own, below, changed, put)
-            rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
-            kinds = {name: self.upkeep.program.relations[name].kinds for name in stratum.relations}
-            once = [rule for rule in (*deltas.rederiving, *deltas.restoring(kinds)) if rule.head.relation in gone]
+            rest, parts = {}, {}
+            for name, each in whole.items():
+                rest[name], parts[name] = self._without(each, gone.get(name))
+            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in gone]
             once += self._begun(deltas, deltas.gained, changed)
             left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
             for name in deltas.best & whole.keys():
@@ -151,6 +161,7 @@ class AcrossPartitions:
                 self.upkeep.keep(name, table)
             apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
             self._evaluated(number, stratum, once, rest, frozenset(apart))
+        return {name: OnPartitions(each, self.upkeep.cluster) for name, each in parts.items()}
 
     def _changed(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
         """Put what relations below have gained and lost beside them, and what they were and are. Returns the relations of
@@ -170,7 +181,7 @@ class AcrossPartitions:
 
     @staticmethod
     def _begun(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
-        """The rules that begin with one of some relations of changed tuples. They read relations that have not changed as such."""
+        """The rules that begin with one of some relations of changed tuples; what has not changed they read as it is."""
         same = {name for name in deltas.below if not {gained(name), lost(name)} & changed}
         names = {each(name): name for each in (before, after) for name in same}
         return [renamed(rule, names) for name, rule in rules if name in changed]
@@ -180,17 +191,18 @@ class AcrossPartitions:
     ) -> dict[str, PartitionedRelation]:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
+        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         once = self._begun(deltas, deltas.lost, changed)
-        if not once and not any(name in own and own[name].lost.size for name in names):
+        once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
+        if not once:
             return {}
         now = {name: self.upkeep.kept(name) for name in below}
         for name in deltas.known:
             put(explicit(name), name, self.upkeep.explicit(name))
         for name in names:
-            table = Table(self.upkeep.program.relations[name].arity)
-            if name in own:
-                table.insert_block(own[name].lost)
-            put(suspects(name), name, table)
+            put(suspects(name), name, Table(self.upkeep.program.relations[name].arity))
+        for name in deleted:
+            put(lost(name), name, side(self.upkeep.cluster, lost(name), own[name], born=False))
         for name in below:
             self.upkeep.keep(name, self.upkeep.origin.kept(name))
         try:
@@ -239,10 +251,12 @@ class AcrossPartitions:
         keys = kept.arity - 1 if self.upkeep.program.relations[name].lattice else 1
         return laid_out(self.upkeep.cluster, name, kept, index_of(self.upkeep.cluster, kept.arity, keys))
 
-    def _without(self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None) -> PartitionedRelation:
-        """A relation without some of its tuples."""
+    def _without(
+        self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
+    ) -> tuple[PartitionedRelation, PartitionedRelation]:
+        """A relation without some of its tuples, and all of it as the runs that are left and those of these tuples."""
         if gone is None:
-            return whole
+            return whole, whole
         kept = OnPartitions(gone, self.upkeep.cluster) if isinstance(gone, PartitionedRelation) else gone
         gone = laid_out(self.upkeep.cluster, whole.name, kept, *whole.indexes)
         rest = [at_rest(index) for index in whole.indexes]
@@ -251,4 +265,6 @@ class AcrossPartitions:
         ):
             index = rest[found.index]
             index.full[found.partition], index.sizes = found.full, index.sizes - found.sizes
-        return PartitionedRelation(whole.name, whole.arity, rest)
+        full = [left + taken for left, taken in zip(rest[0].full, gone.home.full, strict=True)]
+        parts = PartitionedRelation(whole.name, whole.arity, [replace(whole.home, full=full)])
+        return PartitionedRelation(whole.name, whole.arity, rest), parts

@@ -30,9 +30,13 @@ class Continued(Partitioned):
         super()._place()
         missing: dict[str, list[PartitionedIndex]] = {}
         for name, begun in self.begun.items():
+            relation = self.relations[name]
             known = {(index.order, index.keys): at_rest(index) for index in begun.indexes}
-            missing[name] = [index for index in self.relations[name].indexes if (index.order, index.keys) not in known]
-            self.relations[name].indexes = [*known.values(), *missing[name]]
+            missing[name] = [index for index in relation.indexes if (index.order, index.keys) not in known]
+            if relation.reduction:  # it has one index, by its key
+                relation.indexes = [known.get((index.order, index.keys), index) for index in relation.indexes]
+            else:
+                relation.indexes = [*known.values(), *missing[name]]
         self._reorder({name: indexes for name, indexes in missing.items() if indexes})
 
     def _reorder(self, indexes: dict[str, list[PartitionedIndex]]) -> None:

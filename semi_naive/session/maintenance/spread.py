@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, own_order, together
+from semi_naive.ra.blocks.changes import Change, apart, difference, own_order, together
 from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
-from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
@@ -62,11 +62,14 @@ def here(change: AnyChange) -> Change:
 
 
 def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
-    """What changed of a relation. A job of one stage where both lie in the same buckets; one more brings another one there."""
+    """What changed of a relation. A job of one stage where both lie in the same buckets; one more brings another one there. No
+    job where all partitions are on this host and the runs that only one of them has are small."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
     left, right = (laid_out(cluster, name, each, like) for each in (before, after))
+    if cluster.local and (change := _compared(left.home, right.home)) is not None:
+        return change
     partitions = cluster.jobs.partitions
     found = cluster.jobs.job(Subtract(left, right, FEW // partitions, cluster.root, cluster.label("changes")))
     blocks = [each.blocks for each in found if each.blocks is not None]
@@ -77,6 +80,20 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     sides = {side: _relation(name, like, [getattr(each, side) for each in found], found, side) for side in SIDES}
     signed = Signed(like.order, *(each.home.full for each in sides.values()))
     return SpreadChange(SignedInRuns(signed, cluster), **sides)
+
+
+def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | None:
+    """Compare two indexes of the same order by the runs that only one of them has, in this process; None if these are large."""
+    olds, news = ([one for blocks in each.full for one in blocks] for each in (before, after))
+    shared = {one.run.path for one in olds} & {one.run.path for one in news}
+    sides = [[one for one in some if one.run.path not in shared] for some in (olds, news)]
+    if sum(one.size for some in sides for one in some) > FEW:
+        return None
+    arity = len(after.order)
+    back = tuple(after.order.index(place) for place in range(arity))
+    lost, born = (together([one.open().reordered(back) for one in some], arity) for some in sides)
+    found = Change(apart(born, lost), apart(lost, born))
+    return Change(*(Block(block.packing, block.words.copy()) for block in (found.born, found.lost)))
 
 
 def _relation(
