@@ -45,8 +45,8 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.gained: Begun = self._beginning(gained, now=True)
-        self.lost: Begun = [(name, self._suspected(rule)) for name, rule in self._beginning(lost, now=False)]
+        self.insertions: Begun = self._beginning(gained, now=True)
+        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._beginning(lost, now=False)]
 
     def _beginning(self, named: Callable[[str], str], now: bool) -> Begun:
         """The rules that begin with changed tuples, of which positive atoms read those that are `named`."""
@@ -69,10 +69,10 @@ class Maintained:
     def steps(self) -> dict[str, list[Rule]]:
         """The rules of each step, in the order of their evaluation."""
         return {
-            "suspected": [*self.deleted(), *(rule for _, rule in self.lost), *self.suspecting.rules],
+            "suspected": [*self.deleted(), *(rule for _, rule in self.overdeletions), *self.suspecting.rules],
             "guarded": [_proving(rule, self.kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
             "rederived": [*self.rederiving, *self.restoring()],
-            "gained": [rule for _, rule in self.gained],
+            "gained": [rule for _, rule in self.insertions],
         }
 
 

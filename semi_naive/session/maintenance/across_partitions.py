@@ -149,7 +149,7 @@ class AcrossPartitions:
             for name, each in whole.items():
                 rest[name], parts[name] = self._without(each, gone.get(name))
             once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in gone]
-            once += self._begun(deltas, deltas.gained, changed)
+            once += self._begun(deltas, deltas.insertions, changed)
             left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
             for name in deltas.best & whole.keys():
                 put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.upkeep.cluster))
@@ -192,7 +192,7 @@ class AcrossPartitions:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
-        once = self._begun(deltas, deltas.lost, changed)
+        once = self._begun(deltas, deltas.overdeletions, changed)
         once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
         if not once:
             return {}
