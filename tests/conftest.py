@@ -156,7 +156,7 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.driver.local", "session.maintenance.suspecting"):
+        for module in ("running.driver.local", "session.maintenance.incremental"):
             monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Recomputation, "compute", timed)

@@ -8,7 +8,7 @@ from session_cases import PATHS
 from semi_naive import Config, Program
 from semi_naive.host import budget
 from semi_naive.host.budget import OverBudget
-from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.threads import in_threads
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -30,7 +30,7 @@ def in_vain(monkeypatch):
         attempts.append(given)
         raise OverBudget
 
-    monkeypatch.setattr(Following, "follow", fails)
+    monkeypatch.setattr(DeleteRederive, "insert", fails)
     return attempts
 
 

@@ -95,7 +95,7 @@ def session():
 
 
 def test_nothing_is_evaluated_before_somebody_subscribes(session, monkeypatch):
-    monkeypatch.setattr(session.upkeep, "_anew", lambda number: pytest.fail("evaluated"))
+    monkeypatch.setattr(session.upkeep.recomputation, "compute", lambda number: pytest.fail("evaluated"))
     for number in range(100):
         session.register(f"r{number}", f".decl r{number}(x: number)\nr{number}(x) :- path({number}, x).")
     assert list(session) == ["edge", "path"] and list(session.upkeep.relations.tables["path"].full) == [(0, 1)]

@@ -20,11 +20,11 @@ from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import NewRows
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
-from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.in_driver import InDriver
+from semi_naive.session.maintenance.incremental import Incremental
 from semi_naive.session.maintenance.recomputation import Recomputation
-from semi_naive.session.maintenance.suspecting import Incremental
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -534,7 +534,7 @@ def test_what_a_session_cannot_do_is_refused_with_advice():
 
 
 def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch, many_edges, anew):
-    searches = Following.searches
+    searched = DeleteRederive.searched
     text = (
         PATHS
         + """
@@ -551,7 +551,7 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
     with Program(text).session({"edge": [(i, i + 1) for i in range(100)], "other": [(3,)]}) as session:
         entered = []
         monkeypatch.setattr(
-            Following, "searches", lambda self, *given: entered.append(self.stratum.relations) or searches(self, *given)
+            DeleteRederive, "searched", lambda self, *given: entered.append(self.stratum.relations) or searched(self, *given)
         )
         changes = session.insert("edge", [(100, 101)]).changes
         assert entered == [("path",), ("lonely",)] and changes["path"].count() == 101 and "lonely" not in changes
@@ -566,13 +566,13 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
 @pytest.fixture
 def suspected(monkeypatch):
     """What each transaction suspects, by relation."""
-    found, suspect = [], Following.suspect
+    found, suspect = [], DeleteRederive.overdelete
 
     def told(self, *given):
         found.append({name: block.size for name, block in suspect(self, *given).items() if block.size})
         return suspect(self, *given)
 
-    monkeypatch.setattr(Following, "suspect", told)
+    monkeypatch.setattr(DeleteRederive, "overdelete", told)
     return found
 
 

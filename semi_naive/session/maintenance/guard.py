@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names
-from semi_naive.planning.joins.order import Greedy
-from semi_naive.planning.maintaining.guarded import DerivationRule
-from semi_naive.planning.maintaining.names import Kinds, columns_of
+from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes
+from semi_naive.planning.maintaining.guarded import DerivationRule, proof
+from semi_naive.planning.maintaining.names import Kinds, columns_of, suspects
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.blocks.changes import own_order
-from semi_naive.ra.ir import Atom, Compare, Kind, Term, Var
-from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
+from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var
+from semi_naive.ra.rules.ages import AGE, Aged, Now, Older, Ticks
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
@@ -36,15 +36,47 @@ BORN = "@born"  # the tick of a tuple that something is derived of, among the va
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
-def planned(proof: DerivationRule, local: Any) -> PlannedBody:
-    """Plan a proof from the columns of a tuple; `local`: a `Local`."""
-    rule, parts = proof.rule, {n: "full" for n, each in enumerate(proof.rule.body) if _reads(each, local.below)}
-    greedy = Greedy(local.database, parts, made=local.database.orders())
-    compiler = Compiler(rule, greedy, local.indexes.order_for, parts, True)
-    first = {name for name in variables_of(rule) if name.startswith("@")}
-    steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
-    sizes = {each.relation: local.database.size(each.relation) for each in rule.body if isinstance(each, Atom)}
-    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+class GuardRules:
+    """The rules that prove the suspects of a stratum, with their plans.
+
+    local: the evaluation of the stratum, of which the database and the indexes are used; below: the relations that it reads.
+    """
+
+    def __init__(self, rules: list[Rule], kinds: Kinds, local: Any, below: set[str]):
+        proofs = [proof(rule, kinds) for rule in rules]
+        self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
+        self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
+        self.bodies: dict[int, PlannedBody] = {}
+        self.last: tuple[list[PlannedBody], Guard] = [], Guard({}, Now(Ticks()), suspects, kinds)
+
+    def guard(self, shut: set[int], ticks: Ticks) -> "Guard":
+        """The guard of one transaction. shut: ids of rules that negate or aggregate changed relations; they prove nothing."""
+        usable = [each for each in self.proofs if id(each.of) not in shut]
+        bodies = list(map(self._planned, usable))
+        share_indexes(self.bodies, self.indexes)
+        bodies = list(map(self._planned, usable))
+        if list(map(id, bodies)) != list(map(id, self.last[0])):
+            steps: dict[str, list[list]] = {name: [] for name in self.kinds}
+            for each, body in zip(usable, bodies, strict=True):
+                steps[each.of.head.relation].append(body.derivation.steps)
+            self.last = bodies, Guard(steps, Now(ticks), suspects, self.kinds)
+        guard = self.last[1]
+        guard.now.ticks = ticks
+        return guard
+
+    def _planned(self, proof: DerivationRule) -> PlannedBody:
+        """Plan a proof from the columns of a tuple. Relations below are read without their delta, the lost tuples."""
+        if id(proof) not in self.bodies or outgrown(self.bodies[id(proof)], self.database):
+            rule, database = proof.rule, self.database
+            atoms = {n: each for n, each in enumerate(rule.body) if isinstance(each, Atom)}
+            parts = {n: "full" for n, atom in atoms.items() if atom.relation in self.below}
+            greedy = Greedy(database, parts, made=database.orders())
+            first = {name for name in variables_of(rule) if name.startswith("@")}
+            compiler = Compiler(rule, greedy, self.indexes.order_for, parts, True)
+            steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
+            sizes = {atom.relation: database.size(atom.relation) for atom in atoms.values()}
+            self.bodies[id(proof)] = PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+        return self.bodies[id(proof)]
 
 
 @dataclass
@@ -56,11 +88,6 @@ class Guard:
     suspects: Callable[[str], str]
     kinds: Kinds
     known: dict[str, list] = field(default_factory=dict)
-
-    def has(self, proofs: dict[str, list[list]]) -> bool:
-        """Whether the proofs are these very steps."""
-        mine, theirs = ([id(steps) for each in some.values() for steps in each] for some in (self.proofs, proofs))
-        return mine == theirs
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
         """The steps of a rule of suspects with more, which drop the bindings whose head stays, and those whose head is
@@ -131,7 +158,3 @@ def _terms(step: Join) -> tuple[Term, ...]:
     """The columns of the tuples that a join meets, in their order, as far as it knows them."""
     bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
     return tuple(bound[place] for column in range(len(step.order)) if (place := step.order.index(column)) in bound)
-
-
-def _reads(literal, relations: set[str]) -> bool:
-    return isinstance(literal, Atom) and literal.relation in relations
