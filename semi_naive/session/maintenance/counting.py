@@ -34,6 +34,11 @@ class Counts:
     counted: list[CountedAggregate]
     bodies: dict = field(default_factory=dict)
 
+    @property
+    def missing(self) -> list[CountedAggregate]:
+        """The aggregates whose counts are unknown."""
+        return [one for one in self.counted if one.relation not in self.local.database.tables]
+
     def whole(self, one: CountedAggregate) -> Table:
         """All that there is, of tables as they are."""
         table = Table(len(one.outer) + 1)

@@ -37,7 +37,7 @@ from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Va
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts
-from semi_naive.session.maintenance.guard import GuardRules
+from semi_naive.session.maintenance.guard import Guard, GuardRules
 from semi_naive.session.maintenance.heads import Heads
 from semi_naive.session.maintenance.incremental import Incremental, Version, version
 
@@ -56,9 +56,10 @@ class DeleteRederive:
         relations = self.database.program.relations
         self.kinds = {name: relations[name].kinds for name in stratum.relations}
         self.closed = {name: relations[name] for name in stratum.relations if is_closed(relations[name])}
-        best = {name for name, relation in self.closed.items() if relation.lattice is not None}
+        best = {name: relation.lattice for name, relation in self.closed.items() if relation.lattice is not None}
         rules = Maintained(self.stratum, known, best)
-        self.below, self.flips = rules.below, rules.flips
+        self.better = {name: best[name] for name in best if stratum.recursive}
+        self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
         self.insertions += [version(rule, gained(name)) for name, rule in rules.gained]
         self.insertions += [version(flip.rule, flip.changed) for flip in self.flips]
@@ -171,9 +172,20 @@ class DeleteRederive:
             tables = {beside(name): Table(arity) for name, arity in arities.items() for beside in (suspects, asked)}
             for name, block in deleted.items():
                 tables[asked(name)].insert_block(self._derived(name, block))
-            with self._beside(tables), self.overdeleting.guarded_by(guard):
+            with self._beside(tables), self._guarded(guard):
                 self.overdeleting.evaluate(first)
             return {name: together(_all_of(tables[suspects(name)]), arity) for name, arity in arities.items()}
+
+    @contextmanager
+    def _guarded(self, guard: Guard | None) -> Iterator[None]:
+        """Let a guard drop suspects while the block runs. The ticks are released at its end: they may be as large as tables."""
+        self.overdeleting.guard = guard
+        try:
+            yield
+        finally:
+            self.overdeleting.guard = None
+            if guard:
+                guard.now.ticks = Ticks()
 
     def _derived(self, name: str, block: Block) -> Block:
         """The tuples of a block that are in their relation, and are no explicit facts."""

@@ -6,9 +6,10 @@ If that visits more bindings than the caller allows, it raises OverBudget, and t
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import cast
 
 from semi_naive.host import budget
-from semi_naive.planning.maintaining.flips import flips, is_exact
+from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
@@ -27,6 +28,7 @@ from semi_naive.ra.blocks.changes import (
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
+from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.session.maintenance.improving import may_improve
 from semi_naive.session.maintenance.incremental import Incremental
@@ -45,40 +47,47 @@ class InDriver:
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run = relations, relations.run
-        self.local: dict[int, DeleteRederive] = {}  # by stratum
-        self.counts: dict[str, Table] = {}  # of the aggregates of one stratum, before its change
+        self.rules: dict[int, DeleteRederive | None] = {}  # by stratum; None if its rules cannot be maintained here
 
-    def set_counts_aside(self, number: int) -> None:
-        """Invalidate the counts of a stratum's aggregates, until it is maintained by them."""
-        counted = self.local[number].counts.counted if number in self.local else []
-        tables = self.relations.tables
-        self.counts = {one.relation: tables.pop(one.relation) for one in counted if one.relation in tables}
+    def rules_of(self, number: int, stratum: Stratum) -> DeleteRederive | None:
+        """The rules that maintain a stratum. None if results may depend on the order of evaluation, or if the configuration has
+        all relations on the partitions."""
+        if number not in self.rules:
+            run, facts, relations = self.run, self.relations.facts, self.run.program.relations
+            stays = in_one_place(stratum, relations)
+            exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, relations)
+            evaluation = partial(
+                Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
+                budget=None if stays else run.config.local_tuples, multiway=run.config.multiway, memory=run.config.memory,
+                stays=stays, small=run.config.small_delta, cores=run.cluster.here,
+            )  # fmt: skip
+            usable = exact and (run.config.local_tuples or stays)
+            self.rules[number] = DeleteRederive(stratum, evaluation, {*facts.given, *facts.written}) if usable else None
+        return self.rules[number]
+
+    def forget_counts(self, number: int) -> None:
+        """Drop the counts of a stratum's aggregates, as it is computed anew."""
+        if rules := self.rules.get(number):
+            for one in rules.counts.counted:
+                self.relations.tables.pop(one.relation, None)
 
     def lacks_counts(self, number: int) -> bool:
         """True if a stratum has been maintained by counts that are missing now."""
-        return number in self.local and len(self.counts) < len(self.local[number].counts.counted)
+        return (rules := self.rules.get(number)) is not None and bool(rules.counts.missing)
 
     def can_follow(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
-        relations = self.run.program.relations
-        if not all(map(is_exact, stratum.rules)) or is_stepwise(stratum, relations):
+        if (rules := self.rules_of(number, stratum)) is None:
             return False
-        if not self.run.config.local_tuples and not in_one_place(stratum, relations):
-            return False  # it belongs on the partitions
         names = stratum.reads | set(stratum.relations)
         few = self.relations.few_changed(names, own, changes, FEW, MAX_CHANGED_PART)
-        return few and not self._may_lose_best(stratum, own, changes)
+        return few and not (rules.better and self._may_lose_best(stratum, rules, own, changes))
 
-    def _may_lose_best(self, stratum: Stratum, own: dict, changes: dict) -> bool:
+    def _may_lose_best(self, stratum: Stratum, rules: DeleteRederive, own: dict, changes: dict) -> bool:
         """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are
         unknown (see `improving`)."""
-        relations = self.run.program.relations
-        better = {name: best for name in stratum.relations if (best := relations[name].lattice)}
-        if not better or not stratum.recursive:
-            return False
         changed = {name: change for name, change in (changes | own).items() if name in own or name in stratum.reads}
-        flipped = {flip.relation for rule in stratum.rules for flip in flips(rule)}
-        if not any(change.went or name in flipped for name, change in changed.items()):
+        if not any(change.went or name in rules.flipped for name, change in changed.items()):
             return False
 
         def blocks(name: str) -> list[Block]:
@@ -86,74 +95,61 @@ class InDriver:
             table = self.relations.tables[name]
             return [*table.blocks("all", own_order(table.arity)), *gone]
 
-        return may_improve(stratum, better, blocks)
+        return may_improve(stratum, rules.better, blocks)
 
     def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
         """Maintain a stratum by its rules within a budget, and return its changes. After OverBudget the tables, also those of
         relations that it reads, are inconsistent."""
         self.relations.mark_new(stratum.reads, changes)
-        self.relations.tables.update(self.counts)
-        local = self._rules_of(number, stratum)
-        self._count_missing(local, changes)
+        rules = cast(DeleteRederive, self.rules[number])
+        if rules.counts.missing:
+            self._count_missing(rules.counts, changes)
         with budget.of(most):
-            changes = changes | self._count_changes(local, changes)
-            below = {name: changes[name] for name in local.below & changes.keys()}
-            with local.changed(below):
-                for name, order in local.searched(below):
+            if rules.counts.counted:
+                changes = changes | self._count_changes(rules.counts, changes)
+            below = {name: changes[name] for name in rules.below & changes.keys()}
+            with rules.changed(below):
+                for name, order in rules.searched(below):
                     if name in stratum.relations or name in below:
                         self.relations.tables[name].blocks("full", order)  # made once, also for later transactions
-                suspected = self._overdelete(local, own, below, self.relations.ticks.get(number))
-                found = self._derive(number, local, own, below, suspected)
-        for one in local.counts.counted:
+                suspected = self._overdelete(rules, own, below, self.relations.ticks.get(number))
+                found = self._derive(number, rules, own, below, suspected)
+        for one in rules.counts.counted:
             self.relations.tables[one.relation].settle()
         return found
 
-    def _rules_of(self, number: int, stratum: Stratum) -> DeleteRederive:
-        if number not in self.local:
-            run, facts = self.run, self.relations.facts
-            stays = in_one_place(stratum, run.program.relations)
-            evaluation = partial(
-                Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
-                budget=None if stays else run.config.local_tuples, multiway=run.config.multiway, memory=run.config.memory,
-                stays=stays, small=run.config.small_delta, cores=run.cluster.here,
-            )  # fmt: skip
-            self.local[number] = DeleteRederive(stratum, evaluation, {*facts.given, *facts.written})
-        return self.local[number]
-
     # -- the steps of a change
 
-    def _overdelete(self, local: DeleteRederive, own: dict, below: dict[str, Change], ticks) -> dict[str, Block]:
+    def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks) -> dict[str, Block]:
         """The suspects of a stratum's relations."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
-        flipped = {flip.relation for flip in local.flips}
-        if not deleted and not any(change.lost.size or name in flipped for name, change in below.items()):
+        if not deleted and not any(change.lost.size or name in rules.flipped for name, change in below.items()):
             return {}
-        given = {name: self.relations.explicit(name) for name in local.kinds if name in local.known}
+        given = {name: self.relations.explicit(name) for name in rules.kinds if name in rules.known}
         with self._reversed(below):
-            found = local.overdelete(deleted, below, given, ticks)
+            found = rules.overdelete(deleted, below, given, ticks)
         return {name: block for name, block in found.items() if block.size}
 
     def _derive(
-        self, number: int, local: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict[str, Block]
+        self, number: int, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict[str, Block]
     ) -> dict[str, Change]:
         """Rederive suspects and insert new tuples. Return the changes of the stratum's relations."""
-        flipped = {flip.relation for flip in local.flips}
-        if not suspected and not own and not any(change.born.size or name in flipped for name, change in below.items()):
+        if not suspected and not own and not any(change.born.size or name in rules.flipped for name, change in below.items()):
             return {}
-        if local.is_straight:
-            return self._derive_once(local, own, below, suspected)
+        if rules.is_straight:
+            return self._derive_once(rules, own, below, suspected)
         tables, ticks = self.relations.tables, self.relations.ticks.get(number)
-        before = {name: tables[name] for name in local.kinds}
+        before = {name: tables[name] for name in rules.kinds}
         rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
-        clock = Clock(local.stratum, ticks.next) if ticks else None
+        clock = Clock(rules.stratum, ticks.next) if ticks else None
         for name, table in rest.items():
-            tables[name] = self._begun(local, name, table, own.get(name), suspected.get(name))
+            tables[name] = self._begun(rules, name, table, own.get(name), suspected.get(name))
             if clock:
                 tables[name] = clock.timed(name, tables[name])
-        local.insert(below, own, suspected)
+        rules.insert(below, own, suspected)
         found = {}
         for name, table in rest.items():
-            if name in local.closed:
+            if name in rules.closed:
                 tables[name] = plain(tables[name])
                 if clock:
                     clock.keep(name, tables[name])
@@ -165,26 +161,26 @@ class InDriver:
             self.relations.ticks[number] = ticks.after(clock.births, clock.now, lost)
         return found
 
-    def _derive_once(self, local: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
+    def _derive_once(self, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
         """Rederive and insert for a relation that no rule of its stratum reads: the heads are compared with it at the end."""
-        (name,) = local.kinds
+        (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
-        heads = together([born, local.insert_once(below, own, suspected)], table.arity)
+        heads = together([born, rules.insert_once(below, own, suspected)], table.arity)
         change = Change(selected(heads, ~within(heads, table)), apart(gone, heads))
         if change.size:
             self.relations.tables[name] = grown(without(table, change.lost), change.born)
         return {name: change}
 
-    def _begun(self, local: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
+    def _begun(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
         """A relation without suspects, with new explicit facts in `new`, and with its reduction if it has one. Then explicit
         facts that a suspect has superseded are inserted again."""
-        if name not in local.closed:
+        if name not in rules.closed:
             found = snapshot(rest)
         else:
-            found = closed(local.closed[name], rest)
+            found = closed(rules.closed[name], rest)
             for facts in self.relations.facts.tables(name) if own or suspected else ():
-                for block in explicit_again(local.closed[name], facts, suspected):
+                for block in explicit_again(rules.closed[name], facts, suspected):
                     found.insert_block(block)
         if own:
             found.insert_block(own.born)
@@ -213,20 +209,16 @@ class InDriver:
 
     # -- counts of aggregates
 
-    def _count_missing(self, local: DeleteRederive, changes: dict[str, Change]) -> None:
-        """Count the bindings of aggregates before the change, if their counts are unknown: as long as a recomputation."""
-        missing = [one for one in local.counts.counted if one.relation not in self.relations.tables]
-        if missing:
-            with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
-                for one in missing:
-                    self.relations.tables[one.relation] = local.counts.whole(one)
+    def _count_missing(self, counts: Counts, changes: dict[str, Change]) -> None:
+        """Count the bindings of aggregates before the change. It takes as long as a recomputation."""
+        missing = counts.missing
+        with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
+            for one in missing:
+                self.relations.tables[one.relation] = counts.whole(one)
 
-    def _count_changes(self, local: DeleteRederive, changes: dict[str, Change]) -> dict[str, Change]:
+    def _count_changes(self, counts: Counts, changes: dict[str, Change]) -> dict[str, Change]:
         """The changes of counts; their tables then have the new ones as their delta."""
-        tables, counts = self.relations.tables, local.counts
-        wanted = [one for one in counts.counted if one.reads & changes.keys()]
-        if not wanted:
-            return {}
+        tables, wanted = self.relations.tables, [one for one in counts.counted if one.reads & changes.keys()]
         below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
         with self._reversed(below):
             lost = [counts.changed(one, below, gained=False) for one in wanted]

@@ -1,7 +1,6 @@
 """Evaluate a stratum from deltas that the caller provides, once a transaction."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +8,6 @@ from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining.names import columns_of
 from semi_naive.ra.ir import Atom, Order, Rule
-from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.tuple_at_a_time.ready import ready
 from semi_naive.running.driver.local import Local
 from semi_naive.session.maintenance.guard import Guard
@@ -46,9 +44,23 @@ class Incremental(Local):
         self.database.kept.clear()
 
     def evaluate(self, first: Sequence[Version]) -> None:
-        """Evaluate to the fixpoint: some versions in the first iteration, then the recursion."""
+        """Evaluate to the fixpoint: some versions in the first iteration, then the recursion. If few are new, the machine
+        does all of it."""
         self.begin()
-        self._evaluate_first(first)
+        self._take_tables()
+        self.first, tables = first, self.database.tables
+        self.marks = {name: table.mark() for name, table in self.tables.items()}
+        names = {rule.body[place].relation for rule, place, *_ in first}
+        few = sum(tables[name].delta_size for name in names) <= self.small
+        self.beside = {name: tables[name] for name in names} if few and not any(self.marks.values()) else {}
+        try:
+            done = self.beside and ready(self.spent) and self._by_tuples()
+        finally:
+            self.beside = {}
+        if not done:
+            self._derive_all(first)
+            for table in self.tables.values():
+                table.advance()
         self.go_on()
 
     def derive(self, tables: dict[str, Any], versions: Sequence[Version]) -> None:
@@ -56,35 +68,6 @@ class Incremental(Local):
         self.begin()
         self.tables, self.marks = tables, {name: table.mark() for name, table in tables.items()}
         self._derive_all(versions)
-
-    def _evaluate_first(self, first: Sequence[Version]) -> None:
-        """Apply the first versions. If few tuples are new, the machine continues with the recursion at once."""
-        self.first, tables = first, self.database.tables
-        self._take_tables()
-        self.marks = {name: table.mark() for name, table in self.tables.items()}
-        names = {rule.body[place].relation for rule, place, *_ in first}
-        few = sum(tables[name].delta_size for name in names) <= self.small
-        if names and few and not any(self.marks.values()) and ready(self.spent):
-            self.beside = {name: tables[name] for name in names}
-            try:
-                if self._by_tuples():
-                    return
-            finally:
-                self.beside = {}
-        self._derive_all(first)
-        for table in self.tables.values():
-            table.advance()
-
-    @contextmanager
-    def guarded_by(self, guard: Guard | None) -> Iterator[None]:
-        """Let a guard drop suspects while the block runs. The ticks are released at its end: they may be as large as tables."""
-        self.guard = guard
-        try:
-            yield
-        finally:
-            self.guard = None
-            if guard:
-                guard.now.ticks = Ticks()
 
     def searched(self, versions: Sequence[Version]) -> set[tuple[str, Order]]:
         """The relations and orders that versions search."""

@@ -81,7 +81,6 @@ class Propagation:
     def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> Mapping[str, AnyChange]:
         """Maintain a stratum by the first way that succeeds, and return the changes of its relations."""
         relations = self.relations
-        self.in_driver.set_counts_aside(number)
         closure = None if stale else relations.closure(number, own, self.changes)
         if closure and not self._is_affected(closure):
             return {}
@@ -89,6 +88,7 @@ class Propagation:
         for way in () if stale else self._ways(number, stratum, own, closure):
             if (found := way()) is not None:
                 return found
+        self.in_driver.forget_counts(number)
         return self.recomputation.recompute(number, before)
 
     def _is_affected(self, closure: Closure) -> bool:

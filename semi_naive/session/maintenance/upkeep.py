@@ -149,7 +149,7 @@ class Upkeep:
         relations.back_to(state.copy())
         for name in relations.tables.keys() - self.program.relations.keys():
             del relations.tables[name]
-        for cache in (self.in_driver.local, self.across.deltas, relations.merged, self.run.database.kept):
+        for cache in (self.in_driver.rules, self.across.deltas, relations.merged, self.run.database.kept):
             cache.clear()
         relations.sweep()
 
@@ -182,13 +182,13 @@ class Upkeep:
         run, relations = self.run, self.relations
         relations.back_to(relations.state().copy())
         for number in numbers:
-            self.in_driver.set_counts_aside(number)
+            self.in_driver.forget_counts(number)
             for name in run.strata[number].relations:
                 by_name: tuple[dict, ...] = (relations.tables, relations.spread, self.program.relations, run.indexes.arities)
                 for each in by_name:
                     each.pop(name, None)
                 relations.facts.forget(name)
-            by_number: tuple[dict, ...] = (self.in_driver.local, self.across.deltas, relations.closures, relations.ticks)
+            by_number: tuple[dict, ...] = (self.in_driver.rules, self.across.deltas, relations.closures, relations.ticks)
             for each in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
                 each.pop(number, None)
             run.strata[number] = Stratum((), [], False)
