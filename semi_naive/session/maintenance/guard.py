@@ -1,17 +1,16 @@
-"""Suspects that need not go: they have a derivation of tuples that are all older, and none of which has gone.
+"""Drop suspects that have a derivation from older tuples that remain.
 
-For a rule `path(x, z) :- path(x, y), edge(y, z).` whatever is suspected as path(@0, @1) stays if this makes anything, on what
-remains, of a path(@0, y) that is older, and no suspect:
+For a rule `path(x, z) :- path(x, y), edge(y, z).` the suspect path(@0, @1) stays if the following body has a binding over the
+remaining tuples in which path(@0, y) is older than the suspect, and is no suspect:
 
     path(@0, y), edge(y, @1)
 
-So each rule of suspects ends with steps that drop what stays (`Guard.guarded`). A tuple that was a witness, and is suspected
-later, has what follows from it suspected again. A rule that negates or aggregates what has changed proves nothing here: what is
-left is derived again later.
+Each rule of suspects ends with steps that test this (`Guard.guarded`). If a tuple of such a proof is suspected later, its
+consequences are suspected again. A rule that negates or aggregates a changed relation proves nothing; its heads are rederived.
 
-Nor is every tuple looked at that a suspect was used for. Each tuple has had a derivation of older ones from the beginning; so
-path(x, z) may lack one only if path(x, y), the suspect, is older than it. Where thousands of derivations make the same tuples,
-as in a large component of a graph, that leaves few of them, and each tuple is looked at once for all of them.
+Most consequences of a suspect need no test. Each tuple had a derivation from older tuples when it was born, so path(x, z) may
+have lost it only if the suspect path(x, y) is older (`Guard.witnessing`). If thousands of derivations have the same heads, as
+in a large component of a graph, that leaves few, and each head is tested once.
 """
 
 from collections.abc import Callable
@@ -30,8 +29,7 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
-BORN = "@born"  # the tick of a tuple that something is derived of, among the variables of a body
-
+BORN = "@born"  # the variable of a body that has the tick of a tuple of the stratum
 
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
@@ -81,7 +79,8 @@ class GuardRules:
 
 @dataclass
 class Guard:
-    """`proofs` by relation, as steps; `now`: the ticks; `suspects`: what the relation of a relation's suspects is called."""
+    """The steps that drop suspects. proofs: by relation, the steps of each proof; now: the ticks; suspects: names the relation
+    of a relation's suspects."""
 
     proofs: dict[str, list[list]]
     now: Now
@@ -90,8 +89,7 @@ class Guard:
     known: dict[str, list] = field(default_factory=dict)
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """The steps of a rule of suspects with more, which drop the bindings whose head stays, and those whose head is
-        suspected by now."""
+        """The steps of a rule of suspects, and steps that drop bindings whose head has a proof, or is a suspect already."""
         columns = columns_of(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
@@ -100,8 +98,8 @@ class Guard:
         return [*self.witnessing(steps, relation, head), *self.known[relation]]
 
     def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """The steps of a rule with more, after which there are the columns of a head and its tick, each once, of derivations
-        whose tuples of the stratum are all older than the head: without any other it is as well derived as with it."""
+        """The steps of a rule, and steps that leave the columns and the tick of each head once, of derivations from tuples of
+        the stratum that are all older than the head. No other derivation matters for a proof."""
         columns = columns_of(self.kinds[relation])
         own = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
 
@@ -114,9 +112,9 @@ class Guard:
         return [*dated, *bound, Aged(relation, columns, self.now), *more, once]
 
     def _dated(self, steps: list, is_head: Callable[[str, tuple], bool]) -> tuple[list, list]:
-        """The steps with the tick of the first tuple of the stratum, as BORN, and what keeps the bindings of which all of its
-        tuples are older than AGE. As they are, if one of them forgets which tuples these are. is_head: of a relation's terms,
-        whether they ask for the head itself, as `suspecting.there` does."""
+        """The steps with the tick of the first tuple of the stratum as BORN, and steps that keep the bindings whose tuples are
+        all older than AGE. The steps unchanged, if one of them forgets these tuples. is_head: true for the terms of an atom
+        that only tests that the head exists."""
         own = {name: name for name in self.kinds} | {self.suspects(name): name for name in self.kinds}
         dated: list = []
         more: list = []
@@ -142,19 +140,19 @@ class Guard:
         return AntiJoin(self.suspects(relation), own_order(len(terms)), terms)
 
     def _older(self, steps: list) -> list:
-        """The steps with some that look at each tuple of the stratum as soon as it is known."""
+        """The steps of a proof, with tests that each tuple of the stratum is older and is no suspect."""
         found: list = []
         for step in steps:
             if not isinstance(step, Join) or step.relation not in self.kinds:
                 found.append(step)
                 continue
             terms = _terms(step)
-            found += [step] * bool(step.binds)  # without new variables, its tick tells whether a tuple is there
+            found += [step] * bool(step.binds)  # without new variables, the test of its tick includes its existence
             found += [Older(step.relation, terms, self.now), self._lacks(step.relation, terms)]
         return found
 
 
 def _terms(step: Join) -> tuple[Term, ...]:
-    """The columns of the tuples that a join meets, in their order, as far as it knows them."""
+    """The columns of the tuples that a join matches, in the relation's order, as far as they are bound."""
     bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
     return tuple(bound[place] for column in range(len(step.order)) if (place := step.order.index(column)) in bound)
