@@ -160,7 +160,7 @@ class Directory:
         for name in prints:
             relation, given = upkeep.program.relations[name], upkeep.relations.facts.given.get(name)
             anew = name in upkeep.relations.spread or isinstance(upkeep.relations.tables[name], Implied)
-            elsewhere = name in upkeep.relations.facts.shared or anew
+            elsewhere = upkeep.relations.facts.is_shared(name) or anew
             parts = {"given": given, "whole": None if elsewhere else upkeep.relations.tables[name]}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
             told = {

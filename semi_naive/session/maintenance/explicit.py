@@ -20,10 +20,10 @@ class ExplicitFacts:
     given: dict[str, Table] = field(default_factory=dict)  # inserted by users
     written: dict[str, Table] = field(default_factory=dict)  # in the program's text
     rules: dict[str, tuple[np.ndarray, list[Rule]]] = field(default_factory=dict)  # those in the text, as columns and rules
-    shared: set[str] = field(default_factory=set)  # relations without rules: `given` is the relation's own table
+    base: set[str] = field(default_factory=set)  # relations without rules, which have their explicit facts only
 
     def copy(self) -> "ExplicitFacts":
-        return ExplicitFacts(dict(self.given), dict(self.written), dict(self.rules), set(self.shared))
+        return ExplicitFacts(dict(self.given), dict(self.written), dict(self.rules), set(self.base))
 
     def read_text(self, run: ProgramRun, rules: Iterable[Rule]) -> None:
         """Add the facts among the rules of a program."""
@@ -45,7 +45,11 @@ class ExplicitFacts:
     def forget(self, name: str) -> None:
         for facts in (self.given, self.written, self.rules):
             facts.pop(name, None)
-        self.shared.discard(name)
+        self.base.discard(name)
+
+    def is_shared(self, name: str) -> bool:
+        """True if the table of a relation is that of its given facts."""
+        return name in self.base and name not in self.written
 
     def tables(self, name: str) -> Iterator[Table]:
         """The tables with facts of a relation, up to two."""

@@ -25,7 +25,7 @@ from semi_naive.session.maintenance.budget import FREE
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_unspelt, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.recomputation import Closure, Recomputation, is_plain
+from semi_naive.session.maintenance.recomputation import Closure, Recomputation
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 
 MAX_CHANGED_FACTS = 0.5  # of a relation: beyond it, its other indexes are made again when they are searched
@@ -43,8 +43,9 @@ class Propagation:
         """Change all relations, and return their changes. stale: strata that are computed anew in any case; collected: the
         relations whose changes are needed in this process."""
         facts = self.relations.facts
-        for name in self.net.keys() - facts.shared:
-            facts.change(name, self.net[name])
+        for name, change in self.net.items():
+            if not facts.is_shared(name):
+                facts.change(name, change)
         self.relations.merged.clear()
         for number, stratum in enumerate(self.run.strata):
             own = {name: self.net[name] for name in stratum.relations if name in self.net}
@@ -56,9 +57,9 @@ class Propagation:
                     limits.check()
                     found = self._change_stratum(number, stratum, own, number in stale)
                     limits.check_bytes(now=True)
-            for name, change in found.items():
-                if change.size:
-                    self.changes[name] = here(change) if name in collected else change
+            for name, each in found.items():
+                if each.size:
+                    self.changes[name] = here(each) if name in collected else each
         return self.changes
 
     def _change_loop(self, number: int, stale: Set[int]) -> dict[str, AnyChange]:
@@ -108,7 +109,7 @@ class Propagation:
             yield partial(self.across.changes_of_closure, number, own, self.changes)
             yield partial(self._by_rules, self.across, number, stratum, own)
             return
-        if not stratum.rules and is_plain(stratum, self.run.program.relations):
+        if own and relations.facts.base.issuperset(own):
             yield partial(self._change_facts, own)
         components = partial(self._by_components, number, closure) if closure else None
         dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])

@@ -97,7 +97,7 @@ class Recomputation:
     def _evaluate(self, number: int) -> None:
         """Evaluate a stratum from the facts of its relations and the strata below. Large relations stay on the partitions."""
         relations, run, stratum = self.relations, self.run, self.run.strata[number]
-        if relations.facts.shared.issuperset(stratum.relations):
+        if all(map(relations.facts.is_shared, stratum.relations)):
             relations.tables.update({name: relations.facts.given[name] for name in stratum.relations})
             return
         if self.wants_ticks.get(number) and self.wants_ticks.pop(number) and self._evaluate_with_ticks(number, stratum):

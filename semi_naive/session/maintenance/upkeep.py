@@ -79,7 +79,7 @@ class Upkeep:
         missing: set[str] = set()
         for number, stratum in enumerate(run.strata):
             names = set(stratum.relations)
-            if relations.facts.shared >= names:
+            if all(map(relations.facts.is_shared, names)):
                 relations.tables.update({name: relations.facts.given[name] for name in names})
                 continue
             for name in names:
@@ -107,7 +107,7 @@ class Upkeep:
         run.recovery = Recovery(run, lambda names: None)
         plain = [each for number, each in enumerate(run.strata)
                  if not each.rules and number not in run.looping and is_plain(each, self.program.relations)]  # fmt: skip
-        facts.shared = {name for each in plain for name in each.relations} & changeable - facts.written.keys()
+        facts.base = {name for each in plain for name in each.relations} & changeable
 
     def _compute(self, numbers: Iterable[int]) -> None:
         recomputation = self.recomputation
@@ -138,7 +138,8 @@ class Upkeep:
         for name in changes:
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
-        relations.facts.given.update({name: relations.tables[name] for name in net.keys() & relations.facts.shared})
+        facts = relations.facts
+        facts.given.update({name: relations.tables[name] for name in net if facts.is_shared(name)})
         relations.merged.clear()
         self.run.database.kept.clear()
         return changes
@@ -167,7 +168,7 @@ class Upkeep:
         run.indexes.arities.update({name: each.arity for name, each in fresh.items()})
         relations.tables.update({name: Table(each.arity) for name, each in fresh.items()})
         relations.facts.given.update({name: relations.tables[name] for name in inputs})
-        relations.facts.shared.update(inputs)
+        relations.facts.base.update(inputs)
         relations.facts.read_text(run, more.program.rules)
         own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
         numbers = list(range(len(run.strata), len(run.strata) + len(own)))
