@@ -163,7 +163,7 @@ def run(edges) -> dict[str, set]:
 
 def files(session) -> set[str]:
     """Of the partitions, on the disk."""
-    store = Path(session.upkeep.cluster.store.root)
+    store = Path(session.upkeep.run.cluster.store.root)
     return {str(path) for path in store.rglob("*") if path.is_file() and path.parent != store / "values"}
 
 
@@ -249,7 +249,7 @@ def test_files_that_nobody_reads_any_more_are_removed(here):
         session.insert("edge", [(6, 5)])
         session.insert("edge", [(5, 38)])
         assert not first & files(session) and files(session) == session["path"].stored.paths
-        root = session.upkeep.cluster.store.root
+        root = session.upkeep.run.cluster.store.root
         session.clear("edge")  # nothing is on the partitions any more
         assert not os.path.exists(root) and session["path"].count() == 0
 
@@ -284,7 +284,7 @@ def test_runs_that_are_lost_are_derived_anew(here, caplog, monkeypatch, closed):
     with Program(LOOPS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for change in (session.delete, session.insert):
             before = run(session["edge"].to_set())["path"]
-            shutil.rmtree(Path(session.upkeep.cluster.root) / "1")
+            shutil.rmtree(Path(session.upkeep.run.cluster.root) / "1")
             with pytest.raises(RunsLost):
                 session["path"].to_set()
             with pytest.raises(RunsLost):
@@ -329,7 +329,7 @@ def test_with_spark_whose_workers_are_killed(spark, nothing_here):
     """Jobs are run again; a DataFrame stays readable when its epoch is gone."""
     with Program(LOOPS).session({"edge": EDGES}, spark=spark, **SPREAD) as session:
         frame, old = session["path"].to_df(), run(EDGES)["path"]
-        jobs, killed = session.upkeep.cluster.jobs, []
+        jobs, killed = session.upkeep.run.cluster.jobs, []
 
         def job(*tasks, source=None, job=jobs.job):
             if len(killed) < 3:

@@ -32,6 +32,7 @@ from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
 from semi_naive.session.maintenance.improving import may_improve
+from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     FEW,
     AnyChange,
@@ -50,61 +51,61 @@ SOME = 10_000  # tuples that may be in any case
 
 
 class AcrossPartitions:
-    """Maintains the strata of a session, `upkeep`, whose relations are on the partitions."""
+    """Maintains the strata of a session whose relations are on the partitions."""
 
     guards = False  # suspects have no ticks
 
-    def __init__(self, upkeep: Any):
-        self.upkeep = upkeep
+    def __init__(self, relations: MaterializedRelations):
+        self.relations, self.run = relations, relations.run
         self.deltas: dict[int, Maintained] = {}
 
     def changes_of_closure(
         self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
     ) -> dict[str, AnyChange] | None:
         """Maintain a closure whose edges are in this process without reading its pairs; None if too many pairs change."""
-        closure = self.upkeep.closure(number, own, changes)
-        spread = self.upkeep.spread.get(closure.relation) if closure else None
+        closure = self.relations.closure(number, own, changes)
+        spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
             return None
-        edges, change = self.upkeep.tables[closure.edges], here(changes[closure.edges])
-        found = changed(edges, change, spread.count, None, self.upkeep.cluster.here, MANY)
+        edges, change = self.relations.tables[closure.edges], here(changes[closure.edges])
+        found = changed(edges, change, spread.count, None, self.run.cluster.here, MANY)
         if found is None:
             return None
         if found.size:
-            self.upkeep.keep(closure.relation, OnPartitions(self._with(spread.relation, found), self.upkeep.cluster))
-            self.upkeep.rest_there(number, self.upkeep.strata[number])
+            self.relations.keep(closure.relation, OnPartitions(self._with(spread.relation, found), self.run.cluster))
+            self.relations.rest_there(number, self.run.strata[number])
         return {closure.relation: found}
 
     def _with(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
         """A relation without what is gone, and with what has come."""
         name, arity = whole.name, whole.arity
-        whole, _ = self._without(whole, side(self.upkeep.cluster, name, change, born=False) if change.went else None)
+        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.went else None)
         rest = PartitionedRelation(name, arity, [at_rest(index) for index in whole.indexes])
         if change.came:
-            deal(self.upkeep.cluster, {name: rest}, {name: (self.upkeep.cluster.share(name, change.born), own_order(arity))})
+            deal(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
             rest.settle()
         return rest
 
     def can_follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
-        relations = [self.upkeep.program.relations[name] for name in stratum.relations]
-        if in_one_place(stratum, self.upkeep.program.relations):
+        relations = [self.run.program.relations[name] for name in stratum.relations]
+        if in_one_place(stratum, self.run.program.relations):
             return False
-        if any(not each.arity and self.upkeep.kept(each.name).count for each in relations):
+        if any(not each.arity and self.relations.kept(each.name).count for each in relations):
             return False
         if number not in self.deltas:
-            explicit = {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
+            explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
             best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
             self.deltas[number] = Maintained(stratum, explicit, best, kinds)
         if any(flip.relation in changes and flip.is_whole for flip in self.deltas[number].flips):
             return False
         names = self.deltas[number].below | set(stratum.relations)
-        return self.upkeep.few_changed(names, own, changes, SOME, MOST) and not self._may_lose_best(number, own, changes)
+        return self.relations.few_changed(names, own, changes, SOME, MOST) and not self._may_lose_best(number, own, changes)
 
     def _may_lose_best(self, number: int, own: Mapping, changes: Mapping) -> bool:
         """True if a recursion of best values may lose tuples, and may improve a value by what follows from it (`improving`)."""
         deltas = self.deltas[number]
-        better = {name: best for name in deltas.best if (best := self.upkeep.program.relations[name].lattice)}
+        better = {name: best for name in deltas.best if (best := self.run.program.relations[name].lattice)}
         if not better or not deltas.stratum.recursive:
             return False
         below = {name: change for name, change in changes.items() if name in deltas.below}
@@ -113,8 +114,8 @@ class AcrossPartitions:
             return False
 
         def blocks(name: str) -> Iterator[Any]:
-            gone = [side(self.upkeep.cluster, name, each, born=False) for each in (changes.get(name), own.get(name)) if each]
-            return (block for kept in (self.upkeep.kept(name), *gone) for block in blocks_of_columns(kept))
+            gone = [side(self.run.cluster, name, each, born=False) for each in (changes.get(name), own.get(name)) if each]
+            return (block for kept in (self.relations.kept(name), *gone) for block in blocks_of_columns(kept))
 
         return may_improve(deltas.stratum, better, blocks)
 
@@ -124,24 +125,24 @@ class AcrossPartitions:
 
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
-        old = {name: self.upkeep.kept(name) for name in stratum.relations}
+        old = {name: self.relations.kept(name) for name in stratum.relations}
         with budget.of(most):
             parts = self._go_on(number, stratum, own, changes)
-        self.upkeep.rest_there(number, stratum)
+        self.relations.rest_there(number, stratum)
         return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}
 
     def _compared(self, name: str, old: Kept, parts: Kept) -> AnyChange:
         """What has changed of a relation. parts: what it was, in the runs that it still has, and others."""
-        found = self.upkeep.between(name, parts, self.upkeep.kept(name))
+        found = self.relations.between(name, parts, self.relations.kept(name))
         if not found.size:
-            self.upkeep.keep(name, old)
+            self.relations.keep(name, old)
         return found
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
         """Overdelete, rederive and insert. Returns of each relation that had tuples what it was: suspects, and all others."""
         deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
-        whole = {name: self._as_spread(name) for name in stratum.relations if self.upkeep.database.count(name)}
+        whole = {name: self._as_spread(name) for name in stratum.relations if self.run.database.count(name)}
         with self._beside() as put:
             changed = self._changed(deltas, below, put)
             gone = self._suspected_there(number, deltas, own, below, changed, put)
@@ -152,28 +153,28 @@ class AcrossPartitions:
             once += self._begun(deltas, deltas.insertions, changed)
             left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
             for name in deltas.best & whole.keys():
-                put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.upkeep.cluster))
+                put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.run.cluster))
             once = [renamed(rule, left) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
             for name in stratum.relations:
-                table = Table(self.upkeep.program.relations[name].arity)
+                table = Table(self.run.program.relations[name].arity)
                 if name in own:
                     table.insert_block(own[name].born)
-                self.upkeep.keep(name, table)
+                self.relations.keep(name, table)
             apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
             self._evaluated(number, stratum, once, rest, frozenset(apart))
-        return {name: OnPartitions(each, self.upkeep.cluster) for name, each in parts.items()}
+        return {name: OnPartitions(each, self.run.cluster) for name, each in parts.items()}
 
     def _changed(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
         """Put what relations below have gained and lost beside them, and what they were and are. Returns the relations of
         changed tuples that have any."""
-        cluster, found = self.upkeep.cluster, {}
+        cluster, found = self.run.cluster, {}
         for name, change in below.items():
             found[gained(name)] = name, side(cluster, gained(name), change, born=True)
             found[lost(name)] = name, side(cluster, lost(name), change, born=False)
             for each in {flip.changed for flip in deltas.flips if flip.relation == name and flip.how == AGGREGATED}:
                 found[each] = name, both_sides(cluster, each, change)
-            put(before(name), name, self.upkeep.origin.kept(name))
-            put(after(name), name, self.upkeep.kept(name))
+            put(before(name), name, self.relations.origin.kept(name))
+            put(after(name), name, self.relations.kept(name))
         found = {each: (name, kept) for each, (name, kept) in found.items() if kept.count}
         for each, (name, kept) in found.items():
             put(each, name, kept)
@@ -196,34 +197,33 @@ class AcrossPartitions:
         once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
         if not once:
             return {}
-        now = {name: self.upkeep.kept(name) for name in below}
+        now = {name: self.relations.kept(name) for name in below}
         for name in deltas.known:
-            put(explicit(name), name, self.upkeep.explicit(name))
+            put(explicit(name), name, self.relations.explicit(name))
         for name in names:
-            put(suspects(name), name, Table(self.upkeep.program.relations[name].arity))
+            put(suspects(name), name, Table(self.run.program.relations[name].arity))
         for name in deleted:
-            put(lost(name), name, side(self.upkeep.cluster, lost(name), own[name], born=False))
+            put(lost(name), name, side(self.run.cluster, lost(name), own[name], born=False))
         for name in below:
-            self.upkeep.keep(name, self.upkeep.origin.kept(name))
+            self.relations.keep(name, self.relations.origin.kept(name))
         try:
             self._evaluated(number, deltas.suspecting, once, {}, frozenset(names))
         finally:
             for name, kept in now.items():
-                self.upkeep.keep(name, kept)
-        found = {name: self.upkeep.database.partitioned(suspects(name)) for name in names}
+                self.relations.keep(name, kept)
+        found = {name: self.run.database.partitioned(suspects(name)) for name in names}
         return {name: each for name, each in found.items() if each is not None and each.count}
 
     def _evaluated(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
         """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
-        upkeep = self.upkeep
         local = Local(
-            stratum, number, upkeep.database, upkeep.indexes, upkeep.profile, multiway=upkeep.config.multiway,
-            returns=MAX_RETURNS_TO_DRIVER, cores=upkeep.cluster.here,
+            stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
+            returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
         )  # fmt: skip
         local.once = once
-        self.upkeep.database.kept.clear()
-        partitioned = Continued(local, self.upkeep.database, self.upkeep.cluster, self.upkeep.config, begun=begun, apart=apart)
-        Fixpoint(partitioned, self.upkeep.recovery).run()
+        self.run.database.kept.clear()
+        partitioned = Continued(local, self.run.database, self.run.cluster, self.run.config, begun=begun, apart=apart)
+        Fixpoint(partitioned, self.run.recovery).run()
 
     @contextmanager
     def _beside(self) -> Iterator[Callable[[str, str, Kept], None]]:
@@ -231,25 +231,25 @@ class AcrossPartitions:
         added = []
 
         def put(name: str, like: str, kept: Kept) -> None:
-            self.upkeep.program.relations[name] = replace(self.upkeep.program.relations[like], name=name, lattice=None)
-            self.upkeep.indexes.arities[name] = self.upkeep.program.relations[like].arity
-            self.upkeep.keep(name, kept)
+            self.run.program.relations[name] = replace(self.run.program.relations[like], name=name, lattice=None)
+            self.run.indexes.arities[name] = self.run.program.relations[like].arity
+            self.relations.keep(name, kept)
             added.append(name)
 
         try:
             yield put
         finally:
             for name in added:
-                for each in (self.upkeep.program.relations, self.upkeep.tables, self.upkeep.spread):
+                for each in (self.run.program.relations, self.relations.tables, self.relations.spread):
                     each.pop(name, None)
 
     def _as_spread(self, name: str) -> PartitionedRelation:
         """A relation on the partitions, also one that is here."""
-        kept = self.upkeep.kept(name)
+        kept = self.relations.kept(name)
         if isinstance(kept, OnPartitions):
             return kept.relation
-        keys = kept.arity - 1 if self.upkeep.program.relations[name].lattice else 1
-        return laid_out(self.upkeep.cluster, name, kept, index_of(self.upkeep.cluster, kept.arity, keys))
+        keys = kept.arity - 1 if self.run.program.relations[name].lattice else 1
+        return laid_out(self.run.cluster, name, kept, index_of(self.run.cluster, kept.arity, keys))
 
     def _without(
         self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
@@ -257,12 +257,10 @@ class AcrossPartitions:
         """A relation without some of its tuples, and all of it as the runs that are left and those of these tuples."""
         if gone is None:
             return whole, whole
-        kept = OnPartitions(gone, self.upkeep.cluster) if isinstance(gone, PartitionedRelation) else gone
-        gone = laid_out(self.upkeep.cluster, whole.name, kept, *whole.indexes)
+        kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
+        gone = laid_out(self.run.cluster, whole.name, kept, *whole.indexes)
         rest = [at_rest(index) for index in whole.indexes]
-        for found in self.upkeep.cluster.jobs.job(
-            TakeOut(whole, gone, self.upkeep.cluster.root, self.upkeep.cluster.label("rest"))
-        ):
+        for found in self.run.cluster.jobs.job(TakeOut(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))):
             index = rest[found.index]
             index.full[found.partition], index.sizes = found.full, index.sizes - found.sizes
         full = [left + taken for left, taken in zip(rest[0].full, gone.home.full, strict=True)]

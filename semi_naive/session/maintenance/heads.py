@@ -1,7 +1,7 @@
-"""What rules make of a relation, as it comes: blocks that may have tuples in common, to be united once.
+"""The heads of rules as blocks that may have tuples in common, united once at the end.
 
-A table tells at each of them what it had before, which a relation needs whose rules read it. Where none does, it is enough to
-know in the end.
+A table removes known tuples at each insert, as rules that read it need the new ones. If no rule reads the relation, one
+comparison at the end is enough.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from semi_naive.ra.packing import Packing
 
 @dataclass
 class Heads:
-    """As a table for whoever inserts. packing: of the relation, whose blocks these are compared with; None if it has none."""
+    """A sink of heads, in place of a table. packing: that of the relation, with which the heads are compared, if known."""
 
     arity: int
     packing: Packing | None
@@ -41,7 +41,7 @@ class Heads:
         return sum(block.nbytes for block in list(self.blocks))
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
-        """Tuples in any order, with repetitions; how many of them are different."""
+        """Insert tuples in any order, with repetitions. Return the number of distinct ones."""
         known = self.packing if self.packing is not None and fits(bounds_of(columns), self.packing) else None
         return self.insert_block(Block.of(columns, size, known), alone) if size else 0
 
