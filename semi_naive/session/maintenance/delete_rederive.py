@@ -57,7 +57,7 @@ class DeleteRederive:
         self.kinds = {name: relations[name].kinds for name in stratum.relations}
         self.closed = {name: relations[name] for name in stratum.relations if is_closed(relations[name])}
         best = {name: relation.lattice for name, relation in self.closed.items() if relation.lattice is not None}
-        rules = Maintained(self.stratum, known, best)
+        rules = Maintained(self.stratum, known, best.keys())
         self.better = {name: best[name] for name in best if stratum.recursive}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
