@@ -106,7 +106,7 @@ def patient(monkeypatch):
 @pytest.fixture
 def many_edges(monkeypatch):
     """However few edges a closure follows, they count as many: it follows by its rules."""
-    monkeypatch.setattr("semi_naive.session.maintenance.closures.QUICK", -1)
+    monkeypatch.setattr("semi_naive.session.maintenance.closures.MAX_QUICK_EDGES", -1)
 
 
 @pytest.fixture
@@ -174,5 +174,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 def implied(monkeypatch):
     """However small a closure is, it is known by its edges, and changes are counted."""
     monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_JOB_EDGES", 0)
-    for name, value in {"LEAST": 1, "FEW": 0}.items():
+    for name, value in {"MIN_IMPLIED_PAIRS": 1, "MAX_PAIRS_AT_ONCE": 0}.items():
         monkeypatch.setattr(f"semi_naive.session.maintenance.implied.{name}", value)

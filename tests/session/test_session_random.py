@@ -329,7 +329,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
     """Rules may not run: all changes are found by components, in one strip of bits or in many, for what edges lead to or for
     what leads there, in one thread or in several."""
     program = Program(PATHS.replace(LINEAR, step))
-    for name, value in {"ROOM": room, "FEWER": fewer, "ALONE": alone}.items():
+    for name, value in {"MAX_STRIP_WORDS": room, "TURN_RATIO": fewer, "MAX_SINGLE_THREAD_WORDS": alone}.items():
         no_rules.setattr(f"semi_naive.session.maintenance.closures.{name}", value)
     with program.session({"edge": edges}) as session:
         for _ in range(3):

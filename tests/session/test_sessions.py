@@ -720,7 +720,7 @@ def test_facts_of_a_closure_end_that_it_is_one(by_components):
 
 
 def test_a_closure_whose_rows_of_bits_would_be_long_is_computed_anew(monkeypatch, by_rules, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.closures.WORK", 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.closures.MAX_WORK_WORDS", 0)
     told = same(PATHS, {"edge": [(0, 1)]}, ("insert", "edge", [(2 * i, 2 * i + 1) for i in range(200)]))
     assert len(told[0]["path"]) == 199 and (by_rules or anew)
 

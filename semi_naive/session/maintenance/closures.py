@@ -23,21 +23,21 @@ from semi_naive.ra.closures.condensed import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
 from semi_naive.threads import in_threads
 
-MOST = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
-DEEPEST = 500  # steps of one search
-QUICK = 50_000  # edges: up to so many, components take 8 ms, less than rules in a dense graph
-ONE_BY_ONE = 3  # changed edges that are searched for one by one, if components take at most 8 ms
-WORK = 20_000_000  # words of rows that are read in 50 ms
-ROOM = 4_000_000  # words of rows in memory at a time
-ALONE = 200_000  # words of rows: up to so many, one thread is quicker than several
-FEWER = 32  # if so many times fewer nodes reach a changed edge than are reached from it, rows have the bits of the former
-PIECES = 4  # pieces of the nodes for each thread, as nodes differ in their number of pairs
-DENSE = 100  # pairs for each edge: beyond it, an edge has too many consequences for rules
+MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
+MAX_SEARCH_DEPTH = 500  # steps of one search
+MAX_QUICK_EDGES = 50_000  # edges: up to so many, components take 8 ms, less than rules in a dense graph
+MAX_SEARCHES = 3  # changed edges that are searched for one by one, if components take at most 8 ms
+MAX_WORK_WORDS = 20_000_000  # words of rows that are read in 50 ms
+MAX_STRIP_WORDS = 4_000_000  # words of rows in memory at a time
+MAX_SINGLE_THREAD_WORDS = 200_000  # words of rows: up to so many, one thread is quicker than several
+TURN_RATIO = 32  # if so many times fewer nodes reach a changed edge than are reached from it, rows have the bits of the former
+PIECES_PER_THREAD = 4  # pieces of the nodes for each thread, as nodes differ in their number of pairs
+DENSE_RATIO = 100  # pairs for each edge: beyond it, an edge has too many consequences for rules
 
 
 def is_dense(edges: Table, pairs: Table) -> bool:
     """True if components are tried before the rules of a closure."""
-    return edges.count <= QUICK or pairs.count > DENSE * edges.count
+    return edges.count <= MAX_QUICK_EDGES or pairs.count > DENSE_RATIO * edges.count
 
 
 def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
@@ -51,7 +51,7 @@ def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
 
 def _may_be_missed(edges: Table, some: Block, part: str = "all") -> bool:
     """True if some edges are `missed`, or are too many for a search."""
-    few = some.size <= ONE_BY_ONE or edges.count > QUICK
+    few = some.size <= MAX_SEARCHES or edges.count > MAX_QUICK_EDGES
     return bool(some.size) and (not few or missed(edges, some, part))
 
 
@@ -82,13 +82,13 @@ def differing(
     sources, backward, places = condensed.turned(indptr, targets)
     back = _onward(sources, backward, starts)
     packing, of_node, of_bit = _words(found.values, packing)
-    if turned := FEWER * back.size < onward.size:  # the pairs are found in another order, and sorted
+    if turned := TURN_RATIO * back.size < onward.size:  # the pairs are found in another order, and sorted
         both = [(moment, count - 1 - of, count) for moment, of, count in both]
         graphs, nodes, of_node, of_bit = (sources, backward, moments[places]), back, of_bit, of_node
     else:
         graphs, nodes = (indptr, targets, moments), onward
     work = -(-nodes.size // 64) * (found.words.size + found.domain)
-    if work > max(WORK, pairs) and work > _estimated(indptr, targets):
+    if work > max(MAX_WORK_WORDS, pairs) and work > _estimated(indptr, targets):
         return None
     return PairDifference(graphs, both, nodes, packing, of_node, of_bit, turned, cores)
 
@@ -121,8 +121,8 @@ class PairDifference:
     def __post_init__(self):
         domain = self.graphs[0].size - 1
         self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
-        self.cores = 1 if -(-self.nodes.size // 64) * domain < ALONE else self.cores
-        pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES * self.cores) + 1).astype(np.int64)
+        self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores
+        pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES_PER_THREAD * self.cores) + 1).astype(np.int64)
         self.parts = list(pairwise(pieces.tolist()))
 
     def found(self, few: float = float("inf"), most: float = float("inf"), expected: int = 0) -> tuple[int, int, Change | None]:
@@ -130,7 +130,7 @@ class PairDifference:
         beyond `most`. expected: the number of pairs, if known; rows may take a quarter of it in words."""
         came = went = 0
         strips: tuple[list, list] | None = [], []
-        for width, rows, begin in self._strips(max(ROOM, expected // 4)):
+        for width, rows, begin in self._strips(max(MAX_STRIP_WORDS, expected // 4)):
             sides = rows[::-1], rows
             sizes = [self._sizes(side, width) for side in sides]
             came, went = came + sum(sizes[0]), went + sum(sizes[1])
@@ -221,7 +221,7 @@ def missed(edges: Table, lost: Block, part: str = "all") -> bool:
     >>> [missed(edges, Block.of([np.array([x]), np.array([y])], 1)) for x, y in ((1, 3), (3, 1))]
     [False, True]
     """
-    if lost.size * edges.count > MOST:
+    if lost.size * edges.count > MAX_SEARCHED_EDGES:
         return True
     blocks = edges.blocks(part, (0, 1))
     return not all(_connected(blocks, x, y) for x, y in zip(*(column.tolist() for column in lost.columns()), strict=True))
@@ -230,7 +230,7 @@ def missed(edges: Table, lost: Block, part: str = "all") -> bool:
 def _connected(blocks: list[Block], start: int, end: int) -> bool:
     frontier = np.array([start])
     seen = np.empty(0, np.int64)
-    for _ in range(DEEPEST):
+    for _ in range(MAX_SEARCH_DEPTH):
         reached = _distinct(np.concatenate([np.empty(0, np.int64), *(_ends(block, frontier) for block in blocks)]))
         if _has(reached, end):
             return True

@@ -38,7 +38,6 @@ from semi_naive.ra.rules.ages import Ticks
 from semi_naive.session.maintenance.closed_tables import is_closed, reached
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, GuardRules
-from semi_naive.session.maintenance.heads import Heads
 from semi_naive.session.maintenance.incremental import Incremental, Version, version
 
 
@@ -138,9 +137,10 @@ class DeleteRederive:
     def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
         """The heads of some versions, which are all of one relation."""
         table = self.database.tables[origin(relation)]
-        heads = Heads(table.arity, table.packing)
+        heads = Table(table.arity, packing=table.packing)
         evaluation.derive({relation: heads}, versions)
-        return heads.united()
+        heads.settle()
+        return together(_all_of(heads), table.arity)
 
     # -- overdelete
 
@@ -161,9 +161,8 @@ class DeleteRederive:
                 return {name: together([*map(partial(self._derived, name), deleted.values()), lost_heads], arities[name])}
             if any(each.eqrel for each in self.closed.values()):
                 return self._overdelete_classes(deleted, first)
-            guard = (
-                self.guards.guard({id(flip.closed) for flip in self.flips if flip.relation in below}, ticks) if ticks else None
-            )
+            shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
+            guard = self.guards.guard(shut, ticks) if ticks else None
             tables = {beside(name): Table(arity) for name, arity in arities.items() for beside in (suspects, asked)}
             for name, block in deleted.items():
                 tables[asked(name)].insert_block(self._derived(name, block))
@@ -196,7 +195,7 @@ class DeleteRederive:
             new[name].insert_block(block)
         self.overdeleting.derive({asked(name): table for name, table in new.items()}, first)
         try:
-            while fresh := {name: block for name, table in new.items() if (block := self._fresh(name, table, old)).size}:
+            while fresh := {name: block for name, table in new.items() if (block := self._fresh(name, table)).size}:
                 for name, block in fresh.items():
                     found[name].append(block)
                 tables.update({name: marked(table, fresh[name]) if name in fresh else table for name, table in old.items()})
@@ -207,7 +206,7 @@ class DeleteRederive:
             tables.update(old)
         return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
 
-    def _fresh(self, name: str, table: Table, old: dict[str, Table]) -> Block:
+    def _fresh(self, name: str, table: Table) -> Block:
         """The suspects that a round has found: `table` has all of them, the new ones in `new`."""
         table.advance()
         block = self._derived(name, table.delta[table.home]) if table.delta else empty(table.arity)

@@ -20,9 +20,9 @@ from semi_naive.ra.closures import graph
 from semi_naive.ra.ir import Order
 from semi_naive.session.maintenance.closures import PairDifference, differing
 
-LEAST = 1 << 20  # pairs: a smaller closure is computed at once
-MOST = 1 << 28  # pairs that this process has room for when they are read: 2 GB
-FEW = 1 << 18  # changed pairs that are computed at once
+MIN_IMPLIED_PAIRS = 1 << 20  # pairs: a smaller closure is computed at once
+MAX_IMPLIED_PAIRS = 1 << 28  # pairs that this process has room for when they are read: 2 GB
+MAX_PAIRS_AT_ONCE = 1 << 18  # changed pairs that are computed at once
 
 
 class CountedClosure(Change):
@@ -152,15 +152,15 @@ def is_unspelt(table: Table) -> bool:
 
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
     """True if a closure is represented by its edges after so many pairs have changed. count: its number of pairs then."""
-    return is_unspelt(before) or changed > FEW and count >= LEAST
+    return is_unspelt(before) or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
 
 
 def implied(edges: Table, most: int, cores: int) -> Implied | None:
     """The closure of edges, represented by them. None if it has few pairs, or more than `most`, or takes too long to count."""
     blocks = edges.blocks("all", own_order(2))
-    found = _since_nothing(blocks, cores, LEAST) if edges.count else None
+    found = _since_nothing(blocks, cores, MIN_IMPLIED_PAIRS) if edges.count else None
     pairs = found.found(few=-1, most=most)[0] if found else 0
-    return Implied(blocks, pairs, cores) if LEAST <= pairs <= most else None
+    return Implied(blocks, pairs, cores) if MIN_IMPLIED_PAIRS <= pairs <= most else None
 
 
 def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> PairDifference | None:

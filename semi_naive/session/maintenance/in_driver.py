@@ -37,7 +37,7 @@ from semi_naive.session.maintenance.recomputation import is_stepwise
 from semi_naive.session.maintenance.ticks import Clock
 
 MAX_CHANGED_PART = 0.2  # of what a stratum reads and has: if more has changed, the stratum is computed anew
-FEW = 100  # changed tuples that are followed whatever part they are
+MAX_CHANGED_TUPLES = 100  # changed tuples that are followed whatever part they are
 
 
 class InDriver:
@@ -80,7 +80,7 @@ class InDriver:
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
-        few = self.relations.few_changed(names, own, changes, FEW, MAX_CHANGED_PART)
+        few = self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART)
         return few and not (rules.better and self._may_lose_best(stratum, rules, own, changes))
 
     def _may_lose_best(self, stratum: Stratum, rules: DeleteRederive, own: dict, changes: dict) -> bool:

@@ -133,8 +133,8 @@ class Propagation:
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
         loses = any(change.went for change in (*own.values(), *below))
         most = allowed.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
-        dear = most <= FREE or place.lacks_counts(number)
-        if not place.can_follow(number, stratum, own, self.changes) or not allowed.tries(loses, dear):
+        expensive = most <= FREE or place.lacks_counts(number)
+        if not place.can_follow(number, stratum, own, self.changes) or not allowed.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
@@ -156,7 +156,7 @@ class Propagation:
         found = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)
         if found is None:
             return None
-        came, went, change = found.found(implied.FEW)
+        came, went, change = found.found(implied.MAX_PAIRS_AT_ONCE)
         count, recomputation = pairs.count + came - went, self.recomputation
         if came + went and recomputation.may_be_implied(number, closure) and count <= recomputation.max_pairs:
             if is_worth_it(pairs, came + went, count):

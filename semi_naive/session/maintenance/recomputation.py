@@ -15,7 +15,7 @@ from semi_naive.ra.rules.ages import Ticks
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds
 from semi_naive.session.maintenance.budget import Budget
-from semi_naive.session.maintenance.implied import MOST, implied
+from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
 from semi_naive.session.maintenance.spread import AnyChange, Kept
 from semi_naive.session.maintenance.ticks import Clock
@@ -156,7 +156,7 @@ class Recomputation:
     def max_pairs(self) -> int:
         """The pairs that a closure in this process may have. On a cluster, partitions have the room for more."""
         most = CLOSURE_FACTOR * (self.run.config.local_tuples or 0)
-        return max(most, MOST) if self.run.cluster.seems_local else most
+        return max(most, MAX_IMPLIED_PAIRS) if self.run.cluster.seems_local else most
 
 
 def is_plain(stratum: Stratum, relations: Mapping[str, Relation]) -> bool:
