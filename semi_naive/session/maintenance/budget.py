@@ -53,8 +53,8 @@ class Budget:
         self.helped |= loses and ticks
 
     def exceeded(self, loses: bool, ticks: bool) -> bool:
-        """Note that a change exceeded the budget. True if the stratum is better computed with ticks: after a deletion that had
-        none, and where those that it has have helped. To compute them takes hardly longer.
+        """Note that a change exceeded the budget. True if the stratum is computed with ticks the next time: after a deletion
+        without ticks, and if its ticks have helped. They take little time to compute.
 
         >>> budget = Budget()
         >>> budget.exceeded(loses=False, ticks=False), budget.exceeded(loses=True, ticks=False)

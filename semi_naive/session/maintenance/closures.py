@@ -204,7 +204,7 @@ def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.n
 
 
 def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
-    """A packing of pairs, that of those there are if it fits, and the words of each value in either place."""
+    """A packing of pairs, the known one if it fits, and the words of each value in either place."""
     bounds = bounds_of([values]) * 2
     packing = known if known and fits(bounds, known) else roomy(bounds)
     least = [np.full(values.size, low) for low, _ in packing.bounds]
@@ -242,7 +242,7 @@ def _connected(blocks: list[Block], start: int, end: int) -> bool:
 
 
 def _ends(block: Block, starts: np.ndarray) -> np.ndarray:
-    """Where the edges lead that begin at some nodes."""
+    """The targets of the edges that begin at some nodes."""
     lows, highs = block.ranges([starts], starts.size)
     _, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
     return block.column(1, positions)

@@ -1,4 +1,4 @@
-"""Count what the bodies of aggregates gain and lose (`planning.maintaining.counted`); none of their bindings is kept."""
+"""Count the bindings that the bodies of aggregates gain and lose (`planning.maintaining.counted`). No binding is stored."""
 
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice

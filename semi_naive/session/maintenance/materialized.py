@@ -40,9 +40,7 @@ log = logging.getLogger("semi_naive")
 
 FOLDERS = "runs", "shared", "tries"  # the folders of a session on every host that have files of one job each
 MAX_CHANGED_PART = 1 / 32  # of a recomputed relation: beyond it the recomputed table replaces the old one and its indexes
-CLOSURE_FACTOR = (
-    4  # a closure comes to this process up to so many times local_tuples: edges that change few pairs are quick there
-)
+CLOSURE_FACTOR = 4  # times local_tuples: the pairs of a closure in this process, where an edge that changes few is quick
 MIN_COLUMNS_TO_REPACK = 3  # two columns are packed alike whatever their values
 
 T = TypeVar("T")
@@ -239,7 +237,7 @@ class MaterializedRelations:
                 except (RunsLost, RunMissing) as error:
                     if attempt == MAX_RESTARTS:
                         raise error if isinstance(error, RunsLost) else RunsLost(str(error)) from error
-                    log.warning("runs of this session were lost, what had them is derived anew: %s", error)
+                    log.warning("runs of this session were lost, their relations are derived anew: %s", error)
             raise AssertionError
         except BaseException:
             self.back_to(state)
@@ -278,7 +276,7 @@ class MaterializedRelations:
                     cluster.jobs.job(sweep)
                 self.swept = cluster.labels
         except Exception:
-            log.exception("what nobody reads any more could not be removed; it is when the session is closed")
+            log.exception("unread files could not be removed; they are removed when the session is closed")
 
     def _release(self) -> None:
         """Release what Spark holds for this session, as all tuples are in this process."""

@@ -149,7 +149,7 @@ class Propagation:
 
     def _by_components(self, number: int, closure: Closure) -> dict[str, Change] | None:
         """Maintain a closure by its components. None if its rules, or recomputing it, are quicker, or if so many pairs are new
-        that they belong on the partitions. Pairs of a closure that nobody has read, or many changed ones, are only counted."""
+        that they belong on the partitions. Pairs that have not been read, or many changed ones, are only counted."""
         tables, cores = self.relations.tables, self.run.cluster.here
         name, pairs = closure.relation, tables[closure.relation]
         edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if is_unspelt(pairs) else pairs.packing
