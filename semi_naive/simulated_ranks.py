@@ -12,8 +12,7 @@ import numpy as np
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
-from semi_naive.host import limits
-from semi_naive.ra.storage.runs import unlink
+from semi_naive.ra.spark.local_jobs import LocalJobs
 
 MAX_RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
 
@@ -31,47 +30,8 @@ class SimulatedRanks:
     def defaultParallelism(self) -> int:
         return self.ranks
 
-    def partitioned_jobs(self, partitions: int) -> "LocalJobs":
+    def partitioned_jobs(self, partitions: int) -> LocalJobs:
         return LocalJobs(partitions, self)
-
-
-class LocalJobs:
-    """Replaces `semi_naive.ra.spark.jobs.PartitionedJobs`: runs the same tasks in this process."""
-
-    local = True
-
-    def __init__(self, partitions: int, sc=None):
-        self.partitions, self.sc = partitions, sc
-        self.ran = self.shuffles = 0
-        self.anchors: list[list] = [[] for _ in range(partitions)]
-
-    def run(self, task, partition: int, records: list) -> list:
-        limits.check()
-        return list(task(partition, records))
-
-    def job(self, *tasks, source=None) -> list:
-        """Run a job like `PartitionedJobs.job`; `source` is a list of the records of each partition."""
-        self.ran, self.shuffles = self.ran + 1, self.shuffles + len(tasks) - 1
-        inputs = self.anchors if source is None else source
-        *before, last = tasks
-        for task in before:
-            sent = self._everywhere(task, inputs)
-            inputs = [[] for _ in range(self.partitions)]
-            for destination, record in sent:
-                inputs[destination].append(record)
-        return self._everywhere(last, inputs)
-
-    def _everywhere(self, task, inputs: list[list]) -> list:
-        return [record for partition, records in enumerate(inputs) for record in self.run(task, partition, list(records))]
-
-    def discard(self, paths: list[list[str]]) -> None:
-        unlink([path for own in paths for path in own])
-
-    def remove(self, store) -> None:
-        store.remove()
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def simulate_program(program, facts, ranks: int, config: Config | None = None, machine: Machine | None = None, **options):

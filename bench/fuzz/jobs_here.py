@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
-from semi_naive.simulated_ranks import LocalJobs
+from semi_naive.ra.spark.local_jobs import LocalJobs
 
 spark_context._settled.add("here")  # a context whose cores are all there, whatever its master is called
 

@@ -230,7 +230,7 @@ def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, 
     monkeypatch.setattr(
         across_partitions.AcrossPartitions, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
     )
-    with Program(PATHS).session({"edge": EDGES}, spark=here, follow=10, **SPREAD) as session:
+    with Program(PATHS).session({"edge": EDGES}, spark=here, follow=0.1, **SPREAD) as session:
         monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 0)
         session.insert("edge", [(100, 101)])
         assert len(tried) == 1 and not anew
@@ -325,8 +325,9 @@ def test_relations_grow_onto_the_partitions_and_come_back(here):
             assert (changes.inserted, changes.deleted) == (len(new["path"] - old["path"]), len(old["path"] - new["path"]))
 
 
-def test_with_spark_whose_workers_are_killed(spark, nothing_here):
+def test_with_spark_whose_workers_are_killed(spark, nothing_here, monkeypatch):
     """Jobs are run again; a DataFrame stays readable when its epoch is gone."""
+    monkeypatch.setattr(across_partitions, "MAX_CHANGED_HERE", 0)
     with Program(LOOPS).session({"edge": EDGES}, spark=spark, **SPREAD) as session:
         frame, old = session["path"].to_df(), run(EDGES)["path"]
         jobs, killed = session.upkeep.run.cluster.jobs, []
@@ -343,6 +344,17 @@ def test_with_spark_whose_workers_are_killed(spark, nothing_here):
         assert {tuple(row) for row in changes.to_df().collect()} == {(*row, -1) for row in old - new["path"]}
         assert {tuple(row) for row in session["path"].to_df().collect()} == new["path"]
         assert {tuple(row) for row in frame.collect()} == old
+
+
+def test_small_changes_need_no_job_of_spark(spark, by_rules, anew, monkeypatch):
+    program, facts = Program(ABOVE), {"edge": EDGES, "weak": [(5, 6)], "near": []}
+    with program.session(facts, spark=spark, **SPREAD) as session:
+        monkeypatch.setattr(session.upkeep.run.cluster.jobs, "job", None)
+        for change, edges in ((session.delete, EDGES - {(5, 38)}), (session.insert, EDGES)):
+            change("edge", [(5, 38)])
+            with program.run(facts | {"edge": edges}) as result:
+                assert {name: session[name].to_set() for name in result} == {name: result[name].to_set() for name in result}
+        assert session["apart"].on_partitions and not anew
 
 
 def kill_workers() -> int:

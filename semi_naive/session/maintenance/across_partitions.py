@@ -8,7 +8,7 @@ Each step is evaluated by the balanced plan. If partitions make more tuples than
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,8 @@ from semi_naive.session.maintenance.spread import (
 MANY = 1 << 22  # pairs of a closure that come and go, and are found here
 MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
 SOME = 10_000  # tuples that may be in any case
+MAX_CHANGED_HERE = 10_000  # changed tuples whose jobs this process runs, if they would run on this host
+MAX_TUPLES_HERE = 1 << 24  # and tuples of the stratum and of what it reads, which a job may read: 0.1 s of one core
 
 
 class AcrossPartitions:
@@ -126,10 +128,18 @@ class AcrossPartitions:
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
         old = {name: self.relations.kept(name) for name in stratum.relations}
-        with budget.of(most):
-            parts = self._go_on(number, stratum, own, changes)
-        self.relations.rest_there(number, stratum)
-        return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}
+        with self._jobs(stratum, own, changes):
+            with budget.of(most):
+                parts = self._go_on(number, stratum, own, changes)
+            self.relations.rest_there(number, stratum)
+            return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}
+
+    def _jobs(self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]) -> AbstractContextManager:
+        """Run the jobs in this process that take less time than Spark to start them."""
+        names = stratum.reads | set(stratum.relations)
+        changed = sum(change.size for each in (own, changes) for name, change in each.items() if name in names)
+        small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_TUPLES_HERE
+        return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
 
     def _compared(self, name: str, old: Kept, parts: Kept) -> AnyChange:
         """What has changed of a relation. parts: what it was, in the runs that it still has, and others."""
