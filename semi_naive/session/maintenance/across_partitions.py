@@ -10,7 +10,6 @@ Each step is evaluated by the balanced plan. If partitions make more tuples than
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 from semi_naive.host import budget
 from semi_naive.planning.joins.order import origin
@@ -31,13 +30,12 @@ from semi_naive.running.relations.dealing import deal
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
-from semi_naive.session.maintenance.improving import may_improve
+from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     FEW,
     AnyChange,
     Kept,
-    blocks_of_columns,
     both_sides,
     here,
     index_of,
@@ -99,27 +97,15 @@ class AcrossPartitions:
             explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
             best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
             self.deltas[number] = Maintained(stratum, explicit, best, kinds)
-        if any(flip.relation in changes and flip.is_whole for flip in self.deltas[number].flips):
+        flips = self.deltas[number].flips
+        if any(flip.relation in changes and flip.is_whole for flip in flips):
             return False
         names = self.deltas[number].below | set(stratum.relations)
-        return self.relations.few_changed(names, own, changes, SOME, MOST) and not self._may_lose_best(number, own, changes)
-
-    def _may_lose_best(self, number: int, own: Mapping, changes: Mapping) -> bool:
-        """True if a recursion of best values may lose tuples, and may improve a value by what follows from it (`improving`)."""
-        deltas = self.deltas[number]
-        better = {name: best for name in deltas.best if (best := self.run.program.relations[name].lattice)}
-        if not better or not deltas.stratum.recursive:
-            return False
-        below = {name: change for name, change in changes.items() if name in deltas.below}
-        flipped = {flip.relation for flip in deltas.flips}
-        if not any(each.went for each in (*below.values(), *own.values())) and not flipped & below.keys():
-            return False
-
-        def blocks(name: str) -> Iterator[Any]:
-            gone = [side(self.run.cluster, name, each, born=False) for each in (changes.get(name), own.get(name)) if each]
-            return (block for kept in (self.relations.kept(name), *gone) for block in blocks_of_columns(kept))
-
-        return may_improve(deltas.stratum, better, blocks)
+        better = {each.name: each.lattice for each in relations if each.lattice and stratum.recursive}
+        flipped = {flip.relation for flip in flips}
+        return self.relations.few_changed(names, own, changes, SOME, MOST) and not may_lose_best(
+            stratum, better, flipped, own, changes, self.relations.kept
+        )
 
     def lacks_counts(self, number: int) -> bool:
         """True if counts of aggregates are missing; strata with aggregates that change are computed anew here."""

@@ -7,19 +7,22 @@ from a value that it has superseded. If a w is negative, or with `max(d, 1)` in 
 lose its last derivation; as it is not stored, overdeletion misses the better value that was derived from it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
+from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
 
 MAX_DEPTH = 20  # of terms within terms, and equalities of variables, that are examined
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
-def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block]]) -> bool:
+def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
     """True if a rule of a stratum may derive a better value than one that it reads from the stratum.
 
     better: "min" or "max", of relations with the best value of each key; blocks: gives the tuples of a relation, and the lost
@@ -36,6 +39,29 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
     (False, True, False, True, True)
     """
     return any(not _keeps(rule, stratum.relations, better, blocks) for rule in stratum.rules)
+
+
+def may_lose_best(
+    stratum: Stratum,
+    better: dict[str, str],
+    flipped: Container[str],
+    own: Mapping,
+    changes: Mapping,
+    kept: Callable[[str], Kept],
+) -> bool:
+    """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are unknown.
+
+    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations."""
+    changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
+    if not better or not any(change.went or name in flipped for name, change in changed):
+        return False
+
+    def blocks(name: str) -> Iterator[Block | ColumnBounds]:
+        now = kept(name)
+        gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.went]
+        return chain.from_iterable(map(column_blocks, [now if isinstance(now, Table) else now.relation, *gone]))
+
+    return may_improve(stratum, better, blocks)
 
 
 def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks) -> bool:
@@ -56,7 +82,7 @@ class _Known:
 
     rule: Rule
     way: int
-    blocks: Callable[[str], Iterable[Block]]
+    blocks: Callable[[str], Iterable[Block | ColumnBounds]]
 
     def __post_init__(self):
         self.compared = [(each.op, each.left, each.right) for each in self.rule.body if isinstance(each, Compare)]
@@ -118,7 +144,7 @@ class _Known:
         return any(all(_column_has_sign(block, place, sign) for block in self.blocks(atom.relation)) for atom, place in columns)
 
 
-def _column_has_sign(block: Block, place: int, sign: int) -> bool:
+def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
     """True if no value of a column has the other sign. The bits of a float have its sign; those of a NaN are positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0

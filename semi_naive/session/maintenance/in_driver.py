@@ -18,7 +18,6 @@ from semi_naive.ra.blocks.changes import (
     difference,
     empty,
     grown,
-    own_order,
     plain,
     selected,
     together,
@@ -30,7 +29,7 @@ from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive
-from semi_naive.session.maintenance.improving import may_improve
+from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.incremental import Incremental
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.recomputation import is_stepwise
@@ -81,21 +80,7 @@ class InDriver:
             return False
         names = stratum.reads | set(stratum.relations)
         few = self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART)
-        return few and not (rules.better and self._may_lose_best(stratum, rules, own, changes))
-
-    def _may_lose_best(self, stratum: Stratum, rules: DeleteRederive, own: dict, changes: dict) -> bool:
-        """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are
-        unknown (see `improving`)."""
-        changed = {name: change for name, change in (changes | own).items() if name in own or name in stratum.reads}
-        if not any(change.went or name in rules.flipped for name, change in changed.items()):
-            return False
-
-        def blocks(name: str) -> list[Block]:
-            gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost.size]
-            table = self.relations.tables[name]
-            return [*table.blocks("all", own_order(table.arity)), *gone]
-
-        return may_improve(stratum, rules.better, blocks)
+        return few and not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
 
     def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
         """Maintain a stratum by its rules within a budget, and return its changes. After OverBudget the tables, also those of

@@ -139,14 +139,16 @@ class ColumnBounds:
         return self
 
 
-def blocks_of_columns(kept: Kept) -> Iterator[Block | ColumnBounds]:
+def column_blocks(found: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
     """The blocks of a relation, each column in its place; of a relation on the partitions only the bounds of the columns."""
-    if isinstance(kept, Table):
-        yield from kept.blocks("all", own_order(kept.arity))
-        return
-    home = kept.relation.home
-    for stored in (one for blocks in home.full for one in blocks):
-        yield ColumnBounds(tuple(stored.bounds[home.order.index(place)] for place in range(len(home.order))))
+    if isinstance(found, Table):
+        yield from found.blocks("all", own_order(found.arity))
+    elif isinstance(found, Block):
+        yield found
+    else:
+        places = [found.home.order.index(place) for place in range(found.arity)]
+        for stored in (one for blocks in found.home.full for one in blocks):
+            yield ColumnBounds(tuple(stored.bounds[place] for place in places))
 
 
 def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
