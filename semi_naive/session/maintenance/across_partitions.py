@@ -4,7 +4,9 @@
 2. Remove the suspects: only runs that have such tuples are written again.
 3. Rederive suspects from what remains, apply rules to the new tuples of the relations below, and continue the recursion.
 
-Each step is evaluated by the balanced plan. If partitions make more tuples than the budget allows, it raises OverBudget.
+Each step is evaluated by the balanced plan, with the rules of `planning.maintaining`. Relations of changed tuples, and of what
+was there before, stand beside those of the program meanwhile. If partitions make more tuples than the budget allows, it raises
+OverBudget.
 """
 
 from collections.abc import Callable, Iterator, Mapping
