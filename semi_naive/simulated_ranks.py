@@ -30,7 +30,7 @@ class SimulatedRanks:
     def defaultParallelism(self) -> int:
         return self.ranks
 
-    def partitioned_jobs(self, partitions: int) -> "LocalJobs":
+    def partitioned_jobs(self, partitions: int) -> LocalJobs:
         return LocalJobs(partitions, self)
 
 

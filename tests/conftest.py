@@ -106,22 +106,22 @@ def patient(monkeypatch):
 @pytest.fixture
 def many_edges(monkeypatch):
     """However few edges a closure follows, they count as many: it follows by its rules."""
-    monkeypatch.setattr("semi_naive.session.maintenance.closures.QUICK", -1)
+    monkeypatch.setattr("semi_naive.session.maintenance.closures.MAX_QUICK_EDGES", -1)
 
 
 @pytest.fixture
 def anew(monkeypatch):
     """The relations of the strata that have been computed anew in transactions."""
-    from semi_naive.session.maintenance.upkeep import Upkeep
+    from semi_naive.session.maintenance.recomputation import Recomputation
 
     strata = []
-    again = Upkeep._all_anew
+    again = Recomputation.recompute
 
-    def told(upkeep, number, before):
-        strata.append(upkeep.strata[number].relations)
-        return again(upkeep, number, before)
+    def told(recomputation, number, before):
+        strata.append(recomputation.run.strata[number].relations)
+        return again(recomputation, number, before)
 
-    monkeypatch.setattr(Upkeep, "_all_anew", told)
+    monkeypatch.setattr(Recomputation, "recompute", told)
     return strata
 
 
@@ -139,15 +139,15 @@ def guarded(request, monkeypatch):
     """Recursive strata know their ticks from the beginning; which relations have been guarded, without the machine."""
     from semi_naive.ra.rules.ages import Older
     from semi_naive.ra.rules.exists import Without
-    from semi_naive.session.maintenance.upkeep import Upkeep
+    from semi_naive.session.maintenance.recomputation import Recomputation
 
-    relations, anew, drop = set(), Upkeep._anew, Without.__call__
+    relations, anew, drop = set(), Recomputation.compute, Without.__call__
 
-    def timed(upkeep, number):
-        stratum = upkeep.strata[number]
-        if stratum.recursive and upkeep._can_have_ticks(stratum):
-            upkeep.dense[number] = True
-        anew(upkeep, number)
+    def timed(recomputation, number):
+        recomputation.relations.closures.pop(number, None)  # it is detected again if there are no ticks
+        if recomputation.may_have_ticks(number):
+            recomputation.wants_ticks[number] = True
+        anew(recomputation, number)
 
     def told(without, batch, context):
         for left in drop(without, batch, context):
@@ -156,10 +156,10 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.driver.local", "session.maintenance.suspecting"):
+        for module in ("running.driver.local", "session.maintenance.incremental"):
             monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
-    monkeypatch.setattr(Upkeep, "_anew", timed)
+    monkeypatch.setattr(Recomputation, "compute", timed)
     monkeypatch.setattr(Without, "__call__", told)
     return relations
 
@@ -173,6 +173,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 @pytest.fixture
 def implied(monkeypatch):
     """However small a closure is, it is known by its edges, and changes are counted."""
-    monkeypatch.setattr("semi_naive.session.maintenance.anew.MIN_JOB_EDGES", 0)
-    for name, value in {"LEAST": 1, "FEW": 0}.items():
+    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_JOB_EDGES", 0)
+    for name, value in {"MIN_IMPLIED_PAIRS": 1, "MAX_PAIRS_AT_ONCE": 0}.items():
         monkeypatch.setattr(f"semi_naive.session.maintenance.implied.{name}", value)

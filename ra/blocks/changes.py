@@ -230,11 +230,6 @@ def marked(table: Table, block: Block) -> Table:
     return other
 
 
-def reversed_to(table: Table, lost: Block) -> Table:
-    """Return the table of before a change: the lost tuples are its delta."""
-    return grown(table, lost)
-
-
 def without(table: Table, lost: Block) -> Table:
     """Return a settled table without some of its tuples. 20 µs for each block and order that has a few of them; a block that
     loses many is copied. Returns the table itself if nothing is lost."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, packing_of
-from semi_naive.ra.blocks.changes import apart, together
+from semi_naive.ra.blocks.changes import apart, shared, together
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import blocks_of
@@ -100,7 +100,7 @@ class TakenOut:
 
 @dataclass
 class TakeOut:
-    """A relation without tuples that it has, given with the same indexes. Runs that have none of them stay."""
+    """A relation without some tuples, given with the same indexes. Runs that have none of them stay."""
 
     relation: PartitionedRelation
     gone: PartitionedRelation
@@ -109,13 +109,14 @@ class TakeOut:
 
     def __call__(self, partition, records):
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.gone.indexes, strict=True)):
-            gone, full = together([one.open() for one in other.full[partition]], self.relation.arity), []
+            gone, full, taken = together([one.open() for one in other.full[partition]], self.relation.arity), [], []
             for place, stored in enumerate(index.full[partition]):
                 block = stored.open()
                 left = apart(block, gone)
                 path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
                 full += [stored] if left.size == block.size else store(path, left)
-            yield TakenOut(number, partition, full, slot_sizes([gone], index))
+                taken += [shared(gone, block)] if left.size < block.size else []
+            yield TakenOut(number, partition, full, slot_sizes(taken, index))
 
 
 def write_left(path: str, those: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:

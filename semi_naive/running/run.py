@@ -83,6 +83,11 @@ class ProgramRun(RunState):
     def load(self, facts, lenient: bool, names=None) -> None:
         """Load the facts of the relations, or of some by name, before any rule runs."""
         wanted = set(self.program.relations if names is None else names)
+        self.load_given(facts, Options(missing_ok=lenient, sandbox=self.asked.sandbox), wanted)
+        self.load_constants(wanted)
+
+    def load_given(self, facts, options: Options, wanted: set[str]) -> None:
+        """Load the facts that were passed, and the files that the program names, of the wanted relations."""
         given = facts if isinstance(facts, dict) else {}
         folder = "." if facts is None or isinstance(facts, dict) else facts
         for name in given:
@@ -98,13 +103,11 @@ class ProgramRun(RunState):
         self.fed = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
         passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | OnPartitions)}
         self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
-        self.loading.add_all(self._named(wanted - given.keys(), str(folder), lenient))
-        self.load_constants(wanted)
+        self.loading.add_all(self._files(wanted - given.keys(), str(folder), options))
 
-    def _named(self, wanted, folder: str, lenient: bool):
-        """The sources that the program names, by relation. One that is missing says so when it is read: what is wrong with
-        those before it comes first."""
-        options = Options(missing_ok=lenient, sandbox=self.asked.sandbox)
+    def _files(self, wanted, folder: str, options: Options):
+        """The sources that the program names, by relation. A missing one raises its error when it is read, so that errors are
+        in the order of the sources."""
         for directive in self.program.directives:
             if directive.kind == "input" and directive.relation in wanted:
                 relation, types = self.program.relations[directive.relation], self.program.types
@@ -121,14 +124,18 @@ class ProgramRun(RunState):
             for rule in plain:
                 rows.setdefault(rule.head.relation, []).append(rule)
         for name, facts in rows.items():
-            kinds = self.program.relations[name].kinds
-            columns = [self._column([rule.head.args[i] for rule in facts], kind) for i, kind in enumerate(kinds)]
-            written = np.array(columns, np.int64).reshape(len(kinds), len(facts))
+            written = self.constant_columns(name, facts)
             table = self.database.tables[name]
             if isinstance(table.reduction, Choice):
                 table.reduction.choose(table, list(written), len(facts))  # the first that is written stays
             else:
                 self.loading.add_columns(name, written)
+
+    def constant_columns(self, name: str, facts: list[Rule]) -> np.ndarray:
+        """Facts of a relation in the program's text, as columns (arity, n)."""
+        kinds = self.program.relations[name].kinds
+        columns = [self._column([rule.head.args[i] for rule in facts], kind) for i, kind in enumerate(kinds)]
+        return np.array(columns, np.int64).reshape(len(kinds), len(facts))
 
     def _column(self, constants: list[Term], kind: Kind) -> np.ndarray:
         """Constants as a column."""
@@ -164,8 +171,8 @@ class ProgramRun(RunState):
                 left = self._left()
 
     def _placed(self, number: int) -> None:
-        with memory.at(partial(self._place, number)):
-            self._evaluate(number, self.strata[number])
+        with memory.at(partial(self.place_of, number)):
+            self.evaluate(number, self.strata[number])
 
     def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
@@ -175,16 +182,16 @@ class ProgramRun(RunState):
             for number in loop.numbers:
                 self._placed(number)
 
-    def _place(self, number: int) -> str:
-        """A stratum, for an error."""
+    def place_of(self, number: int) -> str:
+        """Describe a stratum for an error message."""
         names = ", ".join(self.strata[number].relations)
         return f"{names} (stratum {number + 1} of {len(self.strata)})"
 
     def _left(self) -> list[int]:
         return [number for number in range(len(self.strata)) if number not in self.recovery.done]
 
-    def _evaluate(self, number: int, stratum) -> None:
-        """One stratum, by the plan that is chosen for it."""
+    def evaluate(self, number: int, stratum) -> None:
+        """Evaluate one stratum by the plan that is chosen for it."""
         for name in stratum.relations:
             if name in self.fed and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
                 self.given[name] = snapshot(table)
@@ -249,9 +256,10 @@ class ProgramRun(RunState):
             local.iteration = resumed["iteration"]
         if self.cluster.in_process:
             local.most = max(local.most, self.config.local_tuples or 0)
-        if choice.groups and choice.groups.closure:  # there is something better for a large one
-            edges = self.database.count(choice.groups.following.edges)
-            local.most = max(MAX_CLOSURE_PAIRS_IN_DRIVER, MAX_CLOSURE_PAIRS_PER_EDGE * edges)
+        found = choice.groups.following if choice.groups else None
+        if found and found.closure:  # there is something better for a large one
+            pairs = MAX_CLOSURE_PAIRS_PER_EDGE * self.database.count(found.edges)
+            local.most = max(MAX_CLOSURE_PAIRS_IN_DRIVER, pairs)
             local.budget = local.budget and min(local.budget, local.most)
             local.small = 0  # its record says what was born in each iteration
         self.bodies[number], reason = local.bodies, choice.reason
@@ -298,7 +306,7 @@ class ProgramRun(RunState):
 
     def _unread(self, name: str, number: int) -> bool:
         """True if only its own stratum reads a relation: then its tuples may be made on demand."""
-        return number not in self.looping and not self.read_by.get(name, set()) - {number}
+        return not self.keeps and number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):
         if self.progress is None and self.watch is None:

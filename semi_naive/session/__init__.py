@@ -1,9 +1,11 @@
 """Sessions: a program's relations stay at their fixed point while facts come and go.
 
-- session: the public face, a `Session`; transaction: what it asks, until it commits
-- facts: what was asked made net; explicit facts, apart from derived tuples
-- upkeep: how the relations follow, stratum by stratum; following: the delta rules of one
-- flips: where rules negate and aggregate; guard: suspects that stay, by their ticks; closed_tables: best values, classes;
-  closures: theirs
-- contents: relations as of an epoch, and what a transaction has changed; query: an atom, answered
+- session: the public interface; transaction: the operations of a transaction; facts: their net change
+- committing, turns: how transactions commit, one after another
+- maintenance: relations follow their facts. upkeep: holds the objects that maintain a session; explicit: explicit facts;
+  materialized: the relations and their states; propagation: the changes of one transaction, from stratum to stratum
+- in_driver, delete_rederive, incremental: delta rules in this process; guard, ticks: suspects that stay; counting: aggregates
+- across_partitions, continued, spread: delta rules on the partitions; recomputation, budget: strata that are computed anew
+- closures, implied: transitive closures; closed_tables, improving: best values and classes
+- contents: relations as of an epoch, and the changes of a transaction; query: answers to an atom
 """

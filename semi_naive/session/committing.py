@@ -54,12 +54,14 @@ class Committing:
     def _begin_at(self, number: int) -> None:
         """Have all relations, at their fixed point, as the epoch of this number."""
         self._epochs: tuple[Epoch, ...] = (self._epoch(number),)  # the last one first, then those that are retained
-        self.upkeep.sweep()
+        self.upkeep.relations.sweep()
         self._turns = Turns()
 
     def _epoch(self, number: int) -> Epoch:
         """The relations as they are now."""
-        return Epoch(number, self.upkeep.tables, self.upkeep.spread, self, dict(self.upkeep.facts.given))
+        return Epoch(
+            number, self.upkeep.relations.tables, self.upkeep.relations.spread, self, dict(self.upkeep.relations.facts.given)
+        )
 
     @property
     def _now(self) -> Epoch:
@@ -149,7 +151,7 @@ class Committing:
         active = {name: rules.relation for name, rules in self.registry.rules.items() if rules.users}
         self.relations = self.declared | active
         self._epochs = (self._epoch(self.epoch), *self._epochs[1:])
-        self.upkeep.sweep()
+        self.upkeep.relations.sweep()
 
     # -- transactions
 
@@ -168,13 +170,13 @@ class Committing:
         self.check_open()
         nets = {name: asked.net() for name, asked in transaction.asked().items()}
         net = {name: change for name, (change, _) in nets.items() if change.size}
-        turn.undo.append(partial(self.upkeep.back_to, self.upkeep.state()))
+        turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
         with self.limited():
             found = self.upkeep.apply(net, self.registry.told_of())
         ignored, number = sum(ignored for _, ignored in nets.values()), self.epoch + 1
         told = {name: change for name, change in found.items() if isinstance(change, Change)}
         turn.owed += [
-            self.upkeep.sweep,
+            self.upkeep.relations.sweep,
             partial(self.registry.tell, told, number),
             partial(self._publish, number, transaction, ignored, net, found, begun),
         ]
@@ -228,7 +230,7 @@ class Committing:
         if name not in self.changeable:
             advice = f"declare .input {name}, or name it among the facts that the session begins with: {{{name!r}: []}}"
             raise ValueError(f"facts of {name} cannot be changed, as it has no .input: {advice}")
-        return self.upkeep.facts.given[name]
+        return self.upkeep.relations.facts.given[name]
 
     def places(self, relation: str, key) -> tuple[int, ...]:
         """Where the attributes of a key are."""

@@ -71,7 +71,7 @@ class View:
 
     @property
     def cluster(self):
-        return self.session.upkeep.cluster
+        return self.session.upkeep.run.cluster
 
     @property
     def lent(self):

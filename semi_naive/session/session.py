@@ -294,7 +294,7 @@ class Session(Committing, Relations):
         self.pinned.clear()
         self.lent.close()
         try:
-            self.upkeep.cluster.release(failed=failed)
+            self.upkeep.run.cluster.release(failed=failed)
         finally:
             if self._directory:
                 self._directory.close()

@@ -77,7 +77,7 @@ class System:
         return [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in list(self.epochs)]
 
     def _rule(self) -> Iterable[tuple]:
-        for number, stratum in enumerate(self._session.upkeep.strata):
+        for number, stratum in enumerate(self._session.upkeep.run.strata):
             for rule in stratum.rules:
                 yield rule.head.relation, str(rule), number
 
@@ -98,7 +98,7 @@ class System:
 
     def _kept(self):
         upkeep = self._session.upkeep
-        return [(name, upkeep.kept(name)) for name in upkeep.tables if name in upkeep.program.relations]
+        return [(name, upkeep.relations.kept(name)) for name in upkeep.relations.tables if name in upkeep.program.relations]
 
     def _subscription(self, owner: str | None = None) -> Iterable[tuple]:
         for each in self._session.registry.subscriptions:

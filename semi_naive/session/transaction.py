@@ -80,7 +80,7 @@ class Transaction:
         asked, places = self._asked_of(relation), self._session.places(relation, key)
         columns = self._columns(relation, rows)
         columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
-        replaced, written = asked.replaced(columns, places), self._session.upkeep.facts.written.get(relation)
+        replaced, written = asked.replaced(columns, places), self._session.upkeep.relations.facts.written.get(relation)
         if written is not None:
             self._check_free(relation, columns_of(agreeing(written, columns, places)))
         asked.add(False, columns_of(replaced))
@@ -145,7 +145,7 @@ class Transaction:
         return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)
 
     def _check_free(self, relation: str, columns: np.ndarray) -> None:
-        rule = self._session.upkeep.written_at(relation, columns)
+        rule = self._session.upkeep.relations.facts.rule_of(relation, columns)
         if rule is not None:
             place = f"line {rule.span.line} of {rule.span.file}" if rule.span else "the program"
             told = f"{rule.head} is written in the program, so it cannot be deleted"

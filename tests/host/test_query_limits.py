@@ -190,11 +190,11 @@ def session(request):
 @pytest.mark.parametrize("name", REGISTERED)
 def test_queries_and_subscriptions_that_never_end(session, machine, name):
     given = REGISTERED[name][1]
-    tables = set(session.upkeep.tables)
+    tables = set(session.upkeep.relations.tables)
     for ask in (lambda: session.query(f"{name}(n)", **given), lambda: session.subscribe(name, print, **given)):
         with pytest.raises(LimitExceeded, match=rf"in the rule at <{name}>:3:1, .*; {name} has "):
             ask()
-    assert set(session.upkeep.tables) == tables and not session.registry.rules[name].users
+    assert set(session.upkeep.relations.tables) == tables and not session.registry.rules[name].users
     session.insert("edge", [(2, 3)])
     assert session["path"].to_set() == {(1, 2), (1, 3), (2, 3)}
     session.unregister(name)

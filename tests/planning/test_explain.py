@@ -353,10 +353,11 @@ def test_suspects_are_distributed_as_the_tuples_of_their_relation():
     program = Program(paths.PATHS.replace("edge(y, z).", "edge(y, z), x != z."))
     edges = [(0, i) for i in range(1, 400)] + [(1000 + i, 5000 + i) for i in range(2000)]
     with program.session({"edge": edges}) as session:
-        [(number, stratum)] = [each for each in enumerate(session.upkeep.strata) if each[1].recursive]
-        local, path = session.upkeep.in_driver.following(number, stratum), session.upkeep.tables["path"]
+        [(number, stratum)] = [each for each in enumerate(session.upkeep.run.strata) if each[1].recursive]
+        local, path = session.upkeep.in_driver.rules_of(number, stratum), session.upkeep.relations.tables["path"]
         assert alone(local.database, "path", (0,)) < 2 and local.database.join_fanout("path", (0,), "path", (0,)) > 50
-        with local._suspected({"path": path.blocks("all", path.home)[0]}):
-            again = local._body(local.rederiving[-1], 0, {0: "delta"}, 0)
+        with local._rederivable({"path": path.blocks("all", path.home)[0]}, ()):
+            [*_, one] = [one for one in local.insertions if one[0].body[0].relation == "path:"]
+            again = local.inserting._body(*one)
         core = next(step for step in again.derivation.steps if isinstance(step, Multiway))
         assert [step.relation for step in core.steps if isinstance(step, Join)] == ["edge", "path"]

@@ -8,7 +8,7 @@ from session_cases import PATHS
 from semi_naive import Config, Program
 from semi_naive.host import budget
 from semi_naive.host.budget import OverBudget
-from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.threads import in_threads
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -30,12 +30,12 @@ def in_vain(monkeypatch):
         attempts.append(given)
         raise OverBudget
 
-    monkeypatch.setattr(Following, "follow", fails)
+    monkeypatch.setattr(DeleteRederive, "insert", fails)
     return attempts
 
 
 def recursive(session):
-    [number] = [number for number, stratum in enumerate(session.upkeep.strata) if stratum.recursive]
+    [number] = [number for number, stratum in enumerate(session.upkeep.run.strata) if stratum.recursive]
     return number
 
 
@@ -65,7 +65,7 @@ def test_the_same_evaluation_counts_the_same_work(small, request):
             number, counts = recursive(session), []
             for edges in (EDGES[20:21], EDGES[40:41]):
                 with budget.of() as work:
-                    session.upkeep._computed(number)
+                    session.upkeep.recomputation._evaluate(number)
                 counts.append(work.bindings)
                 session.delete("edge", edges)
             return counts
@@ -101,19 +101,19 @@ def test_the_part_is_one_of_what_was_counted_when_the_stratum_was_computed_last(
     free(0)
     with Program(AROUND).session({"edge": EDGES[:20]}, config=Config(follow=0.5)) as session:
         number = recursive(session)
-        allowed = session.upkeep.budgets[number]
+        allowed = session.upkeep.recomputation.budgets[number]
         before = allowed.bindings(0.5)
         assert before == allowed.visited / 2 > 0
         session.insert("edge", [(20, 21)])
         assert allowed.bindings(0.5) == before  # it has been followed
-        session.upkeep._all_anew(number, {"path": session.upkeep.kept("path")})
+        session.upkeep.recomputation.recompute(number, {"path": session.upkeep.relations.kept("path")})
         assert allowed.bindings(0.5) == allowed.visited / 2 > before
 
 
 def test_a_session_that_is_opened_again_keeps_the_count(tmp_path):
     for _ in range(2):
         with Program(AROUND).session({"edge": EDGES}, path=tmp_path / "state") as session:
-            counted = session.upkeep.budgets[recursive(session)].visited
+            counted = session.upkeep.recomputation.budgets[recursive(session)].visited
             session.checkpoint() if hasattr(session, "checkpoint") else None
     assert counted > 0
 
@@ -123,13 +123,13 @@ def test_ticks_come_with_a_deletion_that_exceeds_the_budget_and_go_where_they_do
     with program.session({"edge": edges}) as session:
         number = recursive(session)
         for helped in (False, True, False, False):
-            session.upkeep.budgets[number].helped = helped
-            session.upkeep.budgets[number].in_vain.clear()
+            session.upkeep.recomputation.budgets[number].helped = helped
+            session.upkeep.recomputation.budgets[number].in_vain.clear()
             session.delete("edge", [edges.pop()])
-            ticks.append(number in session.upkeep.ticks)
+            ticks.append(number in session.upkeep.relations.ticks)
         assert ticks == [True, True, False, True] and len(in_vain) == 4
         session.insert("edge", [(90, 91)])
-        assert number not in session.upkeep.ticks  # an insertion needs none
+        assert number not in session.upkeep.relations.ticks  # an insertion needs none
         assert session["path"].to_set() == fresh(program, [*edges, (90, 91)])["path"]
 
 
@@ -138,9 +138,9 @@ def test_ticks_that_let_a_deletion_follow_have_helped(guarded, patient):
     with Program(AROUND).session({"edge": edges}) as session:
         number = recursive(session)
         session.insert("edge", [(50, 51)])
-        assert number in session.upkeep.ticks and not session.upkeep.budgets[number].helped
+        assert number in session.upkeep.relations.ticks and not session.upkeep.recomputation.budgets[number].helped
         session.delete("edge", [(0, 2)])
-        assert session.upkeep.budgets[number].helped
+        assert session.upkeep.recomputation.budgets[number].helped
 
 
 def test_changes_that_exceed_the_budget_are_not_tried_each_time(in_vain, anew):
@@ -168,6 +168,6 @@ def test_a_stratum_that_is_computed_anew_knows_the_births_of_all_tuples(in_vain,
         number = recursive(session)
         session.delete("e", [edges.pop()])
         assert session["b"].to_set() == {(x, y, "s") for x, _, _ in edges for _, y, _ in edges if x + step < y}
-        ticks, tables = session.upkeep.ticks[number], session.upkeep.tables
+        ticks, tables = session.upkeep.relations.ticks[number], session.upkeep.relations.tables
         for name in "abc":
             assert ticks.of(name, tables[name].columns(), tables[name].count).min() >= 0, name

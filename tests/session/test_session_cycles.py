@@ -17,7 +17,7 @@ from semi_naive.ra.ir import Kind, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import WEIGHT, Join
 from semi_naive.session.maintenance.counting import Counts
-from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -59,14 +59,13 @@ triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
 
 def test_what_tells_its_own_derivation_is_not_derived_again(monkeypatch):
-    again, heads = [], Following.heads
+    again, rederivable = [], DeleteRederive._rederivable
 
-    def told(self, name, below, part, rederived):
-        if part == "born":
-            again.append({name: rederived.size} if rederived is not None and rederived.size else {})
-        return heads(self, name, below, part, rederived)
+    def told(self, suspected, own):
+        again.append({name: block.size for name, block in suspected.items() if name in own or name not in self.single})
+        return rederivable(self, suspected, own)
 
-    monkeypatch.setattr(Following, "heads", told)
+    monkeypatch.setattr(DeleteRederive, "_rederivable", told)
     facts = {"edge": [(1, 2), (2, 3), (1, 3), (3, 3)], "triangle": [(1, 3, 3), (7, 8, 9)]}
     steps = [("delete", "edge", [(1, 3), (3, 3)]), ("insert", "edge", [(1, 3)]), ("delete", "triangle", [(1, 3, 3)])]
     changed = same(TRIANGLES, facts, *steps)
@@ -108,7 +107,7 @@ corners(n) :- n = count : { edge(x, y), edge(y, z), edge(x, z) }.
 
 
 def test_a_count_that_was_computed_anew_follows_from_there(monkeypatch, anew, followed):
-    monkeypatch.setattr("semi_naive.session.maintenance.in_driver.FEW", 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.in_driver.MAX_CHANGED_TUPLES", 0)
     edges = [(x, y) for x in range(8) for y in range(8) if x != y]
     steps = [("insert", "edge", [(8, 8)]), ("delete", "edge", edges[:30]), ("insert", "edge", [(0, 1)]), ("clear", "edge", [])]
     told = same(CORNERS, {"edge": edges}, *steps)

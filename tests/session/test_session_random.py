@@ -17,7 +17,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.thinned import Thinned, thinned
 from semi_naive.ra.reduce.best import Best
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.upkeep import Upkeep
+from semi_naive.session.maintenance.recomputation import Recomputation
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -249,9 +249,9 @@ def test_best_values_that_improve_themselves_go_with_what_they_followed_from(tex
 def ages_are_known(session):
     """Of each tuple of a stratum that has ages: who is older than a tuple of unknown age?"""
     upkeep = session.upkeep
-    for number, ticks in upkeep.ticks.items():
-        for name in upkeep.strata[number].relations:
-            table = upkeep.tables[name]
+    for number, ticks in upkeep.relations.ticks.items():
+        for name in upkeep.run.strata[number].relations:
+            table = upkeep.relations.tables[name]
             assert not table.count or ticks.of(name, table.columns(), table.count).min() >= 0
 
 
@@ -329,7 +329,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
     """Rules may not run: all changes are found by components, in one strip of bits or in many, for what edges lead to or for
     what leads there, in one thread or in several."""
     program = Program(PATHS.replace(LINEAR, step))
-    for name, value in {"ROOM": room, "FEWER": fewer, "ALONE": alone}.items():
+    for name, value in {"MAX_STRIP_WORDS": room, "TURN_RATIO": fewer, "MAX_SINGLE_THREAD_WORDS": alone}.items():
         no_rules.setattr(f"semi_naive.session.maintenance.closures.{name}", value)
     with program.session({"edge": edges}) as session:
         for _ in range(3):
@@ -350,7 +350,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
 def no_rules(monkeypatch):
     """A stratum that would follow by its rules, or be computed anew in a transaction, fails."""
     monkeypatch.setattr(InDriver, "follow", None)
-    monkeypatch.setattr(Upkeep, "_all_anew", None)
+    monkeypatch.setattr(Recomputation, "recompute", None)
     return monkeypatch
 
 

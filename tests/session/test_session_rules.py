@@ -61,7 +61,7 @@ def test_whoever_subscribes_when_the_sum_of_what_is_told_is_a_fresh_run(edges, d
     with Program(PATHS).session({"edge": edges}) as session:
         for name, (text, _) in RULES.items():
             session.register(name, text)
-        begun = len(session.upkeep.tables)
+        begun = len(session.upkeep.relations.tables)
         for _ in range(data.draw(st.integers(1, 6))):
             for _ in range(data.draw(st.integers(0, 3))):
                 name = data.draw(st.sampled_from(sorted(RULES)))
@@ -84,7 +84,7 @@ def test_whoever_subscribes_when_the_sum_of_what_is_told_is_a_fresh_run(edges, d
                 assert listener.rows == fresh(name, values, edges), (name, values)
         for *_, subscription in told:
             subscription.cancel()
-        assert len(session.upkeep.tables) == begun == 2 and len(session.upkeep.strata) == 2
+        assert len(session.upkeep.relations.tables) == begun == 2 and len(session.upkeep.run.strata) == 2
         assert not session.registry._asked
 
 
@@ -95,10 +95,10 @@ def session():
 
 
 def test_nothing_is_evaluated_before_somebody_subscribes(session, monkeypatch):
-    monkeypatch.setattr(session.upkeep, "_anew", lambda number: pytest.fail("evaluated"))
+    monkeypatch.setattr(session.upkeep.recomputation, "compute", lambda number: pytest.fail("evaluated"))
     for number in range(100):
         session.register(f"r{number}", f".decl r{number}(x: number)\nr{number}(x) :- path({number}, x).")
-    assert list(session) == ["edge", "path"] and list(session.upkeep.tables["path"].full) == [(0, 1)]
+    assert list(session) == ["edge", "path"] and list(session.upkeep.relations.tables["path"].full) == [(0, 1)]
     session.insert("edge", [(2, 3)])
 
 
@@ -106,24 +106,24 @@ def test_tenants_share_one_dataflow(session):
     session.register("near", RULES["near"][0])
     listeners = [Told() for _ in range(20)]
     subscriptions = [session.subscribe("near", each, src=number % 2) for number, each in enumerate(listeners)]
-    assert session.upkeep.tables["near.parameters"].count == 2
+    assert session.upkeep.relations.tables["near.parameters"].count == 2
     t = session.insert("edge", [(2, 3)])
     assert all(each.rows == {(3,)} for each in listeners)
     assert t.changes["near"].to_set() == {(0, 3, 1), (1, 3, 1)}  # with the values of the parameters
     for each in subscriptions[:19]:
         each.cancel()
-    assert session.upkeep.tables["near.parameters"].count == 1
+    assert session.upkeep.relations.tables["near.parameters"].count == 1
     answer = session["near"]
     subscriptions[19].cancel()
     subscriptions[19].cancel()
     assert answer.to_set() == {(1, 2), (1, 3)}
-    assert "near" not in session and "near" not in session.upkeep.tables
+    assert "near" not in session and "near" not in session.upkeep.relations.tables
 
 
 def test_an_index_that_rules_make_is_the_sessions(session):
     session.register("into", ".decl into(x: number)\ninto(x) :- path(x, $y).")
     subscription = session.subscribe("into", Told(), y=2)
-    assert (1, 0) in session.upkeep.tables["path"].full
+    assert (1, 0) in session.upkeep.relations.tables["path"].full
     subscription.cancel()
 
 
@@ -215,7 +215,7 @@ def test_what_is_told_to_a_name_is_kept_until_it_is_acknowledged(session):
     session.end_subscription("n")
     third.cancel()
     session.unregister("near")
-    assert "near" not in session.upkeep.tables
+    assert "near" not in session.upkeep.relations.tables
     with pytest.raises(ValueError, match="only a subscription with a name"):
         session.subscribe("path", told.append).ack(1)
     with pytest.raises(KeyError, match="no subscription with the name 'n'"):
@@ -300,17 +300,21 @@ def test_an_error_of_a_rule_leaves_nothing(session):
         "bad",
         ".decl bad(x: number)\n.decl some(x: number)\nsome(x) :- edge(x, _).\nbad(10 / x) :- some(x), x != $n, edge($n, _).",
     )
-    strata, tables = list(session.upkeep.strata), set(session.upkeep.tables)
+    strata, tables = list(session.upkeep.run.strata), set(session.upkeep.relations.tables)
     with pytest.raises(EvaluationError):
         session.subscribe("bad", print, n=1)
-    assert session.upkeep.strata == strata and session.upkeep.tables.keys() == tables and not session.registry.subscriptions
+    assert (
+        session.upkeep.run.strata == strata
+        and session.upkeep.relations.tables.keys() == tables
+        and not session.registry.subscriptions
+    )
     assert session.query("bad(x)", n=0).to_set() == {(10,)}
     subscription = session.subscribe("bad", print, n=0)
     with pytest.raises(EvaluationError):
         session.subscribe("bad", print, n=1)
     assert session["bad"].to_set() == {(0, 10)}
     subscription.cancel()
-    assert session.upkeep.tables.keys() == tables
+    assert session.upkeep.relations.tables.keys() == tables
 
 
 def test_symbols_and_types_of_the_program(tmp_path):
@@ -354,7 +358,7 @@ def test_what_a_session_knows_of_itself(session):
     assert epochs.rows == session["sys.epoch"].to_set() and memory.rows == session["sys.memory"].to_set()
     [(epoch, at, seconds, facts, tuples)] = epochs.rows
     assert (epoch, facts) == (1, 1) and tuples == 1 + 3 + 1 + 1 and abs(at - time.time()) < 600 and 0 < seconds < 600
-    assert session.query('sys.memory("path", n, b)').to_set() == {(6, session.upkeep.tables["path"].nbytes)}
+    assert session.query('sys.memory("path", n, b)').to_set() == {(6, session.upkeep.relations.tables["path"].nbytes)}
     assert session.query('sys.index("edge", a, 3, _)').to_set() == {("x, y",)}
     symbols = session.upkeep.values.mark()
     with session.transaction() as transaction:  # a reader numbers no symbol of the session's, as the transaction may yet fail

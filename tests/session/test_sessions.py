@@ -20,11 +20,11 @@ from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import NewRows
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
-from semi_naive.session.maintenance.following import Following
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.suspecting import Incremental
-from semi_naive.session.maintenance.upkeep import Upkeep
+from semi_naive.session.maintenance.incremental import Incremental
+from semi_naive.session.maintenance.recomputation import Recomputation
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -157,7 +157,11 @@ def test_best_values_follow_at_the_cost_of_what_changes(anew, machine, request, 
     with program.session({"edge": edges}) as s:
 
         def wholes():
-            return {id(parted(block)[0]) for block in s.upkeep.tables["label"].blocks("full", (0, 1)) if block.size > 4_096}
+            return {
+                id(parted(block)[0])
+                for block in s.upkeep.relations.tables["label"].blocks("full", (0, 1))
+                if block.size > 4_096
+            }
 
         s.insert("edge", [(0, 20_001)])  # what is made once
         s.delete("edge", edges[:1])
@@ -530,7 +534,7 @@ def test_what_a_session_cannot_do_is_refused_with_advice():
 
 
 def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch, many_edges, anew):
-    searches = Following.searches
+    searched = DeleteRederive.searched
     text = (
         PATHS
         + """
@@ -547,7 +551,7 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
     with Program(text).session({"edge": [(i, i + 1) for i in range(100)], "other": [(3,)]}) as session:
         entered = []
         monkeypatch.setattr(
-            Following, "searches", lambda self, *given: entered.append(self.stratum.relations) or searches(self, *given)
+            DeleteRederive, "searched", lambda self, *given: entered.append(self.stratum.relations) or searched(self, *given)
         )
         changes = session.insert("edge", [(100, 101)]).changes
         assert entered == [("path",), ("lonely",)] and changes["path"].count() == 101 and "lonely" not in changes
@@ -562,13 +566,13 @@ def test_what_comes_and_goes_is_followed_and_nothing_else_is_touched(monkeypatch
 @pytest.fixture
 def suspected(monkeypatch):
     """What each transaction suspects, by relation."""
-    found, suspect = [], Following.suspect
+    found, suspect = [], DeleteRederive.overdelete
 
     def told(self, *given):
         found.append({name: block.size for name, block in suspect(self, *given).items() if block.size})
         return suspect(self, *given)
 
-    monkeypatch.setattr(Following, "suspect", told)
+    monkeypatch.setattr(DeleteRederive, "overdelete", told)
     return found
 
 
@@ -649,7 +653,7 @@ def by_components(monkeypatch):
     """Where pairs may have come and gone of closures that have followed by components."""
     found, differing = [], closures.differing
     told = lambda *given: found.append(differing(*given)) or found[-1]  # noqa: E731
-    monkeypatch.setattr("semi_naive.session.maintenance.upkeep.differing", told)
+    monkeypatch.setattr("semi_naive.session.maintenance.propagation.differing", told)
     return found
 
 
@@ -716,7 +720,7 @@ def test_facts_of_a_closure_end_that_it_is_one(by_components):
 
 
 def test_a_closure_whose_rows_of_bits_would_be_long_is_computed_anew(monkeypatch, by_rules, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.closures.WORK", 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.closures.MAX_WORK_WORDS", 0)
     told = same(PATHS, {"edge": [(0, 1)]}, ("insert", "edge", [(2 * i, 2 * i + 1) for i in range(200)]))
     assert len(told[0]["path"]) == 199 and (by_rules or anew)
 
@@ -727,7 +731,7 @@ RING = {(i, (i + 1) % 9) for i in range(9)}
 def test_a_closure_that_is_known_by_its_edges_has_no_pairs_until_somebody_asks(implied, tmp_path, anew):
     everything = {(x, y) for x in range(9) for y in range(9)}
     with Program(PATHS).session({"edge": RING}, path=tmp_path / "s") as session:
-        pairs = lambda: session.upkeep.tables["path"]  # noqa: E731
+        pairs = lambda: session.upkeep.relations.tables["path"]  # noqa: E731
         halves = session.delete("edge", [(8, 0), (4, 5)]).changes["path"]
         assert (halves.inserted, halves.deleted, session["path"].count()) == (0, 81 - 10 - 6, 16)
         with pytest.raises(ZeroDivisionError), session.transaction() as transaction:
@@ -741,9 +745,11 @@ def test_a_closure_that_is_known_by_its_edges_has_no_pairs_until_somebody_asks(i
         session.insert("edge", [(8, 0), (4, 5)])
         assert anew == [] and is_unspelt(pairs())
     with Program(PATHS).session(path=tmp_path / "s") as session:
-        assert session["path"].count() == 81 and is_unspelt(session.upkeep.tables["path"]) and session.derived_anew == []
+        assert (
+            session["path"].count() == 81 and is_unspelt(session.upkeep.relations.tables["path"]) and session.derived_anew == []
+        )
         assert session.why_not("path", (7, 77)) and session["path"].to_set() == everything
-        assert not is_unspelt(session.upkeep.tables["path"])
+        assert not is_unspelt(session.upkeep.relations.tables["path"])
     assert halves.to_set() == {
         (x, y, -1) for x, y in everything - {(x, y) for x, y in everything if x < y and (x < 5) == (y < 5)}
     }
@@ -754,11 +760,13 @@ def test_who_is_told_and_rules_that_read_a_closure_have_its_pairs(implied):
     with Program(PATHS).session({"edge": RING}) as session:
         session.subscribe("path", lambda changes, epoch: told.append(changes.to_set()))
         assert len(session.delete("edge", [(8, 0)]).changes["path"]) == 81 - 36
-        assert told == [{(x, y, -1) for x in range(9) for y in range(x + 1)}] and is_unspelt(session.upkeep.tables["path"])
+        assert told == [{(x, y, -1) for x in range(9) for y in range(x + 1)}] and is_unspelt(
+            session.upkeep.relations.tables["path"]
+        )
         session.register("far", ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _).")
         session.subscribe("far", lambda changes, epoch: far.append(changes.to_set()), x=6)
         session.delete("edge", [(7, 8)])
-        assert far == [{(8, -1), (7, 1)}] and not is_unspelt(session.upkeep.tables["path"])
+        assert far == [{(8, -1), (7, 1)}] and not is_unspelt(session.upkeep.relations.tables["path"])
         session.delete("edge", [(2, 3)])
         session.insert("edge", [(7, 0)])
         assert session["path"].to_set() == {
@@ -804,7 +812,7 @@ def test_a_deleted_fact_needs_no_index_that_an_inserted_one_does_not():
 def test_a_large_session_loads_its_kernels_before_the_first_transaction(monkeypatch):
     loaded = []
     monkeypatch.setattr(upkeep, "load_kernels", loaded.append)
-    pairs = np.stack([np.arange(upkeep.MANY), np.arange(upkeep.MANY)], axis=1)
+    pairs = np.stack([np.arange(upkeep.MIN_TUPLES_TO_LOAD_KERNELS), np.arange(upkeep.MIN_TUPLES_TO_LOAD_KERNELS)], axis=1)
     for rows, expected in ((pairs[:100], []), (pairs, [upkeep.KERNELS])):
         with Program(JOINED).session({"r": rows}):
             assert loaded == expected
@@ -881,27 +889,29 @@ def test_what_follows_a_relation_that_was_computed_anew_sees_what_is_new_of_it(a
 
 
 def test_what_is_computed_anew_is_packed_as_before_and_reads_single_blocks(monkeypatch):
-    blocks, again = [], Upkeep._anew
+    blocks, again = [], Recomputation.compute
 
-    def noted(upkeep, number):
-        blocks.append(len(upkeep.tables["pay"].full[0, 1, 2, 3]) + upkeep.tables["pay"].delta_size)
-        again(upkeep, number)
+    def noted(recomputation, number):
+        pay = recomputation.relations.tables["pay"]
+        blocks.append(len(pay.full[0, 1, 2, 3]) + pay.delta_size)
+        again(recomputation, number)
 
     rows = [(i, i % 7, i % 5, 1.5 + i % 3) for i in range(500)]
     with Program(MEANS).session({"pay": rows}) as session:
-        session.upkeep.budgets[session.upkeep.read_by["pay"].pop()].visited = 1 << 20  # so that one block is soon made
-        before = session["paid"].count(), session.upkeep.tables["paid"].packing
-        monkeypatch.setattr(Upkeep, "_anew", noted)
+        (number,) = session.upkeep.run.read_by["pay"]
+        session.upkeep.recomputation.budgets[number].visited = 1 << 20  # so that one block is soon made
+        before = session["paid"].count(), session.upkeep.relations.tables["paid"].packing
+        monkeypatch.setattr(Recomputation, "compute", noted)
         session.insert("pay", [(1000, 1, 1, 1.5)])
         assert blocks == [1]
         session.delete("pay", [(1000, 1, 1, 1.5)])
-        assert (session["paid"].count(), session.upkeep.tables["paid"].packing) == before
+        assert (session["paid"].count(), session.upkeep.relations.tables["paid"].packing) == before
 
 
 def test_ticks_of_before_are_given_up(guarded):
     """A guard is kept from one transaction to the next; what it has compared with is not."""
     with Program(REACH).session({"seed": [(0,)], "edge": [(i, i + d) for i in range(30) for d in (1, 2)]}) as session:
-        before = [weakref.ref(ticks) for ticks in session.upkeep.ticks.values()]
+        before = [weakref.ref(ticks) for ticks in session.upkeep.relations.ticks.values()]
         session.delete("edge", [(3, 4), (9, 11)])
         session.delete("edge", [(2, 4), (3, 5), (20, 21)])
         gc.collect()

@@ -34,6 +34,26 @@ OTHERS = (
     LINEAR + "path(x, y) :- path(y, x), x < 5.",
     LINEAR + "path(x, x) :- seen(x). .decl seen(x: number) .output seen seen(x) :- path(x, y), path(y, x), y > 3.",
 )
+ABOVE = f"""
+{PATHS}
+.decl apart, weak(x: number, y: number)
+.decl many, total, good, near, best, far(x: number, n: number)
+.decl ends(x: number, least: number, most: number)
+.decl middle(x: number, m: float)
+.input near, weak
+.output apart, weak, many, total, good, near, best, far, ends, middle
+apart(x, y) :- edge(x, _), edge(_, y), !path(x, y).
+many(x, count(y)) :- path(x, y), !weak(x, y).
+total(x, sum(y)) :- path(x, y), edge(y, _).
+good(x, n) :- edge(x, _), n = count : {{ path(x, y), edge(y, z), !weak(y, z) }}.
+ends(x, least, most) :- edge(x, _), least = min y : {{ path(x, y) }}, most = max y : {{ path(x, y), weak(y, _) }}.
+middle(x, mean(to_float(y))) :- path(x, y).
+near(0, min(0)).
+near(y, min(d + (x + y) % 3)) :- near(x, d), edge(x, y), !weak(x, y).
+best(x, max(y)) :- path(x, y), good(y, n), n > 1.
+far(x, n) :- many(x, n).
+far(y, n) :- far(x, n), apart(x, y), near(y, d), d < n.
+"""
 PAIRS = st.tuples(st.integers(0, 9), st.integers(0, 9))
 GRAPHS = st.sets(PAIRS, max_size=25)
 FEWEST, SMALL = [-2, 2, 1 << 18], [0, 1 << 30]
@@ -96,6 +116,35 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
             assert told == {name: after[name] for name in told}
 
 
+@settings(max_examples=15, **SETTINGS)
+@given(GRAPHS, st.data(), FEW, REPLICATED, st.sampled_from(BUDGETS))
+def test_negation_aggregates_and_best_values_follow(here, anew, edges, data, few, replicated, bindings):
+    """As in the driver and in a run; nothing is computed anew where the budget allows for all bindings."""
+    program, facts = Program(ABOVE), {"edge": edges, "weak": set(), "near": {(3, 1)}}
+    config = SPREAD | {"replicate_bytes": replicated, "follow": 1e-9}
+    with pytest.MonkeyPatch.context() as patch, program.session(facts, spark=here, **config) as session:
+        patch.setattr(spread, "FEW", few)
+        patch.setattr(budget, "FREE", bindings)
+        patch.setattr(across_partitions, "MANY", -1)
+        with program.session(facts) as other:
+            for _ in range(3):
+                before, name = {name: session[name].to_set() for name in program.outputs}, data.draw(st.sampled_from([*facts]))
+                come, gone = (data.draw(st.sets(some, max_size=2)) for some in (PAIRS, st.sampled_from([(9, 9), *facts[name]])))
+                facts[name], told = (facts[name] - gone) | come, []
+                anew.clear()
+                for one in (session, other):
+                    with one.transaction() as transaction:
+                        transaction.delete(name, gone)
+                        transaction.insert(name, come)
+                    told.append({each: changes.to_set() for each, changes in transaction.changes.items()})
+                    assert one is other or bindings < inf or not anew
+                assert told[0] == told[1]
+                with program.run(facts) as result:
+                    after = {name: result[name].to_set() for name in program.outputs}
+                assert {name: session[name].to_set() for name in program.outputs} == after
+                assert folded({each: list(rows) for each, rows in told[0].items()}, before) == after
+
+
 @settings(max_examples=100, **SETTINGS)
 @given(*[st.lists(st.lists(st.integers(0, 60)))] * 2, st.integers(1, 5))
 def test_words_are_subtracted_piece_by_piece(left, right, piece):
@@ -114,7 +163,7 @@ def run(edges) -> dict[str, set]:
 
 def files(session) -> set[str]:
     """Of the partitions, on the disk."""
-    store = Path(session.upkeep.cluster.store.root)
+    store = Path(session.upkeep.run.cluster.store.root)
     return {str(path) for path in store.rglob("*") if path.is_file() and path.parent != store / "values"}
 
 
@@ -181,7 +230,7 @@ def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, 
     monkeypatch.setattr(
         across_partitions.AcrossPartitions, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
     )
-    with Program(PATHS).session({"edge": EDGES}, spark=here, follow=10, **SPREAD) as session:
+    with Program(PATHS).session({"edge": EDGES}, spark=here, follow=0.1, **SPREAD) as session:
         monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 0)
         session.insert("edge", [(100, 101)])
         assert len(tried) == 1 and not anew
@@ -200,7 +249,7 @@ def test_files_that_nobody_reads_any_more_are_removed(here):
         session.insert("edge", [(6, 5)])
         session.insert("edge", [(5, 38)])
         assert not first & files(session) and files(session) == session["path"].stored.paths
-        root = session.upkeep.cluster.store.root
+        root = session.upkeep.run.cluster.store.root
         session.clear("edge")  # nothing is on the partitions any more
         assert not os.path.exists(root) and session["path"].count() == 0
 
@@ -235,7 +284,7 @@ def test_runs_that_are_lost_are_derived_anew(here, caplog, monkeypatch, closed):
     with Program(LOOPS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for change in (session.delete, session.insert):
             before = run(session["edge"].to_set())["path"]
-            shutil.rmtree(Path(session.upkeep.cluster.root) / "1")
+            shutil.rmtree(Path(session.upkeep.run.cluster.root) / "1")
             with pytest.raises(RunsLost):
                 session["path"].to_set()
             with pytest.raises(RunsLost):
@@ -276,11 +325,12 @@ def test_relations_grow_onto_the_partitions_and_come_back(here):
             assert (changes.inserted, changes.deleted) == (len(new["path"] - old["path"]), len(old["path"] - new["path"]))
 
 
-def test_with_spark_whose_workers_are_killed(spark, nothing_here):
+def test_with_spark_whose_workers_are_killed(spark, nothing_here, monkeypatch):
     """Jobs are run again; a DataFrame stays readable when its epoch is gone."""
+    monkeypatch.setattr(across_partitions, "MAX_CHANGED_HERE", 0)
     with Program(LOOPS).session({"edge": EDGES}, spark=spark, **SPREAD) as session:
         frame, old = session["path"].to_df(), run(EDGES)["path"]
-        jobs, killed = session.upkeep.cluster.jobs, []
+        jobs, killed = session.upkeep.run.cluster.jobs, []
 
         def job(*tasks, source=None, job=jobs.job):
             if len(killed) < 3:
@@ -294,6 +344,17 @@ def test_with_spark_whose_workers_are_killed(spark, nothing_here):
         assert {tuple(row) for row in changes.to_df().collect()} == {(*row, -1) for row in old - new["path"]}
         assert {tuple(row) for row in session["path"].to_df().collect()} == new["path"]
         assert {tuple(row) for row in frame.collect()} == old
+
+
+def test_small_changes_need_no_job_of_spark(spark, by_rules, anew, monkeypatch):
+    program, facts = Program(ABOVE), {"edge": EDGES, "weak": [(5, 6)], "near": []}
+    with program.session(facts, spark=spark, **SPREAD) as session:
+        monkeypatch.setattr(session.upkeep.run.cluster.jobs, "job", None)
+        for change, edges in ((session.delete, EDGES - {(5, 38)}), (session.insert, EDGES)):
+            change("edge", [(5, 38)])
+            with program.run(facts | {"edge": edges}) as result:
+                assert {name: session[name].to_set() for name in result} == {name: result[name].to_set() for name in result}
+        assert session["apart"].on_partitions and not anew
 
 
 def kill_workers() -> int:

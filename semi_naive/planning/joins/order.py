@@ -34,10 +34,10 @@ def part_of(relation: str, sort: str) -> str:
 def origin(relation: str) -> str:
     """The relation that a relation has some tuples of, or itself.
 
-    >>> origin(part_of("edge", "suspected")), origin("edge")
-    ('edge', 'edge')
+    >>> origin(part_of("edge", "suspected")), origin("edge-"), origin("edge")
+    ('edge', 'edge', 'edge')
     """
-    return relation.partition(PART)[0]
+    return relation.partition(PART)[0].rstrip("+-")
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:

@@ -13,30 +13,31 @@ Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al
 revisited*.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import flips
 from semi_naive.planning.maintaining.gained import beginning
 from semi_naive.planning.maintaining.guarded import proof
 from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, lost
-from semi_naive.planning.maintaining.rederived import rederiving
+from semi_naive.planning.maintaining.rederived import rederiving, restored
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.ir import Atom, Rule
 
-Begun = list[tuple[str, Rule]]  # rules, each with the relation below whose change it begins with
+Begun = list[tuple[str, Rule]]  # rules, each with the relation of changed tuples that it begins with
 
 
 @dataclass
 class Maintained:
     """The rules that maintain one stratum. known: its relations that may have explicit facts; best: those that keep the best
-    value of each key."""
+    value of each key; kinds: of the columns of its relations."""
 
     stratum: Stratum
     known: set[str]
-    best: Container[str] = ()
+    best: Set[str] = frozenset()
+    kinds: Kinds = field(default_factory=dict)
 
     def __post_init__(self):
         rules = self.stratum.rules
@@ -44,20 +45,34 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.gained: Begun = [one for rule in rules for one in beginning(rule, self.below, gained)]
-        self.lost: Begun = [(name, self._suspected(one)) for rule in rules for name, one in beginning(rule, self.below, lost)]
+        self.insertions: Begun = self._beginning(gained, now=True)
+        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._beginning(lost, now=False)]
+
+    def _beginning(self, named: Callable[[str], str], now: bool) -> Begun:
+        """The rules that begin with changed tuples, of which positive atoms read those that are `named`."""
+        found = [(named(name), rule) for each in self.stratum.rules for name, rule in beginning(each, self.below, named)]
+        return found + [begun for flip in self.flips for begun in flip.beginning(now)]
 
     def _suspected(self, rule: Rule) -> Rule:
         return suspected(rule, self.known, self.best)
 
-    def steps(self, kinds: Kinds) -> dict[str, list[Rule]]:
-        """The rules of each step, in the order of their evaluation. kinds: of the columns of the stratum's relations."""
-        flipped = [self._suspected(flip.rule) for flip in self.flips]
+    def deleted(self) -> list[Rule]:
+        """The rules that suspect explicit facts that have been deleted."""
+        names = [name for name in self.stratum.relations if name in self.known]
+        columns = {name: columns_of(self.kinds[name]) for name in names}
+        return [self._suspected(Rule(Atom(name, columns[name]), (Atom(lost(name), columns[name]),))) for name in names]
+
+    def restoring(self) -> list[Rule]:
+        """The rules that insert explicit facts again, of keys that have lost their best value."""
+        return [restored(name, self.kinds[name]) for name in sorted(self.best & self.known)]
+
+    def steps(self) -> dict[str, list[Rule]]:
+        """The rules of each step, in the order of their evaluation."""
         return {
-            "suspected": [*(rule for _, rule in self.lost), *flipped, *self.suspecting.rules],
-            "guarded": [_proving(rule, kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
-            "rederived": self.rederiving,
-            "gained": [*(rule for _, rule in self.gained), *(flip.rule for flip in self.flips)],
+            "suspected": [*self.deleted(), *(rule for _, rule in self.overdeletions), *self.suspecting.rules],
+            "guarded": [_proving(rule, self.kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
+            "rederived": [*self.rederiving, *self.restoring()],
+            "gained": [rule for _, rule in self.insertions],
         }
 
 
@@ -67,13 +82,13 @@ def _proving(rule: Rule, kinds: Kinds) -> Rule:
     return replace(proof(rule, kinds).rule, head=Atom(name, columns_of(kinds[name])))
 
 
-def maintaining(stratum: Stratum, known: set[str], best: Container[str], kinds: Kinds) -> dict[str, list[str]]:
+def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
     """Return the rules that maintain a stratum, as text, by step; steps without rules are left out.
 
     known: relations that may have explicit facts; best: those that keep the best value of each key; kinds: of columns.
     """
     stratum, counted = counting(stratum)
-    steps = Maintained(stratum, known, best).steps(kinds)
+    steps = Maintained(stratum, known, best, kinds).steps()
     told = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
     told["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
     return {step: lines for step, lines in told.items() if lines}

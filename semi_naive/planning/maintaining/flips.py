@@ -14,24 +14,58 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.joins.body import names
-from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Var, Wild
+from semi_naive.planning.maintaining.names import after, before, gained, lost
+from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
 NEGATED, AGGREGATED = "!", "{}"
 
 
 @dataclass(frozen=True)
 class Flip:
-    """A rule that begins with what has changed of a relation that it negates, or aggregates: `closed` to it otherwise."""
+    """A rule that begins with what has changed of a relation that it negates, or aggregates: `closed` to it otherwise.
+    `within`: atoms that bind its groups, the changed one first, if that alone does not; `negative`: it is negated there."""
 
     relation: str
     how: str
     rule: Rule
     closed: Rule
+    within: tuple[Atom, ...] = ()
+    negative: bool = False
 
     @property
     def changed(self) -> str:
         """The relation of what has changed; no program has one of that name."""
         return f"{self.relation}{self.how}"
+
+    @property
+    def is_whole(self) -> bool:
+        """True if any changed tuple changes all groups of an aggregate, as far as the rule tells."""
+        return self.how == AGGREGATED and not self.within and not names(self.rule.body[0])
+
+    def beginning(self, now: bool) -> Iterator[tuple[str, Rule]]:
+        """The rules for what it makes `now`, or what it made before, each with the relation of changed tuples that it reads.
+
+        >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+        >>> count = Aggregate(z, "count", None, (Atom("e", (x, y)), Atom("n", (y,))))
+        >>> changed = list(flips(Rule(Atom("p", (x, z)), (Atom("a", (x,)), count))))[1]
+        >>> for _, each in changed.beginning(now=False): print(each)
+        p(x, z) :- n+(:y), e'(x, :y), a(x), z = count : { e(x, y), n(y) }.
+        p(x, z) :- n-(:y), e(x, :y), a(x), z = count : { e(x, y), n(y) }.
+        """
+        first, *body = self.rule.body
+        if self.how == NEGATED:
+            named = lost(self.relation) if now else gained(self.relation)
+            yield named, replace(self.rule, body=(replace(first, relation=named), *body))
+        elif not self.within:
+            yield self.changed, self.rule
+        else:
+            for gains in (True, False):  # bindings of the aggregate's body
+                named = gained(self.relation) if gains != self.negative else lost(self.relation)
+                others = (
+                    {} if gains == now else {each.relation: (after if gains else before)(each.relation) for each in self.within}
+                )
+                bound = (replace(atom, relation=others.get(atom.relation, atom.relation)) for atom in self.within[1:])
+                yield named, replace(self.rule, body=(replace(self.within[0], relation=named), *bound, *body))
 
 
 def flips(rule: Rule) -> Iterator[Flip]:
@@ -50,7 +84,28 @@ def flips(rule: Rule) -> Iterator[Flip]:
         outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
         for atom in _closed([literal]):
             first = Atom(f"{atom.relation}{how}", tuple(_known(term, outside) for term in atom.args))
-            yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None), rule)
+            within, negative = _within(literal, atom, outside), isinstance(literal, Aggregate) and Not(atom) in literal.body
+            yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None), rule, within, negative)
+
+
+def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, ...]:
+    """An atom of an aggregate's own body, and those that it is connected with, if it does not bind all variables that these
+    share with the rule outside; their other variables have names that the rule does not have."""
+    if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
+        return ()
+    found, left = [changed], [each for each in literal.body if isinstance(each, Atom) and each is not changed]
+    while near := [each for each in left if names(each) & names(found)]:
+        found, left = found + near, [each for each in left if each not in near]
+    if names(found) & outside <= names(changed):
+        return ()
+    return tuple(replace(each, args=tuple(_apart(term, outside) for term in each.args)) for each in found)
+
+
+def _apart(term: Term, outside: set[str]) -> Term:
+    """A term outside of an aggregate; one that is computed is not known there."""
+    if isinstance(term, Var) and term.name not in outside:
+        return replace(term, name=f":{term.name}")
+    return term if isinstance(term, Const | Var) else Wild()
 
 
 def is_exact(rule: Rule) -> bool:

@@ -31,6 +31,21 @@ def gained(name: str) -> str:
     return f"{name}+"
 
 
+def before(name: str) -> str:
+    """Name the tuples that a relation had before this transaction, in rules that read it as it is now."""
+    return f"{name}~"
+
+
+def after(name: str) -> str:
+    """Name the tuples that a relation has now, in rules that read it as it was before this transaction."""
+    return f"{name}'"
+
+
+def remaining(name: str) -> str:
+    """Name the tuples of a relation that remain when its suspects are removed."""
+    return f"{name}\\"
+
+
 def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
     """Variables for the columns of a tuple."""
     return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from semi_naive.planning.maintaining.names import suspects
-from semi_naive.ra.ir import Atom, Const, Rule, Term, Var, Wild
+from semi_naive.planning.maintaining.names import columns_of, explicit, suspects
+from semi_naive.ra.ir import Atom, Const, Kind, Rule, Term, Var, Wild
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:
     """Restrict a rule to suspects, by the terms of its head that atoms of its body bind. Computed terms are wildcards, and so
     is the value where the relation keeps the `best` one of each key.
 
-    >>> from semi_naive.ra.ir import Call, Kind
+    >>> from semi_naive.ra.ir import Call
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
     >>> print(rederiving(Rule(Atom("p", (x, Call("+", (y, y), Kind.NUMBER))), (Atom("e", (x, y)),))))
     p(x, (y + y)) :- p:(x, _), e(x, y).
@@ -23,3 +23,14 @@ def rederiving(rule: Rule, best: bool = False) -> Rule:
     patterns = [pattern(term) for term in rule.head.args]
     first = Atom(suspects(rule.head.relation), (*patterns[:-1], Wild()) if best else tuple(patterns))
     return replace(rule, body=(first, *rule.body), plan=None)
+
+
+def restored(name: str, kinds: tuple[Kind, ...]) -> Rule:
+    """Insert the explicit facts of the keys that have lost their best value: a relation of best values need not have all its
+    explicit facts.
+
+    >>> print(restored("p", (Kind.NUMBER,) * 2))
+    p(@0, @1) :- p:(@0, _), p=(@0, @1).
+    """
+    columns = columns_of(kinds)
+    return Rule(Atom(name, columns), (Atom(suspects(name), (*columns[:-1], Wild())), Atom(explicit(name), columns)))

@@ -7,13 +7,14 @@ edge- has the deleted edges, reach: the suspects, and reach= the explicit facts.
 not change: so the engine evaluates it as any recursion, a tuple at a time where few are suspected in each of many iterations.
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from dataclasses import replace
 
+from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.maintaining.gained import beginning
 from semi_naive.planning.maintaining.names import Kinds, asked, columns_of, explicit, suspects
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Var
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
 
 def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:
@@ -36,21 +37,36 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
 
 
 def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
-    """Make suspects of the heads of a rule. named: the relation that they are put into."""
-    head = replace(rule.head, relation=named(rule.head.relation))
-    return replace(rule, head=head, body=(*rule.body, *_there(rule.head, known, best)), plan=None)
+    """Make suspects of the heads of a rule. named: the relation that they are put into. If aggregates of the rule have other
+    results when they are computed again (`is_exact`), its heads are read from their relation by what its atoms bind.
+
+    >>> from semi_naive.ra.ir import Aggregate, Wild
+    >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")
+    >>> mean = Aggregate(z, "mean", y, (Atom("e", (x, y)),))
+    >>> print(suspected(Rule(Atom("p", (x, z)), (Atom("e-", (x, Wild())), mean)), set(), ()))
+    p:(x, @1) :- e-(x, _), p(x, @1).
+    """
+    head, exact = rule.head, is_exact(rule)
+    body = rule.body if exact else tuple(filter(_is_pattern, rule.body))
+    bound = None if exact else {term for atom in body for term in atom.args}
+    terms = tuple(_term(place, term, bound) for place, term in enumerate(head.args))
+    there: list[Literal] = []
+    if head.relation in known or head.relation in best or not exact:
+        computed = zip(terms, head.args, strict=True)
+        there += [Compare("=", own, term, Kind.NUMBER) for own, term in computed if own != term and exact]
+        there += [replace(head, args=terms)] if head.relation in best or not exact else []
+        there += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
+    args = head.args if exact else terms
+    return replace(rule, head=Atom(named(head.relation), args), body=(*body, *there), plan=None)
 
 
-def _there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
-    """The literals by which a head is in its relation, where that keeps best values only, and is no explicit fact."""
-    if head.relation not in known and head.relation not in best:
-        return
-    terms = []
-    for place, term in enumerate(head.args):
-        terms.append(term if isinstance(term, Var | Const) else Var(f"@{place}", term.kind))
-        if terms[-1] != term:
-            yield Compare("=", terms[-1], term, Kind.NUMBER)
-    if head.relation in best:
-        yield replace(head, args=tuple(terms))
-    if head.relation in known:
-        yield Not(Atom(explicit(head.relation), tuple(terms)))
+def _term(place: int, term: Term, bound: set[Term] | None) -> Term:
+    """A term of a head, or a variable for one that is computed, or not `bound` by atoms if only these bind any."""
+    if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
+        return term
+    return Var(f"@{place}", term.kind)
+
+
+def _is_pattern(literal: Literal) -> bool:
+    """True for an atom without computed terms."""
+    return isinstance(literal, Atom) and all(isinstance(term, Var | Const | Wild) for term in literal.args)

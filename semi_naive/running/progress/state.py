@@ -32,6 +32,7 @@ class RunState:
     progress: Callable[..., None] | None = None
     watch: Callable[[Callable[[], dict]], None] | None = None  # see `Program.run`
     plan: str = "auto"  # see `Program.run`
+    keeps: bool = False  # True for a session: relations on the partitions stay there, to be compared with later states
     values: Values = field(default_factory=lambda: Values())
     plans: list[dict] = field(default_factory=list)
     bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last

@@ -87,12 +87,15 @@ class Statics:
         self._tell(index, "replicated", sum(8 * one.run.words for one in stored), tuples, iteration)
 
     def _gathered(self, spread, order) -> list[StoredBlock]:
-        """A relation that is on the partitions: every partition sorts its tuples, one writes them all."""
+        """A relation that is on the partitions: every partition sorts its tuples, one writes them all. Where all partitions are
+        on this host, an index that the relation has in the order is read where it is."""
         relation = getattr(spread, "relation", None)
         if relation is None or not self.cluster.local:
             columns = spread.columns()
             block = Block.of([columns[i] for i in order], columns.shape[1])
             return self.cluster.share("gathered", block)
+        if isinstance(relation, PartitionedRelation) and (index := relation.index(order)):
+            return [stored for blocks in index.full for stored in blocks]
         job = self.cluster.jobs.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
         return [stored for found in job for stored in found]
 
@@ -146,9 +149,9 @@ class Statics:
         """A relation with those of its indexes that are where they should be already."""
         relation = self.database.partitioned(name)
         made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
-        if relation is not None and not relation.reduction:
+        if relation is not None:
             for index in relation.indexes:
-                if orders.get(index.order) == index.keys and index.map.homes == self.map.homes:
+                if index.keys <= orders.get(index.order, -1) and index.map.homes == self.map.homes:
                     made.indexes.append(replace(index, full=list(index.full)))  # which may be refined by itself
                     self._told((name, index.order), index, iteration)
         return made

@@ -158,10 +158,10 @@ class Directory:
         prints, relations = fingerprints(upkeep), {}
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
-            relation, given = upkeep.program.relations[name], upkeep.facts.given.get(name)
-            anew = name in upkeep.spread or isinstance(upkeep.tables[name], Implied)
-            elsewhere = name in upkeep.shared or anew
-            parts = {"given": given, "whole": None if elsewhere else upkeep.tables[name]}
+            relation, given = upkeep.program.relations[name], upkeep.relations.facts.given.get(name)
+            anew = name in upkeep.relations.spread or isinstance(upkeep.relations.tables[name], Implied)
+            elsewhere = upkeep.relations.facts.is_shared(name) or anew
+            parts = {"given": given, "whole": None if elsewhere else upkeep.relations.tables[name]}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
             told = {
                 "print": prints[name],
@@ -179,7 +179,9 @@ class Directory:
             "batches": batches,
             "rules": [list(each) for each in registered.rules.items()],
             "names": [self._history(name, history, blocks) for name, history in registered.names.items()],
-            "visited": {upkeep.strata[number].relations[0]: each.visited for number, each in upkeep.budgets.items()},
+            "visited": {
+                upkeep.run.strata[number].relations[0]: each.visited for number, each in upkeep.recomputation.budgets.items()
+            },
         })  # fmt: skip
 
     def _go_on(self) -> None:
@@ -242,9 +244,9 @@ class Directory:
 
     # -- reading
 
-    def take_up(self, upkeep, changeable: set[str]) -> tuple[int, dict[str, Change]]:
-        """Have the relations be what they were at the snapshot; what has no table then is to be derived anew. Returns the
-        epoch that was made last, and what has changed since the snapshot."""
+    def take_up(self, upkeep, changeable: set[str]) -> tuple[int, dict[str, Change], dict[str, Table]]:
+        """Read explicit facts, values and budgets of the snapshot. Return the last epoch, the changes of facts since then, and
+        the tables of the snapshot by relation; relations without one are derived anew."""
         manifest: dict = self.manifest or {}
         with self.files.understood():
             if manifest["version"] != VERSION:
@@ -259,7 +261,7 @@ class Directory:
             self.identity = identity.directory
             self._read_values(manifest["values"], [arrays for _, arrays in found], upkeep.values)
             net = self._read_facts(manifest["relations"], [arrays for _, arrays in found], upkeep, changeable)
-            self._read_tables(manifest, upkeep)
+            tables = self._read_tables(manifest, upkeep)
             self.batches = manifest["batches"] | dict(_batch(arrays) for _, arrays in found if "batch" in arrays)
             self._read_registrations(manifest)
             epochs = [epoch for epoch, arrays in found if not self.registered.take_up(epoch, arrays)]
@@ -267,7 +269,7 @@ class Directory:
             raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
         self._begin(Published(Log(path, identity, end, self.every), self.blocks, self.pieces, self.sizes))
         self._remove_logs()
-        return epochs[-1] if epochs else manifest["epoch"], net
+        return epochs[-1] if epochs else manifest["epoch"], net, tables
 
     def _read_values(self, pieces: dict[str, list[dict]], logged: list[dict], values) -> None:
         self.pieces = pieces
@@ -293,13 +295,14 @@ class Directory:
                     hint = "declare it as it was, or clear it with the program that has written the directory"
                     raise StateUnusable(f"{self.path} has facts of {name}{known[name]['form']}, {wrong}: {hint}")
             else:
-                upkeep.facts.given[name] = table
-        for name in changeable - upkeep.facts.given.keys():
-            upkeep.facts.given[name] = Table(upkeep.program.relations[name].arity)
+                upkeep.relations.facts.given[name] = table
+        for name in changeable - upkeep.relations.facts.given.keys():
+            upkeep.relations.facts.given[name] = Table(upkeep.program.relations[name].arity)
         return net
 
-    def _read_tables(self, manifest: dict, upkeep) -> None:
-        known, prints = manifest["relations"], fingerprints(upkeep)
+    def _read_tables(self, manifest: dict, upkeep) -> dict[str, Table]:
+        """Read the tables of relations whose rules are those of the snapshot, and the budgets of strata."""
+        known, prints, tables = manifest["relations"], fingerprints(upkeep), {}
         self.fits = {name: saved["print"] for name, saved in known.items()} == prints
         for name, print_ in prints.items():
             saved = known.get(name, {})
@@ -307,10 +310,11 @@ class Directory:
                 continue
             self.same.add(name)
             if not saved.get("spread"):
-                upkeep.taken_up[name] = self._read(saved["whole" if "whole" in saved else "given"], saved["arity"])
-        for number, stratum in enumerate(upkeep.strata):
+                tables[name] = self._read(saved["whole" if "whole" in saved else "given"], saved["arity"])
+        for number, stratum in enumerate(upkeep.run.strata):
             if bindings := manifest.get("visited", {}).get(stratum.relations[0]):
-                upkeep.budgets[number] = Budget(bindings)
+                upkeep.recomputation.budgets[number] = Budget(bindings)
+        return tables
 
     def _read_registrations(self, manifest: dict) -> None:
         self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))
@@ -347,10 +351,10 @@ class Directory:
 def fingerprints(upkeep) -> dict[str, str]:
     """Of each relation a number that changes with whatever its tuples follow from, but for explicit facts."""
     found: dict[str, str] = {}
-    for stratum in upkeep.compiled.strata:
+    for stratum in upkeep.run.compiled.strata:
         forms = {name: form(upkeep.program.relations[name], upkeep.program.types) for name in sorted(stratum.relations)}
         below = {name: found[name] for name in sorted(stratum.reads - set(stratum.relations))}
-        changeable = sorted(upkeep.facts.given.keys() & forms.keys())
+        changeable = sorted(upkeep.relations.facts.given.keys() & forms.keys())
         parts = semi_naive.__version__, VERSION, forms, changeable, sorted(map(str, stratum.rules)), below
         found |= dict.fromkeys(stratum.relations, hashlib.sha256(repr(parts).encode()).hexdigest())
     return found
@@ -386,9 +390,9 @@ def _misfit(name: str, saved: str, upkeep, changeable: set[str]) -> str:
     """Why a program cannot have facts of a form; empty if it can."""
     relation = upkeep.program.relations.get(name)
     if relation is None or name not in changeable:
-        return f"and {name} is no input of {upkeep.asked.name}"
+        return f"and {name} is no input of {upkeep.run.asked.name}"
     declared = form(relation, upkeep.program.types)
-    return "" if declared == saved else f"and {upkeep.asked.name} declares {declared}"
+    return "" if declared == saved else f"and {upkeep.run.asked.name} declares {declared}"
 
 
 def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:

@@ -1,1 +1,1 @@
-"""How relations follow their facts: by what changes where that is less work, anew where it is not."""
+"""Maintain the relations of a session: incrementally if that is less work, else by recomputation."""

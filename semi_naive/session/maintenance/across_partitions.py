@@ -4,19 +4,22 @@
 2. Remove the suspects: only runs that have such tuples are written again.
 3. Rederive suspects from what remains, apply rules to the new tuples of the relations below, and continue the recursion.
 
-Each step is evaluated by the balanced plan. If partitions make more tuples than the budget allows, it raises OverBudget.
+Each step is evaluated by the balanced plan, with the rules of `planning.maintaining`. Relations of changed tuples, and of what
+was there before, stand beside those of the program meanwhile. If partitions make more tuples than the budget allows, it raises
+OverBudget.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 from semi_naive.host import budget
-from semi_naive.planning.maintaining import Maintained
-from semi_naive.planning.maintaining.flips import is_exact
-from semi_naive.planning.maintaining.names import explicit, gained, lost, suspects
-from semi_naive.planning.strata import Stratum
+from semi_naive.planning.joins.order import origin
+from semi_naive.planning.maintaining import Begun, Maintained
+from semi_naive.planning.maintaining.flips import AGGREGATED
+from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, remaining, suspects
+from semi_naive.planning.maintaining.renamed import renamed
+from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
@@ -29,66 +32,82 @@ from semi_naive.running.relations.dealing import deal
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
-from semi_naive.session.maintenance.spread import FEW, AnyChange, Kept, here, index_of, laid_out, side
+from semi_naive.session.maintenance.improving import may_lose_best
+from semi_naive.session.maintenance.materialized import MaterializedRelations
+from semi_naive.session.maintenance.spread import (
+    FEW,
+    AnyChange,
+    Kept,
+    both_sides,
+    here,
+    index_of,
+    laid_out,
+    side,
+)  # fmt: skip
 
 MANY = 1 << 22  # pairs of a closure that come and go, and are found here
 MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
 SOME = 10_000  # tuples that may be in any case
+MAX_CHANGED_HERE = 10_000  # changed tuples whose jobs this process runs, if they would run on this host
+MAX_TUPLES_HERE = 1 << 24  # and tuples of the stratum and of what it reads, which a job may read: 0.1 s of one core
 
 
 class AcrossPartitions:
-    """Maintains the strata of a session, `upkeep`, whose relations are on the partitions."""
+    """Maintains the strata of a session whose relations are on the partitions."""
 
     guards = False  # suspects have no ticks
 
-    def __init__(self, upkeep: Any):
-        self.upkeep = upkeep
+    def __init__(self, relations: MaterializedRelations):
+        self.relations, self.run = relations, relations.run
         self.deltas: dict[int, Maintained] = {}
 
     def changes_of_closure(
         self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
     ) -> dict[str, AnyChange] | None:
         """Maintain a closure whose edges are in this process without reading its pairs; None if too many pairs change."""
-        closure = self.upkeep.closure(number, own, changes)
-        spread = self.upkeep.spread.get(closure.relation) if closure else None
+        closure = self.relations.closure(number, own, changes)
+        spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
             return None
-        edges, change = self.upkeep.tables[closure.edges], here(changes[closure.edges])
-        found = changed(edges, change, spread.count, None, self.upkeep.cluster.here, MANY)
+        edges, change = self.relations.tables[closure.edges], here(changes[closure.edges])
+        found = changed(edges, change, spread.count, None, self.run.cluster.here, MANY)
         if found is None:
             return None
         if found.size:
-            self.upkeep.keep(closure.relation, OnPartitions(self._with(spread.relation, found), self.upkeep.cluster))
-            self.upkeep.rest_there(number, self.upkeep.strata[number])
+            self.relations.keep(closure.relation, OnPartitions(self._with(spread.relation, found), self.run.cluster))
+            self.relations.rest_there(number, self.run.strata[number])
         return {closure.relation: found}
 
     def _with(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
         """A relation without what is gone, and with what has come."""
         name, arity = whole.name, whole.arity
-        whole = self._without(whole, side(self.upkeep.cluster, name, change, born=False) if change.went else None)
+        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.went else None)
         rest = PartitionedRelation(name, arity, [at_rest(index) for index in whole.indexes])
         if change.came:
-            deal(self.upkeep.cluster, {name: rest}, {name: (self.upkeep.cluster.share(name, change.born), own_order(arity))})
+            deal(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
             rest.settle()
         return rest
 
     def can_follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
-        relations = [self.upkeep.program.relations[name] for name in stratum.relations]
-        if not self.upkeep.are_plain(stratum) or in_one_place(stratum, self.upkeep.program.relations):
+        relations = [self.run.program.relations[name] for name in stratum.relations]
+        if in_one_place(stratum, self.run.program.relations):
             return False
-        if not all(map(is_exact, stratum.rules)) or any(
-            not each.arity and self.upkeep.kept(each.name).count for each in relations
-        ):
+        if any(not each.arity and self.relations.kept(each.name).count for each in relations):
             return False
         if number not in self.deltas:
-            self.deltas[number] = Maintained(
-                stratum, {*self.upkeep.facts.given, *self.upkeep.facts.written} & set(stratum.relations)
-            )
-        names = self.deltas[number].below | set(stratum.relations)
-        if any(flip.relation in changes for flip in self.deltas[number].flips):
+            explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
+            best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
+            self.deltas[number] = Maintained(stratum, explicit, best, kinds)
+        flips = self.deltas[number].flips
+        if any(flip.relation in changes and flip.is_whole for flip in flips):
             return False
-        return self.upkeep.few_changed(names, own, changes, SOME, MOST)
+        names = self.deltas[number].below | set(stratum.relations)
+        better = {each.name: each.lattice for each in relations if each.lattice and stratum.recursive}
+        flipped = {flip.relation for flip in flips}
+        return self.relations.few_changed(names, own, changes, SOME, MOST) and not may_lose_best(
+            stratum, better, flipped, own, changes, self.relations.kept
+        )
 
     def lacks_counts(self, number: int) -> bool:
         """True if counts of aggregates are missing; strata with aggregates that change are computed anew here."""
@@ -96,74 +115,113 @@ class AcrossPartitions:
 
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
-        before = {name: self.upkeep.kept(name) for name in stratum.relations}
-        with budget.of(most):
-            self._go_on(number, stratum, own, changes)
-        self.upkeep.rest_there(number, stratum)
-        return {name: self.upkeep.compared(name, before[name]) for name in stratum.relations}
+        old = {name: self.relations.kept(name) for name in stratum.relations}
+        with self._jobs(stratum, own, changes):
+            with budget.of(most):
+                parts = self._go_on(number, stratum, own, changes)
+            self.relations.rest_there(number, stratum)
+            return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}
 
-    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> None:
-        """Overdelete, rederive and insert."""
+    def _jobs(self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]) -> AbstractContextManager:
+        """Run the jobs in this process that take less time than Spark to start them."""
+        names = stratum.reads | set(stratum.relations)
+        changed = sum(change.size for each in (own, changes) for name, change in each.items() if name in names)
+        small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_TUPLES_HERE
+        return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
+
+    def _compared(self, name: str, old: Kept, parts: Kept) -> AnyChange:
+        """What has changed of a relation. parts: what it was, in the runs that it still has, and others."""
+        found = self.relations.between(name, parts, self.relations.kept(name))
+        if not found.size:
+            self.relations.keep(name, old)
+        return found
+
+    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
+        """Overdelete, rederive and insert. Returns of each relation that had tuples what it was: suspects, and all others."""
         deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
-        whole = {name: self._as_spread(name) for name in stratum.relations if self.upkeep.database.count(name)}
+        whole = {name: self._as_spread(name) for name in stratum.relations if self.run.database.count(name)}
         with self._beside() as put:
-            gone = self._suspected_there(number, deltas, own, below, put)
-            rest = {name: self._without(each, gone.get(name)) for name, each in whole.items()}
-            once = [rule for rule in deltas.rederiving if rule.head.relation in gone]
-            for name in (name for name, change in below.items() if change.came):
-                put(gained(name), name, side(self.upkeep.cluster, gained(name), below[name], born=True))
-                once += [rule for other, rule in deltas.gained if other == name]
+            changed = self._changed(deltas, below, put)
+            gone = self._suspected_there(number, deltas, own, below, changed, put)
+            rest, parts = {}, {}
+            for name, each in whole.items():
+                rest[name], parts[name] = self._without(each, gone.get(name))
+            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in gone]
+            once += self._begun(deltas, deltas.insertions, changed)
+            left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
+            for name in deltas.best & whole.keys():
+                put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.run.cluster))
+            once = [renamed(rule, left) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
             for name in stratum.relations:
-                table = Table(self.upkeep.program.relations[name].arity)
-                for columns in self.upkeep.facts.columns(name) if name in gone else ():
-                    table.insert(columns, columns[0].size)
+                table = Table(self.run.program.relations[name].arity)
                 if name in own:
                     table.insert_block(own[name].born)
-                self.upkeep.keep(name, table)
-            apart = {suspects(name) for name, each in gone.items() if each.count > FEW}
+                self.relations.keep(name, table)
+            apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
             self._evaluated(number, stratum, once, rest, frozenset(apart))
+        return {name: OnPartitions(each, self.run.cluster) for name, each in parts.items()}
+
+    def _changed(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
+        """Put what relations below have gained and lost beside them, and what they were and are. Returns the relations of
+        changed tuples that have any."""
+        cluster, found = self.run.cluster, {}
+        for name, change in below.items():
+            found[gained(name)] = name, side(cluster, gained(name), change, born=True)
+            found[lost(name)] = name, side(cluster, lost(name), change, born=False)
+            for each in {flip.changed for flip in deltas.flips if flip.relation == name and flip.how == AGGREGATED}:
+                found[each] = name, both_sides(cluster, each, change)
+            put(before(name), name, self.relations.origin.kept(name))
+            put(after(name), name, self.relations.kept(name))
+        found = {each: (name, kept) for each, (name, kept) in found.items() if kept.count}
+        for each, (name, kept) in found.items():
+            put(each, name, kept)
+        return {*found}
+
+    @staticmethod
+    def _begun(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
+        """The rules that begin with one of some relations of changed tuples; what has not changed they read as it is."""
+        same = {name for name in deltas.below if not {gained(name), lost(name)} & changed}
+        names = {each(name): name for each in (before, after) for name in same}
+        return [renamed(rule, names) for name, rule in rules if name in changed]
 
     def _suspected_there(
-        self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], put: Callable
+        self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], changed: set[str], put: Callable
     ) -> dict[str, PartitionedRelation]:
         """The tuples that may have no derivation left, of each relation that has any."""
         names = deltas.stratum.relations
-        losing = [name for name, change in below.items() if change.went]
-        if not losing and not any(name in own and own[name].lost.size for name in names):
+        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
+        once = self._begun(deltas, deltas.overdeletions, changed)
+        once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
+        if not once:
             return {}
-        now = {name: self.upkeep.kept(name) for name in below}
-        for name in losing:
-            put(lost(name), name, side(self.upkeep.cluster, lost(name), below[name], born=False))
+        now = {name: self.relations.kept(name) for name in below}
         for name in deltas.known:
-            put(explicit(name), name, self.upkeep.explicit(name))
+            put(explicit(name), name, self.relations.explicit(name))
         for name in names:
-            table = Table(self.upkeep.program.relations[name].arity)
-            if name in own:
-                table.insert_block(own[name].lost)
-            put(suspects(name), name, table)
-        once = [rule for name, rule in deltas.lost if name in losing]
+            put(suspects(name), name, Table(self.run.program.relations[name].arity))
+        for name in deleted:
+            put(lost(name), name, side(self.run.cluster, lost(name), own[name], born=False))
         for name in below:
-            self.upkeep.keep(name, self.upkeep.origin.kept(name))
+            self.relations.keep(name, self.relations.origin.kept(name))
         try:
             self._evaluated(number, deltas.suspecting, once, {}, frozenset(names))
         finally:
             for name, kept in now.items():
-                self.upkeep.keep(name, kept)
-        found = {name: self.upkeep.database.partitioned(suspects(name)) for name in names}
+                self.relations.keep(name, kept)
+        found = {name: self.run.database.partitioned(suspects(name)) for name in names}
         return {name: each for name, each in found.items() if each is not None and each.count}
 
     def _evaluated(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
         """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
-        upkeep = self.upkeep
         local = Local(
-            stratum, number, upkeep.database, upkeep.indexes, upkeep.profile, multiway=upkeep.config.multiway,
-            returns=MAX_RETURNS_TO_DRIVER, cores=upkeep.cluster.here,
+            stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
+            returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
         )  # fmt: skip
         local.once = once
-        self.upkeep.database.kept.clear()
-        partitioned = Continued(local, self.upkeep.database, self.upkeep.cluster, self.upkeep.config, begun=begun, apart=apart)
-        Fixpoint(partitioned, self.upkeep.recovery).run()
+        self.run.database.kept.clear()
+        partitioned = Continued(local, self.run.database, self.run.cluster, self.run.config, begun=begun, apart=apart)
+        Fixpoint(partitioned, self.run.recovery).run()
 
     @contextmanager
     def _beside(self) -> Iterator[Callable[[str, str, Kept], None]]:
@@ -171,35 +229,38 @@ class AcrossPartitions:
         added = []
 
         def put(name: str, like: str, kept: Kept) -> None:
-            self.upkeep.program.relations[name] = replace(self.upkeep.program.relations[like], name=name)
-            self.upkeep.indexes.arities[name] = self.upkeep.program.relations[like].arity
-            self.upkeep.keep(name, kept)
+            self.run.program.relations[name] = replace(self.run.program.relations[like], name=name, lattice=None)
+            self.run.indexes.arities[name] = self.run.program.relations[like].arity
+            self.relations.keep(name, kept)
             added.append(name)
 
         try:
             yield put
         finally:
             for name in added:
-                for each in (self.upkeep.program.relations, self.upkeep.tables, self.upkeep.spread):
+                for each in (self.run.program.relations, self.relations.tables, self.relations.spread):
                     each.pop(name, None)
 
     def _as_spread(self, name: str) -> PartitionedRelation:
         """A relation on the partitions, also one that is here."""
-        kept = self.upkeep.kept(name)
+        kept = self.relations.kept(name)
         if isinstance(kept, OnPartitions):
             return kept.relation
-        return laid_out(self.upkeep.cluster, name, kept, index_of(self.upkeep.cluster, kept.arity))
+        keys = kept.arity - 1 if self.run.program.relations[name].lattice else 1
+        return laid_out(self.run.cluster, name, kept, index_of(self.run.cluster, kept.arity, keys))
 
-    def _without(self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None) -> PartitionedRelation:
-        """A relation without some of its tuples."""
+    def _without(
+        self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
+    ) -> tuple[PartitionedRelation, PartitionedRelation]:
+        """A relation without some of its tuples, and all of it as the runs that are left and those of these tuples."""
         if gone is None:
-            return whole
-        kept = OnPartitions(gone, self.upkeep.cluster) if isinstance(gone, PartitionedRelation) else gone
-        gone = laid_out(self.upkeep.cluster, whole.name, kept, *whole.indexes)
+            return whole, whole
+        kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
+        gone = laid_out(self.run.cluster, whole.name, kept, *whole.indexes)
         rest = [at_rest(index) for index in whole.indexes]
-        for found in self.upkeep.cluster.jobs.job(
-            TakeOut(whole, gone, self.upkeep.cluster.root, self.upkeep.cluster.label("rest"))
-        ):
+        for found in self.run.cluster.jobs.job(TakeOut(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))):
             index = rest[found.index]
             index.full[found.partition], index.sizes = found.full, index.sizes - found.sizes
-        return PartitionedRelation(whole.name, whole.arity, rest)
+        full = [left + taken for left, taken in zip(rest[0].full, gone.home.full, strict=True)]
+        parts = PartitionedRelation(whole.name, whole.arity, [replace(whole.home, full=full)])
+        return PartitionedRelation(whole.name, whole.arity, rest), parts

@@ -1,20 +1,22 @@
-"""Maintain relations with a reduction that a session can follow: the best value of each key, or the classes of an equivalence.
+"""Relations with a reduction that a session maintains: the best value of each key, or the classes of an equivalence.
 
-Inserted tuples are reduced as in a run (`ra.reduce`). A suspect is overdeleted with its key, or with its class. Then the tuples
-that rules and facts still make of these keys or classes are inserted again. Between transactions the table is a plain one.
+Inserted tuples are reduced as in a run (`ra.reduce`). A suspect is overdeleted with its key, or with its class. Then rules and
+explicit facts insert the tuples of these keys or classes again. Between transactions the table has no reduction.
 """
 
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import own_order, selected, taken, together, within
+from semi_naive.ra.blocks.changes import own_order, selected, together, within
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.of_relation import closing
+from semi_naive.session.facts import beginning
 
 
 def is_closed(relation: Relation) -> bool:
+    """True if a relation has such a reduction."""
     return relation.eqrel or relation.lattice is not None
 
 
@@ -28,7 +30,7 @@ def closed(relation: Relation, table: Table) -> Table:
 
 
 def reached(relation: Relation, block: Block, table: Table) -> Block:
-    """What may be gone of the relation if some heads may be: the best values among them, or all pairs of their classes.
+    """The suspects of a relation if some heads are suspects: the best values among them, or all pairs of their classes.
 
     >>> pairs = {(x, y) for group in ((1, 2), (3, 4)) for x in group for y in group}
     >>> table = Table(2)
@@ -40,26 +42,21 @@ def reached(relation: Relation, block: Block, table: Table) -> Block:
     """
     if not relation.eqrel:
         return selected(block, within(block, table))
-    members = _partners(np.concatenate(block.columns()), table)
-    return together([_from([members], one) for one in table.blocks("full", (0, 1))], 2)
+    values = _keys([np.unique(np.concatenate(block.columns()))])
+    blocks = table.blocks("full", (0, 1))
+    partners = [beginning(one, values).column(1) for one in blocks]
+    members = _keys([np.unique(np.concatenate([np.empty(0, np.int64), *partners]))])
+    return together([beginning(one, members) for one in blocks], 2)
 
 
 def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
-    """The explicit facts that tell something of a relation that has lost some tuples: of its keys, or all of an equivalence."""
+    """The explicit facts to insert again if a relation has lost tuples: those with their keys, or all of an equivalence."""
     blocks = facts.blocks("all", own_order(facts.arity))
     if relation.eqrel or gone is None:
         return blocks if relation.eqrel else []
-    keys = [gone.column(place) for place in range(gone.arity - 1)]
-    return [_from(keys, block) for block in blocks]
+    keys = _keys([gone.column(place) for place in range(gone.arity - 1)], gone.size)
+    return [beginning(block, keys) for block in blocks]
 
 
-def _partners(values: np.ndarray, table: Table) -> np.ndarray:
-    found = [_from([np.unique(values)], block).column(1) for block in table.blocks("full", (0, 1))]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
-
-
-def _from(keys: list[np.ndarray], block: Block) -> Block:
-    """The tuples of a block that begin with one of some distinct keys, given as columns."""
-    lows, highs = block.ranges(keys, keys[0].size if keys else 1)
-    rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
-    return taken(block, np.sort(rows))
+def _keys(columns: list[np.ndarray], size: int | None = None) -> Block:
+    return Block.of(columns, columns[0].size if size is None else size)

@@ -1,9 +1,9 @@
-"""How a transitive closure follows its edges.
+"""Maintain a transitive closure by the components of its graph.
 
-An edge whose ends stay connected without it is not missed, and one whose ends were connected is nothing new: no pair comes or
-goes. In a dense graph that is nearly every edge (24 of 25 random ones of p2p-Gnutella09). For the others, rules that look for
-what may have no derivation left would have to suspect nearly every pair: what has changed is found by components and rows of
-bits instead (`ra.closures.condensed`), and all other pairs stay as they are, unread.
+If the ends of a deleted edge stay connected, no pair is lost; if the ends of a new edge were connected, no pair is new. In a
+dense graph that holds for nearly every edge (24 of 25 random ones of p2p-Gnutella09). For the others, delta rules would suspect
+nearly every pair. The changed pairs are found by components and rows of bits instead (`ra.closures.condensed`); no other pair
+is read.
 """
 
 from collections import deque
@@ -23,43 +23,43 @@ from semi_naive.ra.closures.condensed import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
 from semi_naive.threads import in_threads
 
-MOST = 20_000_000  # edges that all searches together may look at: some 0.3 s
-DEEPEST = 500  # steps of one search
-QUICK = 50_000  # edges that are all read in 8 ms: with no more, components are quicker than rules in any dense graph
-ONE_BY_ONE = 3  # edges whose ends are searched for, where all can be known in 8 ms
-WORK = 20_000_000  # words of rows that are read in 50 ms
-ROOM = 4_000_000  # words of rows at a time
-ALONE = 200_000  # words of rows that one thread compares sooner than two have begun
-FEWER = 32  # times as few nodes that lead to a changed edge as it leads to: rows of the former are for these bits
-PIECES = 4  # of the nodes for each thread, as some have more pairs than others
-DENSE = 100  # pairs for each edge: from there on what follows from an edge is too much for rules
+MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
+MAX_SEARCH_DEPTH = 500  # steps of one search
+MAX_QUICK_EDGES = 50_000  # edges: up to so many, components take 8 ms, less than rules in a dense graph
+MAX_SEARCHES = 3  # changed edges that are searched for one by one, if components take at most 8 ms
+MAX_WORK_WORDS = 20_000_000  # words of rows that are read in 50 ms
+MAX_STRIP_WORDS = 4_000_000  # words of rows in memory at a time
+MAX_SINGLE_THREAD_WORDS = 200_000  # words of rows: up to so many, one thread is quicker than several
+TURN_RATIO = 32  # if so many times fewer nodes reach a changed edge than are reached from it, rows have the bits of the former
+PIECES_PER_THREAD = 4  # pieces of the nodes for each thread, as nodes differ in their number of pairs
+DENSE_RATIO = 100  # pairs for each edge: beyond it, an edge has too many consequences for rules
 
 
 def is_dense(edges: Table, pairs: Table) -> bool:
-    """Whether a closure is to follow by components before its rules are tried."""
-    return edges.count <= QUICK or pairs.count > DENSE * edges.count
+    """True if components are tried before the rules of a closure."""
+    return edges.count <= MAX_QUICK_EDGES or pairs.count > DENSE_RATIO * edges.count
 
 
 def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
-    """Whether some pair of the closure may come or go. edges: as they are now, what is new as their delta; change: what has
-    become of them; pairs: the closure as it was, if its pairs are in this process. A search for each edge that is gone, and
-    for each that is new where there are no pairs; not if they are too many to search for."""
+    """True if a pair of the closure may be born or lost. edges: the edges now, the new ones as the delta; change: their change;
+    pairs: the closure before, if its pairs are in this process. Searches for each lost edge, and without pairs for each new
+    one, unless they are too many."""
     if pairs is not None and not within(change.born, pairs).all():
         return True
     return _may_be_missed(edges, change.lost) or pairs is None and _may_be_missed(edges, change.born, "full")
 
 
 def _may_be_missed(edges: Table, some: Block, part: str = "all") -> bool:
-    """Whether some edges are `missed`, or are more than are worth a search."""
-    few = some.size <= ONE_BY_ONE or edges.count > QUICK
+    """True if some edges are `missed`, or are too many for a search."""
+    few = some.size <= MAX_SEARCHES or edges.count > MAX_QUICK_EDGES
     return bool(some.size) and (not few or missed(edges, some, part))
 
 
 def changed(
     edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, most: float = float("inf")
 ) -> Change | None:
-    """The pairs of a closure that come and go with its edges; as `differing`. None if it would take longer than to read all
-    pairs, or if these are more than `most`."""
+    """The change of a closure, found by `differing`. None if that takes longer than to read all pairs, or if more than `most`
+    pairs change."""
     found = differing(edges.blocks("all", (0, 1)), change, pairs, packing, cores)
     return found.found(most, most)[2] if found else None
 
@@ -67,9 +67,8 @@ def changed(
 def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
 ) -> "PairDifference | None":
-    """Where to look for the pairs of a closure that come and go with its edges. edges: as they are now; change: what has become
-    of them; pairs: how many there were; packing: theirs. None if it would take longer than to read all pairs that there may be.
-    200 ns an edge."""
+    """The difference of a closure before and after a change of its edges. edges: the edges now; pairs: the number of pairs
+    before; packing: theirs. None if it takes longer to find than to read all pairs that there may be. 200 ns an edge."""
     columns = [block.columns() for block in (*edges, change.lost)]
     found = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
     indptr, targets = graph.adjacency(found)
@@ -83,19 +82,19 @@ def differing(
     sources, backward, places = condensed.turned(indptr, targets)
     back = _onward(sources, backward, starts)
     packing, of_node, of_bit = _words(found.values, packing)
-    if turned := FEWER * back.size < onward.size:  # the pairs are found in another order, and sorted
+    if turned := TURN_RATIO * back.size < onward.size:  # the pairs are found in another order, and sorted
         both = [(moment, count - 1 - of, count) for moment, of, count in both]
         graphs, nodes, of_node, of_bit = (sources, backward, moments[places]), back, of_bit, of_node
     else:
         graphs, nodes = (indptr, targets, moments), onward
     work = -(-nodes.size // 64) * (found.words.size + found.domain)
-    if work > max(WORK, pairs) and work > _estimated(indptr, targets):
+    if work > max(MAX_WORK_WORDS, pairs) and work > _estimated(indptr, targets):
         return None
     return PairDifference(graphs, both, nodes, packing, of_node, of_bit, turned, cores)
 
 
 def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
-    """How many pairs the closure of a graph may have, by what some of its nodes reach."""
+    """Estimate the pairs of the closure of a graph, by the nodes that a sample of its nodes reaches."""
     nodes = indptr.size - 1
     drawn = np.sort(np.random.default_rng(0).choice(nodes, min(nodes, bitset_bfs.LANES), replace=False))
     words, lists = [np.zeros(nodes, np.uint64) for _ in range(3)], [np.empty(nodes, np.int64) for _ in range(3)]
@@ -106,9 +105,9 @@ def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
 
 @dataclass
 class PairDifference:
-    """The pairs of any node and one of some `nodes`, which are there at one of two moments and not at the other. They are found
-    by rows of bits, each time that they are asked for: 2 ns for each 64 nodes of a row, and 5 ns a pair. A pair is the word
-    (lanes) of_node | of_bit. both: (moment, component of each node, how many) of either."""
+    """The pairs of any node and one of some `nodes` that are in a closure at exactly one of two moments. They are computed by
+    rows of bits at each request: 2 ns for each 64 nodes of a row, and 5 ns a pair. A pair is the word (lanes) of_node | of_bit.
+    both: (moment, component of each node, number of components) of the two moments."""
 
     graphs: tuple[np.ndarray, np.ndarray, np.ndarray]
     both: list[tuple[int, np.ndarray, int]]
@@ -116,22 +115,22 @@ class PairDifference:
     packing: Packing
     of_node: np.ndarray
     of_bit: np.ndarray
-    turned: bool  # the words are not found in their order
+    turned: bool  # words are found in another order, and have to be sorted
     cores: int
 
     def __post_init__(self):
         domain = self.graphs[0].size - 1
         self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
-        self.cores = 1 if -(-self.nodes.size // 64) * domain < ALONE else self.cores
-        pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES * self.cores) + 1).astype(np.int64)
+        self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores
+        pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES_PER_THREAD * self.cores) + 1).astype(np.int64)
         self.parts = list(pairwise(pieces.tolist()))
 
     def found(self, few: float = float("inf"), most: float = float("inf"), expected: int = 0) -> tuple[int, int, Change | None]:
-        """How many pairs have come, and how many have gone, and the pairs themselves, unless they are more than `few`. Of more
-        than `most` not all are counted. expected: how many there are, where that is known; rows may take a quarter of it."""
+        """The number of new pairs, that of lost pairs, and the pairs themselves unless they are more than `few`. Counting stops
+        beyond `most`. expected: the number of pairs, if known; rows may take a quarter of it in words."""
         came = went = 0
         strips: tuple[list, list] | None = [], []
-        for width, rows, begin in self._strips(max(ROOM, expected // 4)):
+        for width, rows, begin in self._strips(max(MAX_STRIP_WORDS, expected // 4)):
             sides = rows[::-1], rows
             sizes = [self._sizes(side, width) for side in sides]
             came, went = came + sum(sizes[0]), went + sum(sizes[1])
@@ -151,8 +150,8 @@ class PairDifference:
         return Change(*(Block(self.packing, words) for words in merged))
 
     def _strips(self, room: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
-        """(words of a row, (component of each node, rows) before and after, the first node) for some nodes after the other, of
-        whose rows so many words have room."""
+        """Yield (words of a row, (component of each node, rows) before and after, the first node) for consecutive strips of
+        `nodes`, whose rows have up to `room` words."""
         domain = self.graphs[0].size - 1
         bits = np.full(domain, -1)
         bits[self.nodes] = np.arange(self.nodes.size)
@@ -163,7 +162,7 @@ class PairDifference:
             yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
 
     def _sizes(self, rows, width: int) -> list[int]:
-        """How many bits are in the first rows and not in the others, for each part of the nodes."""
+        """The number of bits in the first rows but not in the others, for each part of the nodes."""
         (of, bits), (other, others) = rows
         size = lambda part: condensed.surplus_size(of, bits, other, others, width, *part)  # noqa: E731
         return list(in_threads(size, self.parts, self.cores))
@@ -180,13 +179,13 @@ class PairDifference:
 
 
 def _places(found: graph.Dense, block: Block) -> np.ndarray:
-    """Where edges are among those of a graph."""
+    """The positions of edges among those of a graph."""
     x, y = (np.searchsorted(found.values, column).astype(np.uint64) for column in block.columns())
     return np.searchsorted(found.words, x << graph.HALF | y)
 
 
 def _ends_that_matter(found: graph.Dense, places: np.ndarray, component: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where edges begin, and lead, that are there at one moment only, unless their ends are in one component at the other."""
+    """The sources and targets of edges of one moment only, without edges whose ends share a component at the other."""
     x, y = found.sources[places].astype(np.int64), found.targets[places].astype(np.int64)
     # One node is a component of its own, on a cycle or not: an edge from it to itself does matter.
     felt = (component[x] != component[y]) | (x == y)
@@ -194,7 +193,7 @@ def _ends_that_matter(found: graph.Dense, places: np.ndarray, component: np.ndar
 
 
 def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Some nodes, and all that edges lead to from there, at either moment; ascending."""
+    """Some nodes and all nodes that they reach at either moment, ascending."""
     met = np.zeros(indptr.size - 1, np.bool_)
     met[starts] = True
     queue = np.empty(met.size, np.int64)
@@ -205,7 +204,7 @@ def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.n
 
 
 def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
-    """A packing of pairs, that of those there are if it fits, and the words of each value in either place."""
+    """A packing of pairs, the known one if it fits, and the words of each value in either place."""
     bounds = bounds_of([values]) * 2
     packing = known if known and fits(bounds, known) else roomy(bounds)
     least = [np.full(values.size, low) for low, _ in packing.bounds]
@@ -222,7 +221,7 @@ def missed(edges: Table, lost: Block, part: str = "all") -> bool:
     >>> [missed(edges, Block.of([np.array([x]), np.array([y])], 1)) for x, y in ((1, 3), (3, 1))]
     [False, True]
     """
-    if lost.size * edges.count > MOST:
+    if lost.size * edges.count > MAX_SEARCHED_EDGES:
         return True
     blocks = edges.blocks(part, (0, 1))
     return not all(_connected(blocks, x, y) for x, y in zip(*(column.tolist() for column in lost.columns()), strict=True))
@@ -231,7 +230,7 @@ def missed(edges: Table, lost: Block, part: str = "all") -> bool:
 def _connected(blocks: list[Block], start: int, end: int) -> bool:
     frontier = np.array([start])
     seen = np.empty(0, np.int64)
-    for _ in range(DEEPEST):
+    for _ in range(MAX_SEARCH_DEPTH):
         reached = _distinct(np.concatenate([np.empty(0, np.int64), *(_ends(block, frontier) for block in blocks)]))
         if _has(reached, end):
             return True
@@ -243,7 +242,7 @@ def _connected(blocks: list[Block], start: int, end: int) -> bool:
 
 
 def _ends(block: Block, starts: np.ndarray) -> np.ndarray:
-    """Where the edges lead that begin at some nodes."""
+    """The targets of the edges that begin at some nodes."""
     lows, highs = block.ranges([starts], starts.size)
     _, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
     return block.column(1, positions)

@@ -14,7 +14,7 @@ from semi_naive.running.balanced.partitioned import Partitioned
 @dataclass
 class Continued(Partitioned):
     """`begun`: what its relations have; they keep their indexes, and get those that are missing.
-    `apart`: relations that are not copied to every host, however small they are."""
+    `apart`: relations that are not copied to other hosts, however small they are."""
 
     begun: dict[str, PartitionedRelation] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
@@ -22,16 +22,21 @@ class Continued(Partitioned):
     def __post_init__(self):
         super().__post_init__()
         self.walk = None  # to run ahead keeps no index but one
-        self.placing.bytes_of = lambda name: float("inf") if name in self.apart else self.database.bytes(name)
+        if not self.cluster.local:
+            self.placing.bytes_of = lambda name: float("inf") if name in self.apart else self.database.bytes(name)
         self.others = frozenset(path for each in self.begun.values() for p in range(self.partitions) for path in each.paths(p))
 
     def _place(self) -> None:
         super()._place()
         missing: dict[str, list[PartitionedIndex]] = {}
         for name, begun in self.begun.items():
+            relation = self.relations[name]
             known = {(index.order, index.keys): at_rest(index) for index in begun.indexes}
-            missing[name] = [index for index in self.relations[name].indexes if (index.order, index.keys) not in known]
-            self.relations[name].indexes = [*known.values(), *missing[name]]
+            missing[name] = [index for index in relation.indexes if (index.order, index.keys) not in known]
+            if relation.reduction:  # it has one index, by its key
+                relation.indexes = [known.get((index.order, index.keys), index) for index in relation.indexes]
+            else:
+                relation.indexes = [*known.values(), *missing[name]]
         self._reorder({name: indexes for name, indexes in missing.items() if indexes})
 
     def _reorder(self, indexes: dict[str, list[PartitionedIndex]]) -> None:

@@ -1,4 +1,4 @@
-"""Count what the bodies of aggregates gain and lose (`planning.maintaining.counted`); none of their bindings is kept."""
+"""Count the bindings that the bodies of aggregates gain and lose (`planning.maintaining.counted`). No binding is stored."""
 
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -23,19 +23,24 @@ from semi_naive.ra.rules.slices import slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 from semi_naive.threads import in_threads
 
-FEW = 64  # changed tuples for which one core is as quick as several
+MIN_TUPLES_TO_SHARE = 64  # changed tuples: with fewer, one core is as quick as several
 
 
 @dataclass
 class Counts:
-    """The counts of one stratum, from one transaction to the next: `local`, a `Following`, has its plans."""
+    """The counts of the aggregates of one stratum, and the plans to maintain them. local: the evaluation of the stratum."""
 
     local: Any
     counted: list[CountedAggregate]
     bodies: dict = field(default_factory=dict)
 
+    @property
+    def missing(self) -> list[CountedAggregate]:
+        """The aggregates whose counts are unknown."""
+        return [one for one in self.counted if one.relation not in self.local.database.tables]
+
     def whole(self, one: CountedAggregate) -> Table:
-        """All that there is, of tables as they are."""
+        """Count the bindings of an aggregate's body in the current tables."""
         table = Table(len(one.outer) + 1)
         rows, amounts = self._summed(one, self._made(one, [(one.body, {}, None, (one.relation, "whole"))]))
         table.insert_block(_block(rows, amounts, amounts != 0))
@@ -43,8 +48,8 @@ class Counts:
         return table
 
     def changed(self, one: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """What the body has gained, where changed relations have what is new as their delta; or what it has lost, where they
-        have that. As `_summed` takes it."""
+        """The bindings that the body has gained, if changed relations have their new tuples as the delta; or those that it has
+        lost, if they have their lost tuples as the delta. In the form that `_summed` takes."""
         tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
         nots = [each for each in one.body if isinstance(each, Not) and each.atom.relation in below]
@@ -72,7 +77,7 @@ class Counts:
                 tables.pop(_flipping(one, number), None)
 
     def change(self, one: CountedAggregate, gained: list, lost: list) -> Change:
-        """Of the relation of its results, as the table has it."""
+        """The change of the relation of counts, whose table is as before."""
         table = self.local.database.tables[one.relation]
         rows, amounts = self._summed(one, [*gained, *((keys, -weights) for keys, weights in lost)])
         known = np.zeros(amounts.size, np.int64)
@@ -84,7 +89,7 @@ class Counts:
         return Change(_block(rows, after, changed & (after != 0)), _block(rows, known, changed & (known != 0)))
 
     def _summed(self, one: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
-        """(columns of the outer variables, each combination once; the sum for each). parts: (such columns, weights)."""
+        """Sum weights by the values of the outer variables: (columns of distinct values, sums). parts: (columns, weights)."""
         weights = np.concatenate([np.empty(0, np.int64), *(weights for _, weights in parts)])
         columns = [np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(one.outer))]
         if not columns:
@@ -96,14 +101,14 @@ class Counts:
         return groups.columns(), amounts
 
     def _made(self, one: CountedAggregate, wanted: list[tuple]) -> list:
-        """What versions of the body make, in parts of the outer variables' columns and a weight for each row of these. wanted:
-        of each version its body, parts, delta and key. Several cores do some of them at a time, and pieces of a large one."""
+        """Evaluate versions of a body, and return parts of (columns of the outer variables, weights). wanted: the body, parts,
+        delta and key of each version. Versions, and slices of a large one, share the cores."""
         local, context, names = self.local, self.local.database, [each.name for each in one.outer]
         for version in wanted:
             self._plan(one, *version)
-        planned = [self._plan(one, *version) for version in wanted]  # with the indexes that all of them share
+        planned = [self._plan(one, *version) for version in wanted]  # again, with the indexes that all of them share
         for relation, order in set().union(*map(searched, planned)):
-            context.blocks(relation, "all", order)  # not by all threads
+            context.blocks(relation, "all", order)  # make the index before threads ask for it
 
         def summed(given: tuple[list, Batch]):
             (steps, batch), found = given, []
@@ -114,7 +119,7 @@ class Counts:
         derivations = (Derivation(steps, one.relation, ()) for steps in planned)
         given = ((each.steps, batch) for each in derivations for batch in slices(each, context, local.cores))
         some = list(islice(given, 2))
-        alone = len(some) < 2 or sum(batch.size for _, batch in some) < FEW
+        alone = len(some) < 2 or sum(batch.size for _, batch in some) < MIN_TUPLES_TO_SHARE
         try:
             return list(map(summed, chain(some, given)) if alone else in_threads(summed, chain(some, given), local.cores))
         except EvaluationError as error:
@@ -128,7 +133,7 @@ class Counts:
         return [batch.columns[name] for name in names], weights
 
     def _plan(self, one: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """The steps of a body of which every binding counts, planned again when sizes have changed a lot."""
+        """The steps of a body whose bindings are counted. They are planned again when sizes have changed a lot."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or outgrown(self.bodies[key], sizes):
             rule = Rule(one.atom, body)
@@ -146,17 +151,17 @@ class Counts:
 
 
 def _weighing(step):
-    """A join that binds nothing which is needed counts what it meets."""
+    """Replace a join that binds no needed variable by a count of its matches."""
     return Weigh(step) if isinstance(step, Join) and step.every and not step.binds else step
 
 
 def _aside(one: CountedAggregate, number: int) -> str:
-    """The relation of what a negated atom's has on the other side of a change; no program has one of that name."""
+    """Name the tuples of a negated atom's relation on the other side of a change."""
     return f"{one.relation}~{number}"
 
 
 def _flipping(one: CountedAggregate, number: int) -> str:
-    """The same, as far as the atom asks."""
+    """Name the projection of these tuples to the columns that the atom binds."""
     return f"{one.relation}!{number}"
 
 

@@ -1,17 +1,16 @@
-"""Suspects that need not go: they have a derivation of tuples that are all older, and none of which has gone.
+"""Drop suspects that have a derivation from older tuples that remain.
 
-For a rule `path(x, z) :- path(x, y), edge(y, z).` whatever is suspected as path(@0, @1) stays if this makes anything, on what
-remains, of a path(@0, y) that is older, and no suspect:
+For a rule `path(x, z) :- path(x, y), edge(y, z).` the suspect path(@0, @1) stays if the following body has a binding over the
+remaining tuples in which path(@0, y) is older than the suspect, and is no suspect:
 
     path(@0, y), edge(y, @1)
 
-So each rule of suspects ends with steps that drop what stays (`Guard.guarded`). A tuple that was a witness, and is suspected
-later, has what follows from it suspected again. A rule that negates or aggregates what has changed proves nothing here: what is
-left is derived again later.
+Each rule of suspects ends with steps that test this (`Guard.guarded`). If a tuple of such a proof is suspected later, its
+consequences are suspected again. A rule that negates or aggregates a changed relation proves nothing; its heads are rederived.
 
-Nor is every tuple looked at that a suspect was used for. Each tuple has had a derivation of older ones from the beginning; so
-path(x, z) may lack one only if path(x, y), the suspect, is older than it. Where thousands of derivations make the same tuples,
-as in a large component of a graph, that leaves few of them, and each tuple is looked at once for all of them.
+Most consequences of a suspect need no test. Each tuple had a derivation from older tuples when it was born, so path(x, z) may
+have lost it only if the suspect path(x, y) is older (`Guard.witnessing`). If thousands of derivations have the same heads, as
+in a large component of a graph, that leaves few, and each head is tested once.
 """
 
 from collections.abc import Callable
@@ -19,37 +18,69 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names
-from semi_naive.planning.joins.order import Greedy
-from semi_naive.planning.maintaining.guarded import DerivationRule
-from semi_naive.planning.maintaining.names import Kinds, columns_of
+from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes
+from semi_naive.planning.maintaining.guarded import DerivationRule, proof
+from semi_naive.planning.maintaining.names import Kinds, columns_of, suspects
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.blocks.changes import own_order
-from semi_naive.ra.ir import Atom, Compare, Kind, Term, Var
-from semi_naive.ra.rules.ages import AGE, Aged, Now, Older
+from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var
+from semi_naive.ra.rules.ages import AGE, Aged, Now, Older, Ticks
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
-BORN = "@born"  # the tick of a tuple that something is derived of, among the variables of a body
-
+BORN = "@born"  # the variable of a body that has the tick of a tuple of the stratum
 
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
-def planned(proof: DerivationRule, local: Any) -> PlannedBody:
-    """Plan a proof from the columns of a tuple; `local`: a `Local`."""
-    rule, parts = proof.rule, {n: "full" for n, each in enumerate(proof.rule.body) if _reads(each, local.below)}
-    greedy = Greedy(local.database, parts, made=local.database.orders())
-    compiler = Compiler(rule, greedy, local.indexes.order_for, parts, True)
-    first = {name for name in variables_of(rule) if name.startswith("@")}
-    steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
-    sizes = {each.relation: local.database.size(each.relation) for each in rule.body if isinstance(each, Atom)}
-    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+class GuardRules:
+    """The rules that prove the suspects of a stratum, with their plans.
+
+    local: the evaluation of the stratum, of which the database and the indexes are used; below: the relations that it reads.
+    """
+
+    def __init__(self, rules: list[Rule], kinds: Kinds, local: Any, below: set[str]):
+        proofs = [proof(rule, kinds) for rule in rules]
+        self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
+        self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
+        self.bodies: dict[int, PlannedBody] = {}
+        self.last: tuple[list[PlannedBody], Guard] = [], Guard({}, Now(Ticks()), suspects, kinds)
+
+    def guard(self, shut: set[int], ticks: Ticks) -> "Guard":
+        """The guard of one transaction. shut: ids of rules that negate or aggregate changed relations; they prove nothing."""
+        usable = [each for each in self.proofs if id(each.of) not in shut]
+        bodies = list(map(self._planned, usable))
+        share_indexes(self.bodies, self.indexes)
+        bodies = list(map(self._planned, usable))
+        if list(map(id, bodies)) != list(map(id, self.last[0])):
+            steps: dict[str, list[list]] = {name: [] for name in self.kinds}
+            for each, body in zip(usable, bodies, strict=True):
+                steps[each.of.head.relation].append(body.derivation.steps)
+            self.last = bodies, Guard(steps, Now(ticks), suspects, self.kinds)
+        guard = self.last[1]
+        guard.now.ticks = ticks
+        return guard
+
+    def _planned(self, proof: DerivationRule) -> PlannedBody:
+        """Plan a proof from the columns of a tuple. Relations below are read without their delta, the lost tuples."""
+        if id(proof) not in self.bodies or outgrown(self.bodies[id(proof)], self.database):
+            rule, database = proof.rule, self.database
+            atoms = {n: each for n, each in enumerate(rule.body) if isinstance(each, Atom)}
+            parts = {n: "full" for n, atom in atoms.items() if atom.relation in self.below}
+            greedy = Greedy(database, parts, made=database.orders())
+            first = {name for name in variables_of(rule) if name.startswith("@")}
+            compiler = Compiler(rule, greedy, self.indexes.order_for, parts, True)
+            steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
+            sizes = {atom.relation: database.size(atom.relation) for atom in atoms.values()}
+            self.bodies[id(proof)] = PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
+        return self.bodies[id(proof)]
 
 
 @dataclass
 class Guard:
-    """`proofs` by relation, as steps; `now`: the ticks; `suspects`: what the relation of a relation's suspects is called."""
+    """The steps that drop suspects. proofs: by relation, the steps of each proof; now: the ticks; suspects: names the relation
+    of a relation's suspects."""
 
     proofs: dict[str, list[list]]
     now: Now
@@ -57,14 +88,8 @@ class Guard:
     kinds: Kinds
     known: dict[str, list] = field(default_factory=dict)
 
-    def has(self, proofs: dict[str, list[list]]) -> bool:
-        """Whether the proofs are these very steps."""
-        mine, theirs = ([id(steps) for each in some.values() for steps in each] for some in (self.proofs, proofs))
-        return mine == theirs
-
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """The steps of a rule of suspects with more, which drop the bindings whose head stays, and those whose head is
-        suspected by now."""
+        """The steps of a rule of suspects, and steps that drop bindings whose head has a proof, or is a suspect already."""
         columns = columns_of(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
@@ -73,8 +98,8 @@ class Guard:
         return [*self.witnessing(steps, relation, head), *self.known[relation]]
 
     def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """The steps of a rule with more, after which there are the columns of a head and its tick, each once, of derivations
-        whose tuples of the stratum are all older than the head: without any other it is as well derived as with it."""
+        """The steps of a rule, and steps that leave the columns and the tick of each head once, of derivations from tuples of
+        the stratum that are all older than the head. No other derivation matters for a proof."""
         columns = columns_of(self.kinds[relation])
         own = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
 
@@ -87,9 +112,9 @@ class Guard:
         return [*dated, *bound, Aged(relation, columns, self.now), *more, once]
 
     def _dated(self, steps: list, is_head: Callable[[str, tuple], bool]) -> tuple[list, list]:
-        """The steps with the tick of the first tuple of the stratum, as BORN, and what keeps the bindings of which all of its
-        tuples are older than AGE. As they are, if one of them forgets which tuples these are. is_head: of a relation's terms,
-        whether they ask for the head itself, as `suspecting.there` does."""
+        """The steps with the tick of the first tuple of the stratum as BORN, and steps that keep the bindings whose tuples are
+        all older than AGE. The steps unchanged, if one of them forgets these tuples. is_head: true for the terms of an atom
+        that only tests that the head exists."""
         own = {name: name for name in self.kinds} | {self.suspects(name): name for name in self.kinds}
         dated: list = []
         more: list = []
@@ -115,23 +140,19 @@ class Guard:
         return AntiJoin(self.suspects(relation), own_order(len(terms)), terms)
 
     def _older(self, steps: list) -> list:
-        """The steps with some that look at each tuple of the stratum as soon as it is known."""
+        """The steps of a proof, with tests that each tuple of the stratum is older and is no suspect."""
         found: list = []
         for step in steps:
             if not isinstance(step, Join) or step.relation not in self.kinds:
                 found.append(step)
                 continue
             terms = _terms(step)
-            found += [step] * bool(step.binds)  # without new variables, its tick tells whether a tuple is there
+            found += [step] * bool(step.binds)  # without new variables, the test of its tick includes its existence
             found += [Older(step.relation, terms, self.now), self._lacks(step.relation, terms)]
         return found
 
 
 def _terms(step: Join) -> tuple[Term, ...]:
-    """The columns of the tuples that a join meets, in their order, as far as it knows them."""
+    """The columns of the tuples that a join matches, in the relation's order, as far as they are bound."""
     bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
     return tuple(bound[place] for column in range(len(step.order)) if (place := step.order.index(column)) in bound)
-
-
-def _reads(literal, relations: set[str]) -> bool:
-    return isinstance(literal, Atom) and literal.relation in relations

@@ -1,8 +1,8 @@
-"""A closure that is known by its edges: its pairs are counted, and made on demand.
+"""A transitive closure that is represented by its edges: pairs are counted, and computed when they are read.
 
-A run leaves a closure that no rule reads like this (`running.relations.on_partitions.Remade`). Its changes are counted, too, by
-rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million pairs takes the time
-of a run, and memory for the edges alone.
+A run represents a closure that no rule reads in the same way (`running.relations.on_partitions.Remade`). Its changes are
+counted as well, by rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million
+pairs takes the time of a run, and memory for the edges only.
 """
 
 import threading
@@ -20,13 +20,13 @@ from semi_naive.ra.closures import graph
 from semi_naive.ra.ir import Order
 from semi_naive.session.maintenance.closures import PairDifference, differing
 
-LEAST = 1 << 20  # pairs that are not worth to be in memory before somebody asks for them
-MOST = 1 << 28  # pairs that this process has room for when somebody does: 2 GB
-FEW = 1 << 18  # pairs that have come and gone, and are at hand at once
+MIN_IMPLIED_PAIRS = 1 << 20  # pairs: a smaller closure is computed at once
+MAX_IMPLIED_PAIRS = 1 << 28  # pairs that this process has room for when they are read: 2 GB
+MAX_PAIRS_AT_ONCE = 1 << 18  # changed pairs that are computed at once
 
 
 class CountedClosure(Change):
-    """As `Change`. The tuples are made when somebody asks for them, and kept."""
+    """A change of a closure whose sizes are known. Its tuples are computed when they are first read."""
 
     def __init__(self, differing: PairDifference, came: int, went: int):
         vars(self).update(differing=differing, sizes=(came, went))
@@ -57,10 +57,10 @@ class CountedClosure(Change):
 
 
 class Implied(Table):
-    """The closure of some edges, blocks of a relation of pairs. count: how many pairs it has. Who asks for blocks or columns
-    has the pairs made, once: some 20 ns each, and 8 bytes. It is settled, and never changed: a `snapshot` is a
-    plain table.
-    """
+    """The closure of some edges, blocks of a relation of pairs; count: its number of pairs.
+
+    The pairs are computed when blocks or columns are first read: 20 ns and 8 bytes each. It is settled and never changes; its
+    `snapshot` is a plain table."""
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
@@ -75,7 +75,7 @@ class Implied(Table):
 
     @property
     def spelt(self) -> Table:
-        """The same with its pairs."""
+        """The table of its pairs."""
         with self.alone:
             return self.whole
 
@@ -119,18 +119,18 @@ class Implied(Table):
         return sum(block.nbytes for block in self.edges) + (self.whole.nbytes if self.is_spelt else 0)
 
     def settle(self) -> None:
-        """It is."""
+        """Do nothing: the table is settled."""
 
     def distinct(self, column: int) -> float:
-        """A guess, as of what is on the partitions."""
+        """Estimate the distinct values of a column; the pairs are not read."""
         return max(1.0, float(self.count) ** 0.5)
 
     def since_nothing(self) -> CountedClosure:
-        """What has come since there was no edge."""
+        """All pairs as a change of an empty closure."""
         return CountedClosure(self.every, self.pairs, 0)
 
     def beside(self, column: int, value: int) -> np.ndarray:
-        """Columns (2, n): the pairs that have a value in a column, found by a search along the edges."""
+        """The pairs that have a value in a column, as columns (2, n), found by a search along the edges."""
         edges = np.concatenate([np.array(block.columns()) for block in self.edges], axis=1)
         found = graph.intern(edges[:: 1 - 2 * column].T)
         at = np.searchsorted(found.values, value)
@@ -146,24 +146,24 @@ class Implied(Table):
 
 
 def is_unspelt(table: Table) -> bool:
-    """Whether its pairs have not been asked for."""
+    """True for a closure whose pairs have not been read."""
     return isinstance(table, Implied) and not table.is_spelt
 
 
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
-    """Whether a closure is to have no pairs in memory after so many of them have changed; count: how many there are then."""
-    return is_unspelt(before) or changed > FEW and count >= LEAST
+    """True if a closure is represented by its edges after so many pairs have changed. count: its number of pairs then."""
+    return is_unspelt(before) or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
 
 
 def implied(edges: Table, most: int, cores: int) -> Implied | None:
-    """The closure of a relation's edges; None if it has few pairs, or more than `most`, or would take longer to count so."""
+    """The closure of edges, represented by them. None if it has few pairs, or more than `most`, or takes too long to count."""
     blocks = edges.blocks("all", own_order(2))
-    found = _since_nothing(blocks, cores, LEAST) if edges.count else None
+    found = _since_nothing(blocks, cores, MIN_IMPLIED_PAIRS) if edges.count else None
     pairs = found.found(few=-1, most=most)[0] if found else 0
-    return Implied(blocks, pairs, cores) if LEAST <= pairs <= most else None
+    return Implied(blocks, pairs, cores) if MIN_IMPLIED_PAIRS <= pairs <= most else None
 
 
 def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> PairDifference | None:
-    """Where all pairs of a closure are that has some edges; None if it would take longer than to read `pairs`."""
+    """All pairs of a closure as a difference to an empty one. None if it takes longer to find than to read `pairs`."""
     every = list(edges)
     return differing(every, Change(together(every, 2), empty(2)), pairs, None, cores)

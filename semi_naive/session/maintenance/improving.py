@@ -1,28 +1,32 @@
-"""Whether a recursion of best values may improve a value by what follows from it.
+"""Decide if a recursion of best values may improve a value by its consequences.
 
     close(y, min(d + w)) :- close(x, d), edge(x, y, w).
 
-Where no w is negative, nothing is better than what it was made of: so the best value of a key does not follow from a value that
-it has superseded. Where one is negative, or in `max(d, 1)` of a `max`, it may. Then the worse value may be the one that has
-lost its last derivation, and as it is not there any more, nothing tells that the better one has to go with it.
+If no w is negative, no value is better than the value that it is derived from. So the best value of a key is never derived
+from a value that it has superseded. If a w is negative, or with `max(d, 1)` in a `max`, it may be. Then a superseded value may
+lose its last derivation; as it is not stored, overdeletion misses the better value that was derived from it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
+from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
 
-DEEP = 20  # terms within terms, and variables for them, that are looked into
+MAX_DEPTH = 20  # of terms within terms, and equalities of variables, that are examined
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
-def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block]]) -> bool:
-    """Whether some rule of a stratum may make a better value of what it reads of the stratum. better: "min" or "max", of its
-    relations that have the best value of each key; blocks: the tuples that there are of a relation that a rule reads, and those
-    that it has lost, each column in its place. Their bounds are kept: 2 ns a value, once.
+def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
+    """True if a rule of a stratum may derive a better value than one that it reads from the stratum.
+
+    better: "min" or "max", of relations with the best value of each key; blocks: gives the tuples of a relation, and the lost
+    ones, in its own order. Bounds of blocks are computed once: 2 ns a value.
 
     >>> import numpy as np
     >>> x, y, d, w = (Var(name, Kind.NUMBER) for name in "xydw")
@@ -37,8 +41,31 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
     return any(not _keeps(rule, stratum.relations, better, blocks) for rule in stratum.rules)
 
 
+def may_lose_best(
+    stratum: Stratum,
+    better: dict[str, str],
+    flipped: Container[str],
+    own: Mapping,
+    changes: Mapping,
+    kept: Callable[[str], Kept],
+) -> bool:
+    """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are unknown.
+
+    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations."""
+    changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
+    if not better or not any(change.went or name in flipped for name, change in changed):
+        return False
+
+    def blocks(name: str) -> Iterator[Block | ColumnBounds]:
+        now = kept(name)
+        gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.went]
+        return chain.from_iterable(map(column_blocks, [now if isinstance(now, Table) else now.relation, *gone]))
+
+    return may_improve(stratum, better, blocks)
+
+
 def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks) -> bool:
-    """Whether what a rule makes is no better than any value of the stratum that it reads."""
+    """True if a rule derives no better value than each one that it reads from the stratum."""
     read = [atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in relations]
     ways = {better.get(name) for name in (rule.head.relation, *(atom.relation for atom in read))}
     if not read:
@@ -51,24 +78,24 @@ def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], block
 
 @dataclass
 class _Known:
-    """What is known of the terms of a rule. way: 1 where less is better, -1 where more is."""
+    """Facts about the terms of a rule. way: 1 if less is better, -1 if more is."""
 
     rule: Rule
     way: int
-    blocks: Callable[[str], Iterable[Block]]
+    blocks: Callable[[str], Iterable[Block | ColumnBounds]]
 
     def __post_init__(self):
         self.compared = [(each.op, each.left, each.right) for each in self.rule.body if isinstance(each, Compare)]
         self.compared += [(MIRRORED[op], right, left) for op, left, right in self.compared]
 
     def no_better(self, term: Term, than: Term, deep: int = 0) -> bool:
-        """Whether a term is never better than another one, a variable or a constant."""
+        """True if a term is never better than a variable or a constant."""
         if term == than and isinstance(term, Var):
             return True
         if isinstance(term, Const) and isinstance(than, Const):
             return _is_number(term) and _is_number(than) and self.way * (_value(term) - _value(than)) >= 0
         if isinstance(term, Var):
-            return deep < DEEP and any(self.no_better(each, than, deep + 1) for each in self._equal(term))
+            return deep < MAX_DEPTH and any(self.no_better(each, than, deep + 1) for each in self._equal(term))
         if not isinstance(term, Call) or self._may_be_nan(term):
             return False
         first, *others = term.args
@@ -85,14 +112,14 @@ class _Known:
         return self.way < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max")
 
     def has_sign(self, term: Term, sign: int, deep: int = 0) -> bool:
-        """Whether a term is never negative, or for -1 never positive."""
+        """True if a term is never negative, or for -1 never positive."""
         if isinstance(term, Const):
             return _is_number(term) and sign * _value(term) >= 0
         if getattr(term, "kind", None) == Kind.UNSIGNED:
             return sign > 0
         if isinstance(term, Var):
             return self._is_bound(term, sign) or (
-                deep < DEEP and any(self.has_sign(each, sign, deep + 1) for each in self._equal(term))
+                deep < MAX_DEPTH and any(self.has_sign(each, sign, deep + 1) for each in self._equal(term))
             )
         if not isinstance(term, Call):
             return False
@@ -100,14 +127,14 @@ class _Known:
         if term.op in ("min", "max"):
             return any(signs) if (term.op == "max") == (sign > 0) else all(signs)
         if term.op == "%":
-            return signs[0]  # the sign of what is divided
+            return signs[0]  # the sign of the dividend
         return all(signs) and (term.op == "+" or sign > 0 and term.op in ("*", "/"))
 
     def _equal(self, variable: Var) -> Iterable[Term]:
         return (right for op, left, right in self.compared if op == "=" and left == variable and right != variable)
 
     def _is_bound(self, variable: Var, sign: int) -> bool:
-        """By a comparison with a constant, or as all values of a column have that sign."""
+        """True if a comparison with a constant, or all values of a column, give a variable the sign."""
         ops = (">", ">=") if sign > 0 else ("<", "<=")
         if any(op in ops and left == variable and isinstance(right, Const) and self.has_sign(right, sign)
                for op, left, right in self.compared):  # fmt: skip
@@ -117,7 +144,7 @@ class _Known:
         return any(all(_column_has_sign(block, place, sign) for block in self.blocks(atom.relation)) for atom, place in columns)
 
 
-def _column_has_sign(block: Block, place: int, sign: int) -> bool:
+def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
     """True if no value of a column has the other sign. The bits of a float have its sign; those of a NaN are positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0

@@ -5,13 +5,15 @@ these are compared where they lie, a partition at a time. What they differ in co
 lies on the partitions, too.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, own_order, together
+from semi_naive.ra.blocks.changes import Change, apart, difference, own_order, together
 from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
@@ -60,11 +62,14 @@ def here(change: AnyChange) -> Change:
 
 
 def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
-    """What changed of a relation. A job of one stage where both lie in the same buckets; one more brings another one there."""
+    """What changed of a relation. A job of one stage where both lie in the same buckets; one more brings another one there. No
+    job where all partitions are on this host and the runs that only one of them has are small."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
     left, right = (laid_out(cluster, name, each, like) for each in (before, after))
+    if cluster.local and (change := _compared(left.home, right.home)) is not None:
+        return change
     partitions = cluster.jobs.partitions
     found = cluster.jobs.job(Subtract(left, right, FEW // partitions, cluster.root, cluster.label("changes")))
     blocks = [each.blocks for each in found if each.blocks is not None]
@@ -75,6 +80,20 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     sides = {side: _relation(name, like, [getattr(each, side) for each in found], found, side) for side in SIDES}
     signed = Signed(like.order, *(each.home.full for each in sides.values()))
     return SpreadChange(SignedInRuns(signed, cluster), **sides)
+
+
+def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | None:
+    """Compare two indexes of the same order by the runs that only one of them has, in this process; None if these are large."""
+    olds, news = ([one for blocks in each.full for one in blocks] for each in (before, after))
+    shared = {one.run.path for one in olds} & {one.run.path for one in news}
+    sides = [[one for one in some if one.run.path not in shared] for some in (olds, news)]
+    if sum(one.size for some in sides for one in some) > FEW:
+        return None
+    arity = len(after.order)
+    back = tuple(after.order.index(place) for place in range(arity))
+    lost, born = (together([one.open().reordered(back) for one in some], arity) for some in sides)
+    found = Change(apart(born, lost), apart(lost, born))
+    return Change(*(Block(block.packing, block.words.copy()) for block in (found.born, found.lost)))
 
 
 def _relation(
@@ -95,9 +114,46 @@ def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
     return table
 
 
-def index_of(cluster: Cluster, arity: int) -> PartitionedIndex:
-    """Where a relation is of which nothing is known."""
-    return PartitionedIndex(own_order(arity), min(1, arity), cluster.bucket_map())
+def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
+    """All changed tuples, those that have come and those that are gone, as a relation of a name."""
+    if isinstance(change, Change):
+        table = Table(change.born.arity)
+        for block in (change.born, change.lost):
+            table.insert_block(block)
+        table.settle()
+        return table
+    born, lost = change.born.home, change.lost.home
+    full = [came + went for came, went in zip(born.full, lost.full, strict=True)]
+    index = PartitionedIndex(born.order, born.keys, born.map, full, sizes=born.sizes + lost.sizes)
+    return OnPartitions(PartitionedRelation(name, len(born.order), [index]), cluster)
+
+
+@dataclass(frozen=True)
+class ColumnBounds:
+    """The least and the greatest value that each column of a block may have, as a block tells them."""
+
+    bounds: Bounds
+
+    @property
+    def packing(self) -> "ColumnBounds":
+        return self
+
+
+def column_blocks(found: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
+    """The blocks of a relation, each column in its place; of a relation on the partitions only the bounds of the columns."""
+    if isinstance(found, Table):
+        yield from found.blocks("all", own_order(found.arity))
+    elif isinstance(found, Block):
+        yield found
+    else:
+        places = [found.home.order.index(place) for place in range(found.arity)]
+        for stored in (one for blocks in found.home.full for one in blocks):
+            yield ColumnBounds(tuple(stored.bounds[place] for place in places))
+
+
+def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
+    """Where a relation is of which nothing is known. keys: the columns that choose the bucket."""
+    return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 
 def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:

@@ -1,4 +1,4 @@
-"""Tables that note when their tuples are born (`ra.rules.ages`)."""
+"""Tables that record the ticks at which their tuples are born (`ra.rules.ages`)."""
 
 import numpy as np
 
@@ -17,14 +17,14 @@ class Clock:
         self.births: dict[str, list[Layer]] = {name: [] for name in stratum.relations}
 
     def timed(self, name: str, table: Table) -> "TimedTable":
-        """Return the table as one that notes when its tuples are born."""
+        """Return the table as one that records the ticks of new tuples."""
         timed = object.__new__(TimedTable)
         vars(timed).update(vars(table))
-        timed.clock, timed.name, timed.told = self, name, 0
+        timed.clock, timed.name, timed.recorded = self, name, 0
         return timed
 
     def keep(self, name: str, table: Table) -> None:
-        """Drop the births of tuples that have been superseded: the settled table of their relation does not have them."""
+        """Drop the births of superseded tuples, which the settled table of their relation does not have."""
         self.births[name] = [layer.where(within(layer.block, table)) for layer in self.births[name]]
 
 
@@ -32,11 +32,11 @@ NONE = np.empty(0, np.int64)
 
 
 class TimedTable(Table):
-    """A table at home in its own order whose births are noted."""
+    """A table, at home in its relation's own order, that records births."""
 
     clock: Clock
     name: str
-    told: int  # the births of the machine before that tick have been noted
+    recorded: int  # births of the machine before this tick are recorded
 
     def advance(self) -> int:
         if size := super().advance():
@@ -45,12 +45,12 @@ class TimedTable(Table):
         return size
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
-        """Take rows of the machine. times: the ticks of their births, those of full first; -1 of rows that were there before
-        the machine began. Rows of an iteration that is not over come later, though the clock has passed their births."""
+        """Take rows of the machine. times: the ticks of their births, of `full` first; -1 for rows that are older than the
+        machine's run. Rows of an unfinished iteration come later, though the clock has passed their ticks."""
         super().from_machine(full, delta)
-        fresh = times >= self.told
+        fresh = times >= self.recorded
         columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]
         if (ticks := times[fresh]).size:
-            self.told = int(ticks.max()) + 1
+            self.recorded = int(ticks.max()) + 1
             packing = roomy(bounds_of(columns))
             self.clock.births[self.name].append(in_order(packing, pack(columns, packing, ticks.size), ticks))

@@ -122,7 +122,7 @@ class Registry:
 
     def table(self, name: str, owner: str | None = None) -> Table:
         """The tuples that a relation has now, in this process. owner: see `System.table`."""
-        return self._session.system.table(name, owner) if self.is_system(name) else self._session.upkeep.table(name)
+        return self._session.system.table(name, owner) if self.is_system(name) else self._session.upkeep.relations.table(name)
 
     def check_given(self, name: str, given: dict) -> tuple[str, ...]:
         """The parameters of a relation. ValueError unless each is given, and nothing else."""
@@ -290,7 +290,7 @@ class Registry:
         after = self._then(name, key, until)
         if until < since:
             raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
-        change = self._session.upkeep.between(name, before, after)
+        change = self._session.upkeep.relations.between(name, before, after)
         return with_key(here(change), key) if key else change
 
     def _then(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:

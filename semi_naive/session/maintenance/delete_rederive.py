@@ -1,0 +1,249 @@
+"""Maintain one stratum in this process by delta rules: overdelete, rederive, insert.
+
+A rule `head :- a, b, c.` whose a and b have changed has a version for each of them (`planning.maintaining`):
+
+    head :- a+, b, c.        head :- a, b+, c.
+
+Their heads are the delta from which the recursion of the stratum continues, a tuple or a block at a time. If tuples are lost,
+delete and rederive comes first (Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019,
+*Maintenance of Datalog materialisations revisited*):
+
+1. Overdelete: the same versions with a- in place of a+ give suspects, and the rules give suspects of suspects, over the tables
+   before the change. Explicit facts are no suspects. Rules that negate or aggregate a changed relation begin with what flips
+   them. If ticks are known, a suspect that a rule derives from older tuples is dropped (`guard`).
+2. Rederive: `head(x, y) :- head:(x, y), a, b, c.` without the suspects. If a head has all variables of its only rule, it had
+   only one derivation, and is not rederived.
+3. Insert: the versions above.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.order import origin
+from semi_naive.planning.maintaining import Maintained
+from semi_naive.planning.maintaining.counted import CountedAggregate, counting
+from semi_naive.planning.maintaining.flips import AGGREGATED
+from semi_naive.planning.maintaining.names import after, asked, before, explicit, gained, lost, suspects
+from semi_naive.planning.maintaining.suspected import suspecting
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import Change, empty, grown, marked, own_order, selected, together, within
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
+from semi_naive.ra.rules.ages import Ticks
+from semi_naive.session.maintenance.closed_tables import is_closed, reached
+from semi_naive.session.maintenance.counting import Counts
+from semi_naive.session.maintenance.guard import Guard, GuardRules
+from semi_naive.session.maintenance.incremental import Incremental, Version, version
+
+
+class DeleteRederive:
+    """The rules that maintain one stratum, and their plans, kept between transactions.
+
+    evaluation: makes the evaluation of a stratum; known: the relations that may have explicit facts.
+    """
+
+    def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str]):
+        self.stratum, counted = counting(stratum)
+        self.known, self.inserting = known, evaluation(self.stratum)
+        self.database, self.indexes = self.inserting.database, self.inserting.indexes
+        self.counts = Counts(self.inserting, counted)
+        relations = self.database.program.relations
+        self.kinds = {name: relations[name].kinds for name in stratum.relations}
+        self.closed = {name: relations[name] for name in stratum.relations if is_closed(relations[name])}
+        best = {name: relation.lattice for name, relation in self.closed.items() if relation.lattice is not None}
+        rules = Maintained(self.stratum, known, best.keys())
+        self.better = {name: best[name] for name in best if stratum.recursive}
+        self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
+        self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
+        self.insertions += [version(rule, name) for name, rule in rules.insertions]
+        self.overdeletions = [version(_to_asked(rule), name) for name, rule in rules.overdeletions]
+        self._add_arities(counted)
+        self.overdeleting = evaluation(suspecting(self.stratum, known, best, self.kinds))
+        self.guards = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
+        self.is_straight = not stratum.recursive and not self.closed and len(stratum.relations) == 1
+        heads = Counter(rule.head.relation for rule in self.stratum.rules)
+        single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
+        self.single = single - self.closed.keys() - self.inserting.recursive  # relations whose tuples have one derivation
+
+    def _add_arities(self, counted: list[CountedAggregate]) -> None:
+        """Tell the indexes about the relations that stand beside those of the program."""
+        arities = self.indexes.arities
+        arities.update({one.relation: len(one.atom.args) for one in counted})
+        for beside in (suspects, asked, explicit):
+            arities.update({beside(name): arities[name] for name in self.stratum.relations})
+        for beside in (gained, lost, before, after):
+            arities.update({beside(name): arities[name] for name in self.below})
+        arities.update({flip.changed: arities[flip.relation] for flip in self.flips})
+
+    # -- the relations that stand beside those of the program
+
+    @contextmanager
+    def _beside(self, tables: Mapping[str, Table]) -> Iterator[None]:
+        """Add tables to the database while the block runs."""
+        self.database.tables.update(tables)
+        try:
+            yield
+        finally:
+            for name in tables:
+                self.database.tables.pop(name, None)
+
+    def changed(self, below: dict[str, Change]):
+        """Provide the gained and the lost tuples of the relations below, each as the delta of a table; and what relations were
+        and are that bind the groups of aggregates."""
+        changes = {gained(name): [change.born] for name, change in below.items()}
+        changes |= {lost(name): [change.lost] for name, change in below.items()}
+        groups = {
+            flip.changed: below[flip.relation] for flip in self.flips if flip.how == AGGREGATED and flip.relation in below
+        }
+        changes |= {name: [change.born, change.lost] for name, change in groups.items()}
+        tables = {name: _delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
+        for name in {atom.relation for flip in self.flips for atom in flip.within}:
+            now = self.database.tables[name]
+            tables |= {after(name): now, before(name): grown(now, below[name].lost) if name in below else now}
+        return self._beside(tables)
+
+    def _provided(self, versions: list[Version]) -> list[Version]:
+        """The versions whose delta is there."""
+        return [one for one in versions if one[0].body[one[1]].relation in self.database.tables]
+
+    def searched(self) -> set[tuple[str, Order]]:
+        """The relations and orders that are searched to maintain the stratum, once relations have `changed`."""
+        inserting = [*self._provided(self.insertions), *self.inserting.every(False)]
+        return self.inserting.searched(inserting) | self.overdeleting.searched(self._provided(self.overdeletions))
+
+    # -- insert
+
+    def insert(self, own: Container[str], suspected: Mapping[str, Block]) -> None:
+        """Rederive suspects, and insert what follows from new tuples, to the fixpoint. The relations of the stratum lack the
+        suspects, and those of `own` have new explicit facts in `new`. After an error, as OverBudget, they are inconsistent."""
+        with self._rederivable(suspected, own):
+            self.inserting.evaluate(self._provided(self.insertions))
+
+    def insert_once(self, own: Container[str], suspected: Mapping[str, Block]) -> Block:
+        """The tuples that `insert` adds to a relation that no rule of the stratum reads; some may be there already."""
+        with self._rederivable(suspected, own):
+            return self._heads(self.inserting, self.stratum.relations[0], self._provided(self.insertions))
+
+    def _rederivable(self, suspected: Mapping[str, Block], own: Container[str]):
+        """Provide the suspects that may have another derivation; an explicit fact may be derived as well."""
+        names = [name for name in suspected if name in own or name not in self.single]
+        return self._beside({suspects(name): _delta([suspected[name]]) for name in names})
+
+    def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
+        """The heads of some versions, which are all of one relation."""
+        table = self.database.tables[origin(relation)]
+        heads = Table(table.arity, packing=table.packing)
+        evaluation.derive({relation: heads}, versions)
+        heads.settle()
+        return together(_all_of(heads), table.arity)
+
+    # -- overdelete
+
+    def overdelete(
+        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], ticks: Ticks | None = None
+    ) -> dict[str, Block]:
+        """The suspects of each relation: tuples with a derivation from `deleted` explicit facts, from tuples that relations
+        below have lost, or from suspects. The relations below are as before their change, with the lost tuples as their delta.
+
+        given: the explicit facts of relations, without deleted ones; ticks: of all tuples of the stratum, if they are known."""
+        arities = {name: len(kinds) for name, kinds in self.kinds.items()}
+        facts = {explicit(name): given.get(name) or Table(arity) for name, arity in arities.items()}
+        with self._beside(facts):
+            first = self._provided(self.overdeletions)
+            if self.is_straight:
+                (name,) = self.kinds
+                lost_heads = self._heads(self.overdeleting, asked(name), first)
+                return {name: together([*map(partial(self._derived, name), deleted.values()), lost_heads], arities[name])}
+            if any(each.eqrel for each in self.closed.values()):
+                return self._overdelete_classes(deleted, first)
+            shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
+            guard = self.guards.guard(shut, ticks) if ticks else None
+            tables = {beside(name): Table(arity) for name, arity in arities.items() for beside in (suspects, asked)}
+            for name, block in deleted.items():
+                tables[asked(name)].insert_block(self._derived(name, block))
+            with self._beside(tables), self._guarded(guard):
+                self.overdeleting.evaluate(first)
+            return {name: together(_all_of(tables[suspects(name)]), arity) for name, arity in arities.items()}
+
+    @contextmanager
+    def _guarded(self, guard: Guard | None) -> Iterator[None]:
+        """Let a guard drop suspects while the block runs. The ticks are released at its end: they may be as large as tables."""
+        self.overdeleting.guard = guard
+        try:
+            yield
+        finally:
+            self.overdeleting.guard = None
+            if guard:
+                guard.now.ticks = Ticks()
+
+    def _derived(self, name: str, block: Block) -> Block:
+        """The tuples of a block that are in their relation, and are no explicit facts."""
+        block = selected(block, ~within(block, self.database.tables[explicit(name)]))
+        return reached(self.closed[name], block, self.database.tables[name]) if name in self.closed else block
+
+    def _overdelete_classes(self, deleted: dict[str, Block], first: list[Version]) -> dict[str, Block]:
+        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects."""
+        tables, old = self.database.tables, {name: self.database.tables[name] for name in self.kinds}
+        new = {name: Table(table.arity) for name, table in old.items()}
+        found: dict[str, list[Block]] = {name: [] for name in old}
+        for name, block in deleted.items():
+            new[name].insert_block(block)
+        self.overdeleting.derive({asked(name): table for name, table in new.items()}, first)
+        try:
+            while fresh := {name: block for name, table in new.items() if (block := self._fresh(name, table)).size}:
+                for name, block in fresh.items():
+                    found[name].append(block)
+                tables.update({name: marked(table, fresh[name]) if name in fresh else table for name, table in old.items()})
+                versions = [one for one in self.inserting.every(False) if one[0].body[one[1]].relation in fresh]
+                self.inserting.derive(new, versions)
+                tables.update(old)
+        finally:
+            tables.update(old)
+        return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
+
+    def _fresh(self, name: str, table: Table) -> Block:
+        """The suspects that a round has found: `table` has all of them, the new ones in `new`."""
+        table.advance()
+        block = self._derived(name, table.delta[table.home]) if table.delta else empty(table.arity)
+        if name in self.closed and self.closed[name].eqrel:
+            table.insert_block(block)
+            table.advance()
+        return block
+
+
+def _to_asked(rule: Rule) -> Rule:
+    """A rule of suspects whose heads the guard tests first."""
+    return replace(rule, head=replace(rule.head, relation=asked(origin(rule.head.relation))))
+
+
+def _delta(blocks: list[Block]) -> Table:
+    """A table whose delta is the union of some blocks."""
+    table = Table(blocks[0].arity)
+    table.begin_with(together(blocks, table.arity))
+    return table
+
+
+def _all_of(table: Table) -> list[Block]:
+    return table.blocks("all", own_order(table.arity))
+
+
+def is_single(rule: Rule) -> bool:
+    """True if each head has at most one instance of the rule: it has all variables of the body, which has no wildcards, and
+    negated atoms determine the lost heads: the flip of `!n(x + 1)` does not bind x.
+
+    >>> from semi_naive.ra.ir import Kind
+    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
+    >>> is_single(Rule(Atom("p", (x, y)), (Atom("e", (x, y)),))), is_single(Rule(Atom("p", (x,)), (Atom("e", (x, y)),)))
+    (True, False)
+    """
+    atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
+    plain = all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
+    closed = not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
+    negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
+    certain = all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
+    return plain and closed and certain and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}

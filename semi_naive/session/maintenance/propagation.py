@@ -1,0 +1,188 @@
+"""Propagate the changes of one transaction from stratum to stratum.
+
+1. Facts of a relation without rules are inserted into its table, or taken out of it.
+2. A stratum in this process that reads a changed relation is maintained by delta rules (`in_driver`).
+3. A stratum on the partitions is maintained there by delta rules (`across_partitions`).
+4. Any other stratum is computed anew, and compared with its last contents. So is a stratum of whose inputs a large part has
+   changed, and one whose maintenance exceeds its budget (`recomputation`).
+
+The strata above see a table without its lost tuples, with the new tuples as its delta.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
+from typing import cast
+
+from semi_naive.host import limits, memory
+from semi_naive.host.budget import OverBudget
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.blocks.changes import Change, at_home, grown, selected, within, without
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.running.driver.local import TooLarge
+from semi_naive.session.maintenance import implied
+from semi_naive.session.maintenance.across_partitions import AcrossPartitions
+from semi_naive.session.maintenance.budget import FREE
+from semi_naive.session.maintenance.closures import differing, felt, is_dense
+from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_unspelt, is_worth_it
+from semi_naive.session.maintenance.in_driver import InDriver
+from semi_naive.session.maintenance.recomputation import Closure, Recomputation
+from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
+
+MAX_CHANGED_FACTS = 0.5  # of a relation: beyond it, its other indexes are made again when they are searched
+
+
+class Propagation:
+    """One transaction: `net` are the changes of explicit facts, `changes` those of relations so far."""
+
+    def __init__(self, recomputation: Recomputation, in_driver: InDriver, across: AcrossPartitions, net: dict[str, Change]):
+        self.recomputation, self.in_driver, self.across, self.net = recomputation, in_driver, across, net
+        self.relations, self.run = recomputation.relations, recomputation.run
+        self.changes: dict[str, AnyChange] = {}
+
+    def propagate(self, stale: Set[int], collected: Set[str]) -> dict[str, AnyChange]:
+        """Change all relations, and return their changes. stale: strata that are computed anew in any case; collected: the
+        relations whose changes are needed in this process."""
+        facts = self.relations.facts
+        for name, change in self.net.items():
+            if not facts.is_shared(name):
+                facts.change(name, change)
+        self.relations.merged.clear()
+        for number, stratum in enumerate(self.run.strata):
+            own = {name: self.net[name] for name in stratum.relations if name in self.net}
+            found: Mapping[str, AnyChange] = {}
+            if number in self.run.looping:
+                found = self._change_loop(number, stale)
+            elif own or number in stale or stratum.reads & self.changes.keys():
+                with memory.at(partial(self.run.place_of, number)):
+                    limits.check()
+                    found = self._change_stratum(number, stratum, own, number in stale)
+                    limits.check_bytes(now=True)
+            for name, each in found.items():
+                if each.size:
+                    self.changes[name] = here(each) if name in collected else each
+        return self.changes
+
+    def _change_loop(self, number: int, stale: Set[int]) -> dict[str, AnyChange]:
+        """Compute the strata of a loop anew, in the turn of the first, if it reads a change."""
+        loop, relations = self.run.compiled.loops.get(number), self.relations
+        strata = [self.run.strata[each] for each in loop.numbers] if loop else []
+        concerns = {name for each in strata for name in (*each.reads, *each.relations)}
+        if loop is None or not (concerns & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
+            return {}
+        before = {name: relations.kept(name) for each in strata for name in each.relations}
+        self.recomputation.compute_loop(loop)
+        found = {name: relations.compared(name, kept) for name, kept in before.items()}
+        for known, name in loop.of.pairs:  # later strata may read `known`, too
+            found[known] = found[name]
+            kept = relations.kept(name)
+            relations.keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
+            relations.merged.update({known: relations.tables[known]} if name in relations.merged else {})
+        return found
+
+    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> Mapping[str, AnyChange]:
+        """Maintain a stratum by the first way that succeeds, and return the changes of its relations."""
+        relations = self.relations
+        closure = None if stale else relations.closure(number, own, self.changes)
+        if closure and not self._is_affected(closure):
+            return {}
+        before = {name: relations.kept(name) for name in stratum.relations}
+        for way in () if stale else self._ways(number, stratum, own, closure):
+            if (found := way()) is not None:
+                return found
+        self.in_driver.forget_counts(number)
+        return self.recomputation.recompute(number, before)
+
+    def _is_affected(self, closure: Closure) -> bool:
+        """True if a pair of a closure may be born or lost by the changes of its edges."""
+        relations = self.relations
+        relations.mark_new({closure.edges}, self.changes)
+        unread = closure.relation in relations.spread or is_unspelt(relations.tables[closure.relation])
+        pairs = None if unread else relations.tables[closure.relation]
+        return felt(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
+
+    def _ways(
+        self, number: int, stratum: Stratum, own: dict, closure: Closure | None
+    ) -> Iterator[Callable[[], Mapping[str, AnyChange] | None]]:
+        """The ways to maintain a stratum, in the order in which they are tried."""
+        relations = self.relations
+        if self._is_spread(stratum):
+            yield partial(self.across.changes_of_closure, number, own, self.changes)
+            yield partial(self._by_rules, self.across, number, stratum, own)
+            return
+        if own and relations.facts.base.issuperset(own):
+            yield partial(self._change_facts, own)
+        components = partial(self._by_components, number, closure) if closure else None
+        dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])
+        if components and dense:
+            yield components
+        yield partial(self._by_rules, self.in_driver, number, stratum, own)
+        if components and not dense:
+            yield components
+
+    def _is_spread(self, stratum: Stratum) -> bool:
+        """True if a relation of a stratum, or one that it reads, is on the partitions or was before this transaction."""
+        changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
+        return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
+
+    def _by_rules(
+        self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict
+    ) -> Mapping[str, AnyChange] | None:
+        """Maintain a stratum by delta rules. None if it has to be computed anew: then its relations are unchanged."""
+        relations, recomputation = self.relations, self.recomputation
+        allowed, ticks = recomputation.budget(number), number in relations.ticks
+        below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
+        loses = any(change.went for change in (*own.values(), *below))
+        most = allowed.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
+        expensive = most <= FREE or place.lacks_counts(number)
+        if not place.can_follow(number, stratum, own, self.changes) or not allowed.tries(loses, expensive):
+            return None
+        tables, spread = dict(relations.tables), dict(relations.spread)
+        try:
+            found = place.follow(number, stratum, own, self.changes, most)
+            allowed.kept(loses, ticks)
+            return found
+        except (OverBudget, TooLarge):
+            relations.database.tables, relations.database.on_partitions = cast(dict, tables), cast(dict, spread)
+            if allowed.exceeded(loses, ticks) and place.guards and recomputation.may_have_ticks(number):
+                recomputation.wants_ticks.setdefault(number, True)  # it is computed in any case
+            return None
+
+    def _by_components(self, number: int, closure: Closure) -> dict[str, Change] | None:
+        """Maintain a closure by its components. None if its rules, or recomputing it, are quicker, or if so many pairs are new
+        that they belong on the partitions. Pairs that have not been read, or many changed ones, are only counted."""
+        tables, cores = self.relations.tables, self.run.cluster.here
+        name, pairs = closure.relation, tables[closure.relation]
+        edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if is_unspelt(pairs) else pairs.packing
+        found = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)
+        if found is None:
+            return None
+        came, went, change = found.found(implied.MAX_PAIRS_AT_ONCE)
+        count, recomputation = pairs.count + came - went, self.recomputation
+        if came + went and recomputation.may_be_implied(number, closure) and count <= recomputation.max_pairs:
+            if is_worth_it(pairs, came + went, count):
+                tables[name] = Implied(edges, count, cores) if count else Table(2)
+                return {name: change or CountedClosure(found, came, went)}
+        if came > (self.run.config.local_tuples or 0):
+            return None
+        change = change or CountedClosure(found, came, went).spelt
+        if change.size:
+            tables[name] = grown(without(pairs, change.lost), change.born)
+        return {name: change}
+
+    def _change_facts(self, own: dict[str, Change]) -> dict[str, Change]:
+        """Change relations that have no rules. Facts of the program's text stay."""
+        found = {}
+        for name, change in own.items():
+            table, written = self.relations.tables[name], self.relations.facts.written.get(name)
+            if written is not None:
+                change = Change(*(_outside(block, written) for block in (change.born, change.lost)))
+            if change.size > MAX_CHANGED_FACTS * table.count:
+                table = at_home(table)
+            self.relations.tables[name] = grown(without(table, change.lost), change.born)
+            found[name] = change
+        return found
+
+
+def _outside(block, table: Table):
+    """The tuples of a block that a table does not have."""
+    return selected(block, ~within(block, table))

@@ -1,0 +1,168 @@
+"""Compute strata anew, by the plan that a run would choose, and compare them with their last contents."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from semi_naive.host import budget, memory
+from semi_naive.planning.detect_closure import MIN_JOB_EDGES
+from semi_naive.planning.detect_closure import ReachabilityShape as Closure
+from semi_naive.planning.rewriting.loops import StratumLoop
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.blocks.changes import compacted, is_compact, plain
+from semi_naive.ra.ir import Relation
+from semi_naive.ra.rules.ages import Ticks
+from semi_naive.running.driver.local import Local, TooLarge
+from semi_naive.running.loops import rounds
+from semi_naive.session.maintenance.budget import Budget
+from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
+from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
+from semi_naive.session.maintenance.spread import AnyChange, Kept
+from semi_naive.session.maintenance.ticks import Clock
+
+
+class Recomputation:
+    """Computes the strata of a session, and counts the bindings that this takes."""
+
+    def __init__(self, relations: MaterializedRelations):
+        self.relations, self.run, self.database = relations, relations.run, relations.database
+        self.budgets: dict[int, Budget] = {}  # of the maintenance of strata
+        self.wants_ticks: dict[int, bool] = {}  # strata to be computed with ticks the next time; False if they are too large
+
+    def compute_all(self, numbers: Iterable[int]) -> None:
+        loops = self.run.compiled.loops
+        for number in numbers:
+            if number in loops:
+                self.compute_loop(loops[number])
+            elif number not in self.run.looping:
+                self.compute(number)
+
+    def compute_again(self, number: int) -> None:
+        """Compute a stratum, or the loop that it is in."""
+        if number in self.run.looping:
+            self.compute_loop(next(loop for loop in self.run.compiled.loops.values() if number in loop.numbers))
+        else:
+            self.compute(number)
+
+    def compute_loop(self, loop: StratumLoop) -> None:
+        """Compute the strata of a loop from explicit facts."""
+        for _, name in loop.of.pairs:
+            self.relations.restart(name)
+        for _ in rounds(loop.of, self.database):
+            for number in loop.numbers:
+                self.compute(number)
+
+    def recompute(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
+        """Compute a stratum in a transaction, and return the changes of its relations since `before`."""
+        with self._merged_inputs(number):
+            self.compute(number)
+        return {name: self.relations.compared(name, kept) for name, kept in before.items()}
+
+    def compute(self, number: int) -> None:
+        """Compute a stratum as a run does, and set its budget by the bindings that this takes."""
+        with budget.of() as work:
+            self._evaluate(number)
+        tuples = sum(map(self.database.count, self.run.strata[number].relations))
+        self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
+
+    def budget(self, number: int) -> Budget:
+        """The budget of a stratum. If it has not been computed here, its own and read tuples count as its bindings."""
+        if number not in self.budgets:
+            stratum = self.run.strata[number]
+            self.budgets[number] = Budget(sum(map(self.database.count, stratum.reads | set(stratum.relations))))
+        return self.budgets[number]
+
+    def may_have_ticks(self, number: int) -> bool:
+        """True if ticks can guard the suspects of a stratum. The pairs of an equivalence all derive one another."""
+        stratum, relations = self.run.strata[number], self.run.program.relations
+        eqrel = any(relations[name].eqrel for name in stratum.relations)
+        return stratum.recursive and number not in self.relations.closures and not eqrel and not is_stepwise(stratum, relations)
+
+    @contextmanager
+    def _merged_inputs(self, number: int) -> Iterator[None]:
+        """Merge each input of a stratum into one block, as in a run, if that copies no more tuples than the rules visit."""
+        relations, before, most = self.relations, {}, self.budget(number).visited
+        for name in self.run.strata[number].reads - set(self.run.strata[number].relations):
+            table = relations.tables[name]
+            if is_compact(table) or table.count * len(table.full) > most:
+                continue
+            if name not in relations.merged:
+                relations.merged[name] = compacted(table)
+            before[name], relations.tables[name] = table, relations.merged[name]
+        try:
+            yield
+        finally:
+            relations.tables.update({name: table for name, table in before.items() if table.delta_size})
+
+    def _evaluate(self, number: int) -> None:
+        """Evaluate a stratum from the facts of its relations and the strata below. Large relations stay on the partitions."""
+        relations, run, stratum = self.relations, self.run, self.run.strata[number]
+        if all(map(relations.facts.is_shared, stratum.relations)):
+            relations.tables.update({name: relations.facts.given[name] for name in stratum.relations})
+            return
+        if self.wants_ticks.get(number) and self.wants_ticks.pop(number) and self._evaluate_with_ticks(number, stratum):
+            return
+        relations.ticks.pop(number, None)
+        for name in stratum.relations:
+            relations.restart(name)
+        relations.detect_closure(number)
+        if self._implied_by_edges(number):
+            return
+        below = {name: each for name, each in relations.spread.items() if name not in stratum.relations}
+        with memory.at(partial(run.place_of, number)):
+            run.evaluate(number, stratum)
+            relations.rest_there(number, stratum)
+        for name, each in below.items():
+            relations.keep(name, each)  # some were collected, if the stratum was evaluated in one place
+        run.plans.clear()
+
+    def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:
+        """Evaluate a stratum in this process with the ticks of its tuples. False if it is too large."""
+        run, tables, clock = self.run, self.relations.tables, Clock(stratum, 0)
+        for name in stratum.relations:
+            self.relations.restart(name)
+            tables[name] = clock.timed(name, tables[name])
+        local = Local(stratum, number, self.database, run.indexes, run.profile, None, multiway=run.config.multiway,
+            memory=run.config.memory, stays="", small=run.config.small_delta, cores=run.cluster.here,
+        )  # fmt: skip
+        try:
+            local.run()
+        except TooLarge:
+            self.wants_ticks[number] = False
+            return False
+        found = {name: plain(tables[name]) for name in stratum.relations}
+        tables.update(found)
+        self.relations.ticks[number] = Ticks.of_all(found, clock.births, clock.now)
+        return True
+
+    # -- closures that are known by their edges
+
+    def _implied_by_edges(self, number: int) -> bool:
+        """Represent a stratum by its edges, if it is a large closure. False if it is not."""
+        closure = self.relations.closures.get(number)
+        if closure is None or not self.may_be_implied(number, closure) or self.database.count(closure.edges) <= MIN_JOB_EDGES:
+            return False
+        found = implied(self.relations.tables[closure.edges], self.max_pairs, self.run.cluster.here)
+        if found is not None:
+            self.relations.tables[closure.relation] = found
+        return found is not None
+
+    def may_be_implied(self, number: int, closure: Closure) -> bool:
+        """True if a closure's edges are in this process, no other stratum reads its pairs, and they may be in this process."""
+        read = number in self.run.looping or self.run.read_by.get(closure.relation, set()) - {number}
+        return not read and closure.edges not in self.relations.spread and self.run.config.local_tuples != 0
+
+    @property
+    def max_pairs(self) -> int:
+        """The pairs that a closure in this process may have. On a cluster, partitions have the room for more."""
+        most = CLOSURE_FACTOR * (self.run.config.local_tuples or 0)
+        return max(most, MAX_IMPLIED_PAIRS) if self.run.cluster.seems_local else most
+
+
+def is_plain(stratum: Stratum, relations: Mapping[str, Relation]) -> bool:
+    """True if no relation of a stratum is aggregated in recursion, is an equivalence, or has a choice."""
+    return all(relations[name].plain for name in stratum.relations)
+
+
+def is_stepwise(stratum: Stratum, relations: Mapping[str, Relation]) -> bool:
+    return any(relations[name].stepwise for name in stratum.relations)
