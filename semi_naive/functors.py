@@ -24,7 +24,7 @@ from semi_naive.io.values.fields import bits_of_values
 from semi_naive.io.values.records import Unpacked
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Type
-from semi_naive.ra.values.distinct import distinct, distinct_rows
+from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits
 from semi_naive.running.results.python_values import DTYPES, python_values
 
@@ -94,7 +94,7 @@ class UserFunctor:
         """A column as Python objects; records are tuples, at any depth."""
         if type_.kind != Kind.RECORD:
             return list(python_values(column, type_.kind, values))
-        ids, which = distinct(column)
+        ids, which = distinct_with_inverse(column)
         unpacked = Unpacked(ids, type_, self.types, values)
         made = [unpacked.value(i, type_) for i in ids.tolist()]
         return [made[at] for at in which.tolist()]

@@ -12,7 +12,7 @@ from semi_naive.io.sources import schema_of
 from semi_naive.io.values.fields import kind_of_arrow
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Relation
-from semi_naive.ra.text.symbols import common, keep
+from semi_naive.ra.text.symbols import keep, process_symbols
 from semi_naive.ra.values.values import Values
 from semi_naive.schema import Schema
 
@@ -95,7 +95,7 @@ def _held(schema: Schema, data) -> tuple[Schema, Table]:
 def fact_table(relation: Relation, data) -> Table:
     """Facts as a table of this process that any run may read. Symbols have ids of the common symbol table, which it keeps
     alive."""
-    symbols = common()
+    symbols = process_symbols()
     table = columns_table(as_columns(data, relation, {}, Values(symbols)))
     keep(symbols, table)
     return table

@@ -33,7 +33,7 @@ from semi_naive.ra.ir import (
     Var,
     Wild,
 )
-from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import run_steps
 from semi_naive.running.relations.database import Database
 
@@ -119,7 +119,7 @@ class BodyWalk:
         steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
         with self._with_pairs(literal, batch):
             made = [one for one in run_steps(steps, batch, self.database) if one.size]
-        return joined(made) if made else None
+        return concatenate_batches(made) if made else None
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:

@@ -24,7 +24,7 @@ from semi_naive.provenance.search import NoProof, Search
 from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import BodyWalk
-from semi_naive.ra.blocks.changes import plain as settled
+from semi_naive.ra.blocks.changes import settled_copy as settled
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import (
     Aggregate,

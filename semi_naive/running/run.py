@@ -19,7 +19,7 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.reduce.choice import Choice
-from semi_naive.ra.spark.failures import told
+from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.runs import RunMissing
 from semi_naive.ra.values import branches
@@ -44,7 +44,7 @@ class ProgramRun(RunState):
 
     def run(self, facts, lenient: bool) -> Result:
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
-        with open_account() as self.account, told(lambda: self.cluster.known), bounded:
+        with open_account() as self.account, translate_failures(lambda: self.cluster.known), bounded:
             self.account.claimed = True
             return self._run(facts, lenient)
 
@@ -130,7 +130,7 @@ class ProgramRun(RunState):
     def _record(self, pack: Pack) -> int:
         """The id of a record of constants."""
         fields = np.array([self._column([term], term.kind) for term in pack.args], np.int64).reshape(-1, 1)
-        return int((branches.pack(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
+        return int((branches.branch_ids(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
 
     # -- strata
 

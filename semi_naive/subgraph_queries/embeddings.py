@@ -90,11 +90,11 @@ def searched(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool
     keep a trace call `trace` with it."""
     tries = vertices.want({atom.relation for atom in query.atoms})
     if plan == "leapfrog" and _elsewhere(spark):
-        found = shares.run(query, tries, _context(spark), count=count)
+        found = shares.run_shares(query, tries, _context(spark), count=count)
     elif plan == "leapfrog":
-        found = leapfrog.run(query, tries, count=count)
+        found = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
-        boxed = boxing.run(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
+        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
         found = boxed.count if count else boxed.rows
         if trace:
             trace(boxed.trace)
@@ -105,7 +105,7 @@ def searched(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool
 
 def _on_partitions(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     batch = None if memory is None else max(1, memory // 8)
-    query = replace(query, order=query.order or orders.choose(query, vertices.tries))
+    query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
     found, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
     if trace:
         trace(record)

@@ -153,9 +153,9 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
 
 def test_kernels_are_loaded_without_what_compiles_them():
     """Arrays that a kernel makes are what most of numba would be loaded for. It is, when something is compiled after all."""
-    from semi_naive.ra.text.strings import _copied
+    from semi_naive.ra.text.strings import _copy_strings
 
-    _copied.compiled()
+    _copy_strings.compiled()
     found = """
         import numpy as np, sys
         from semi_naive.host.jit import njit

@@ -94,7 +94,7 @@ class WritePiece:
     folder: str
 
     def __call__(self, partition, records):
-        block = parcels.received(records, "range")
+        block = parcels.received_block(records, "range")
         if block is None:
             return
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering

@@ -120,7 +120,7 @@ class Decomposed:
     def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
         """The pieces, the heaviest first, and what each begins with."""
         slots = {
-            (part, name): parcels.slots(block, self.homes[name].keys, self.map)
+            (part, name): parcels.slots_of_block(block, self.homes[name].keys, self.map)
             for part, blocks in base.items()
             for name, block in blocks.items()
         }

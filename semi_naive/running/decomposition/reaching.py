@@ -17,7 +17,7 @@ from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.planning.detect_closure import ReachabilityShape
-from semi_naive.ra.blocks.block import Block, bounds_of, pack, roomy
+from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns, roomy
 from semi_naive.ra.closures.bitset_bfs import LANES
 from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.partitions import parcels
@@ -114,8 +114,8 @@ class Reaching:
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
             columns = [self.values[groups], np.full(groups.size, graph.values[0] if graph.domain else 0)]
-            rows = Block(self.packing, pack(columns, self.packing, groups.size))
-            homes = self.map.tables()[1][parcels.slots(rows, 1, self.map)]
+            rows = Block(self.packing, pack_columns(columns, self.packing, groups.size))
+            homes = self.map.tables()[1][parcels.slots_of_block(rows, 1, self.map)]
             groups = groups[np.argsort(homes, kind="stable")]
             begins = np.concatenate(([0], np.cumsum(np.bincount(homes, minlength=partitions)))).tolist()
         steps = min(self.steps or graph.domain + 1, graph.domain + 1)

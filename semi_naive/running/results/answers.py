@@ -19,7 +19,7 @@ from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.blocks.unpacking import columns_of, grouped
+from semi_naive.ra.blocks.unpacking import columns_of_parts, neighbouring_parts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.spark.spark_context import connected
 from semi_naive.ra.text.symbols import keep
@@ -122,7 +122,9 @@ class Answer(Tuples):
         make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
         if stored is not None:
             return stored.each(make, streaming=True)
-        return in_threads(lambda parts: make(columns_of(parts)), grouped(self._result.database.parts(self.name)))
+        return in_threads(
+            lambda parts: make(columns_of_parts(parts)), neighbouring_parts(self._result.database.parts(self.name))
+        )
 
     def to_numpy(self) -> np.ndarray:
         """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""

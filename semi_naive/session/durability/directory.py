@@ -35,7 +35,7 @@ from semi_naive.io.files import is_uri
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.blocks import durable
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, own_order, together
+from semi_naive.ra.blocks.changes import Change, own_order, union_of_blocks
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Relation
@@ -316,7 +316,7 @@ class Directory:
         self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))
         for saved in manifest.get("names", []):
             epochs = SortedDict(
-                (epoch, Change(*(together(self._blocks(part), saved["arity"]) for part in parts)))
+                (epoch, Change(*(union_of_blocks(self._blocks(part), saved["arity"]) for part in parts)))
                 for epoch, *parts in saved["epochs"]
             )
             self.registered.names[saved["name"]] = History(

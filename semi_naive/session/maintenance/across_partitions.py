@@ -20,7 +20,7 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.partitioned import PartitionedRelation, at_rest
+from semi_naive.ra.partitions.partitioned import PartitionedRelation, only_full
 from semi_naive.ra.partitions.subtracting import TakeOut
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.choose_plan import in_one_place
@@ -66,7 +66,7 @@ class AcrossPartitions:
         """A relation without what is gone, and with what has come."""
         name, arity = whole.name, whole.arity
         whole = self._without(whole, side(self.upkeep.cluster, name, change, born=False) if change.went else None)
-        rest = PartitionedRelation(name, arity, [at_rest(index) for index in whole.indexes])
+        rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
         if change.came:
             deal(self.upkeep.cluster, {name: rest}, {name: (self.upkeep.cluster.share(name, change.born), own_order(arity))})
             rest.settle()
@@ -196,7 +196,7 @@ class AcrossPartitions:
             return whole
         kept = OnPartitions(gone, self.upkeep.cluster) if isinstance(gone, PartitionedRelation) else gone
         gone = laid_out(self.upkeep.cluster, whole.name, kept, *whole.indexes)
-        rest = [at_rest(index) for index in whole.indexes]
+        rest = [only_full(index) for index in whole.indexes]
         for found in self.upkeep.cluster.jobs.job(
             TakeOut(whole, gone, self.upkeep.cluster.root, self.upkeep.cluster.label("rest"))
         ):

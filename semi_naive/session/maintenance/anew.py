@@ -9,7 +9,7 @@ from semi_naive.planning.detect_closure import MIN_JOB_EDGES, following
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.blocks.changes import Change, compacted, difference, grown, is_compact, plain, without
+from semi_naive.ra.blocks.changes import Change, compacted, difference, grown, is_compact, settled_copy, table_without
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.running.driver.local import Local, TooLarge
@@ -96,7 +96,7 @@ class Anew(Placed):
             self.tables[name] = self.whole[name] = after
         else:
             self.whole.pop(name, None)
-            self.tables[name] = grown(without(before, change.lost), change.born)
+            self.tables[name] = grown(table_without(before, change.lost), change.born)
         return change
 
     def _all(self, numbers: Iterable[int]) -> None:
@@ -179,7 +179,7 @@ class Anew(Placed):
         times = PAIRS if number in self.closures else 1
         self.database.collect([name for name in stratum.relations if not self._stays(name, times)])
         for name in stratum.relations:
-            self.tables[name] = plain(self.tables[name])
+            self.tables[name] = settled_copy(self.tables[name])
 
     def _anew_timed(self, number: int, stratum: Stratum) -> bool:
         """Compute a stratum in this process with the ticks of its tuples. False if there is no room for it."""
@@ -196,7 +196,7 @@ class Anew(Placed):
             self.dense[number] = False
             return False
         for name in stratum.relations:
-            self.tables[name] = plain(self.tables[name])
+            self.tables[name] = settled_copy(self.tables[name])
         self.ticks[number] = Ticks.of_all({name: self.tables[name] for name in stratum.relations}, clock.births, clock.now)
         return True
 

@@ -7,7 +7,7 @@ that rules and facts still make of these keys or classes are inserted again. Bet
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import own_order, selected, taken, together, within
+from semi_naive.ra.blocks.changes import membership, own_order, selected_tuples, taken, union_of_blocks
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.reduce.classes import Classes
@@ -39,9 +39,9 @@ def reached(relation: Relation, block: Block, table: Table) -> Block:
     [[1, 1, 2, 2], [1, 2, 1, 2]]
     """
     if not relation.eqrel:
-        return selected(block, within(block, table))
+        return selected_tuples(block, membership(block, table))
     members = _partners(np.concatenate(block.columns()), table)
-    return together([_from([members], one) for one in table.blocks("full", (0, 1))], 2)
+    return union_of_blocks([_from([members], one) for one in table.blocks("full", (0, 1))], 2)
 
 
 def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
-from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, at_rest
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
 from semi_naive.running.balanced.partitioned import Partitioned
 
 
@@ -29,7 +29,7 @@ class Continued(Partitioned):
         super()._place()
         missing: dict[str, list[PartitionedIndex]] = {}
         for name, begun in self.begun.items():
-            known = {(index.order, index.keys): at_rest(index) for index in begun.indexes}
+            known = {(index.order, index.keys): only_full(index) for index in begun.indexes}
             missing[name] = [index for index in self.relations[name].indexes if (index.order, index.keys) not in known]
             self.relations[name].indexes = [*known.values(), *missing[name]]
         self._reorder({name: indexes for name, indexes in missing.items() if indexes})

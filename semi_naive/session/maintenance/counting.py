@@ -19,7 +19,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.slices import slices
+from semi_naive.ra.rules.slices import derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 from semi_naive.threads import in_threads
 
@@ -112,7 +112,7 @@ class Counts:
             return self._summed(one, found)
 
         derivations = (Derivation(steps, one.relation, ()) for steps in planned)
-        given = ((each.steps, batch) for each in derivations for batch in slices(each, context, local.cores))
+        given = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
         some = list(islice(given, 2))
         alone = len(some) < 2 or sum(batch.size for _, batch in some) < FEW
         try:

@@ -12,7 +12,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import apart, plain
+from semi_naive.ra.blocks.changes import apart, settled_copy
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.reduce.choice import Choice
@@ -63,7 +63,7 @@ class Explicit(ProgramRun):
         self.database.collect(set(self.database.on_partitions))
         self._end_job()
         for name in changeable:
-            self.facts.given[name] = plain(snapshot(self.tables[name]))
+            self.facts.given[name] = settled_copy(snapshot(self.tables[name]))
         self._read_text(self.program.rules)
 
     def _named(self, wanted, folder: str, lenient: bool):

@@ -32,7 +32,7 @@ from semi_naive.planning.maintaining.guarded import DerivationRule, proof
 from semi_naive.planning.maintaining.names import asked, explicit, lost, suspects
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, empty, marked, own_order, selected, together, within
+from semi_naive.ra.blocks.changes import Change, empty, membership, own_order, selected_tuples, union_of_blocks, with_delta
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
 from semi_naive.ra.rules.ages import Now, Ticks
@@ -135,8 +135,8 @@ class Following(Incremental):
         tables stay as they are."""
         if self.is_straight:
             (name,) = self.stratum.relations
-            gone = together([*deleted.values(), self.heads(name, below, "lost", None)], self.indexes.arities[name])
-            return {name: selected(gone, ~within(gone, given[name])) if name in given else gone}
+            gone = union_of_blocks([*deleted.values(), self.heads(name, below, "lost", None)], self.indexes.arities[name])
+            return {name: selected_tuples(gone, ~membership(gone, given[name])) if name in given else gone}
         self.begin()
         linear = len(self.suspecting.again) > len(self.kinds) and not any(each.eqrel for each in self.closed.values())
         guard = self._guard(below, ticks) if linear and ticks else None
@@ -162,10 +162,10 @@ class Following(Incremental):
             tables.update(old)
             for name, table in old.items():
                 found[name] += [fresh[name]] if name in fresh else []
-                tables[name] = marked(table, fresh[name]) if name in fresh else table
+                tables[name] = with_delta(table, fresh[name]) if name in fresh else table
             self._derive_all([version for version in self.every(False) if version[0].body[version[1]].relation in fresh])
         tables.update(old)
-        return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
+        return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in found.items()}
 
     def _all_suspected(
         self, fresh: dict[str, Block], given: dict[str, Table], guard: Guard | None, losing: Sequence[tuple] = ()
@@ -184,7 +184,7 @@ class Following(Incremental):
                 self.suspecting.begin_with(losing)
             self.suspecting.go_on()
             blocks = {name: tables[suspects(name)].blocks("all", own_order(tables[name].arity)) for name in names}
-            return {name: together(found, tables[name].arity) for name, found in blocks.items()}
+            return {name: union_of_blocks(found, tables[name].arity) for name, found in blocks.items()}
         finally:
             if guard:
                 guard.now.ticks = Ticks()  # those of now may be others' no longer, and take as much as the tuples
@@ -227,7 +227,7 @@ class Following(Incremental):
             chosen = [parts[part]] if flip.how == NEGATED and part in parts else list(parts.values())
             if any(block.size for block in chosen):
                 table = self.database.tables[flip.changed] = Table(change.born.arity)
-                table.insert_block(together(chosen, table.arity))
+                table.insert_block(union_of_blocks(chosen, table.arity))
                 table.advance()
                 found.append((flip.rule, 0, {0: "delta"}, 0))
         try:
@@ -244,7 +244,7 @@ class Following(Incremental):
                 continue
             block = table.delta[table.home]
             if name not in self.closed:
-                fresh[name] = selected(block, ~within(block, given[name])) if name in given else block
+                fresh[name] = selected_tuples(block, ~membership(block, given[name])) if name in given else block
                 continue
             fresh[name] = found = reached(self.closed[name], block, old[name])
             if self.closed[name].eqrel:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, bounds_of, fits
-from semi_naive.ra.blocks.changes import own_order, together
+from semi_naive.ra.blocks.changes import own_order, union_of_blocks
 from semi_naive.ra.blocks.table import NOBODY
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Packing
@@ -57,4 +57,4 @@ class Heads:
         del self.blocks[mark:]
 
     def united(self) -> Block:
-        return together(self.blocks, self.arity)
+        return union_of_blocks(self.blocks, self.arity)

@@ -16,13 +16,13 @@ from semi_naive.ra.blocks.changes import (
     difference,
     empty,
     grown,
+    membership,
     own_order,
-    plain,
     reversed_to,
-    selected,
-    together,
-    within,
-    without,
+    selected_tuples,
+    settled_copy,
+    table_without,
+    union_of_blocks,
 )  # fmt: skip
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
@@ -61,7 +61,7 @@ class InDriver:
         for name in self.upkeep.whole.keys() & names & changes.keys():
             if self.upkeep.tables[name] is self.upkeep.whole[name]:
                 born = cast(Change, changes[name]).born
-                self.upkeep.tables[name] = grown(without(self.upkeep.whole[name], born), born)
+                self.upkeep.tables[name] = grown(table_without(self.upkeep.whole[name], born), born)
 
     def can_follow(self, number: int, stratum: Stratum, own: dict[str, Change], changes: dict[str, Change]) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
@@ -123,7 +123,7 @@ class InDriver:
         """The same, once the suspects are known."""
         tables, stratum, local = self.upkeep.tables, self.upkeep.strata[number], self.local[number]
         before = {name: tables[name] for name in stratum.relations}
-        rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
+        rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         ticks = self.upkeep.ticks.get(number)
         clock = Clock(stratum, ticks.next) if ticks else None
         for name, table in rest.items():
@@ -138,7 +138,7 @@ class InDriver:
         found = {}
         for name, table in rest.items():
             if name in local.closed:
-                tables[name] = plain(tables[name])
+                tables[name] = settled_copy(tables[name])
                 if clock:
                     clock.keep(name, tables[name])
                 found[name] = self.upkeep.compared_here(name, before[name], tables[name])
@@ -156,9 +156,9 @@ class InDriver:
         table = self.upkeep.tables[name]
         born, gone = (own[name].born if name in own else empty(table.arity)), suspected.get(name) or empty(table.arity)
         again = gone if name in own or name not in local.single else None  # what was a fact may be derived as well
-        made = together([born, local.heads(name, below, "born", again)], table.arity)
-        change = Change(selected(made, ~within(made, table)), apart(gone, made))
-        self.upkeep.tables[name] = grown(without(table, change.lost), change.born) if change.size else table
+        made = union_of_blocks([born, local.heads(name, below, "born", again)], table.arity)
+        change = Change(selected_tuples(made, ~membership(made, table)), apart(gone, made))
+        self.upkeep.tables[name] = grown(table_without(table, change.lost), change.born) if change.size else table
         return {name: change}
 
     def _count_missing(self, local: Following, changes: dict[str, Change]) -> None:
@@ -181,7 +181,7 @@ class InDriver:
             lost = [local.counts.changed(one, below, gained=False) for one in wanted]
         for one, parts in zip(wanted, lost, strict=True):
             change = local.counts.change(one, local.counts.changed(one, below, gained=True), parts)
-            self.upkeep.tables[one.relation] = grown(without(self.upkeep.tables[one.relation], change.lost), change.born)
+            self.upkeep.tables[one.relation] = grown(table_without(self.upkeep.tables[one.relation], change.lost), change.born)
             found[one.relation] = change
         return found
 
@@ -211,7 +211,7 @@ class InDriver:
         added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
         gone = suspected or empty(after.arity)
         change = Change(apart(added, gone), apart(gone, added))
-        table = without(before, change.lost) if change.lost.size < gone.size else rest
+        table = table_without(before, change.lost) if change.lost.size < gone.size else rest
         for order in after.full:
             table.blocks("full", order)  # an index that has been missing until now
         self.upkeep.tables[name] = grown(table, change.born) if change.size else before

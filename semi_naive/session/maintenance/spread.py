@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, own_order, together
+from semi_naive.ra.blocks.changes import Change, difference, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
@@ -70,7 +70,7 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     blocks = [each.blocks for each in found if each.blocks is not None]
     if len(blocks) == partitions:
         arity = len(like.order)
-        return Change(*(together([each[side] for each in blocks], arity) for side in SIDES))
+        return Change(*(union_of_blocks([each[side] for each in blocks], arity) for side in SIDES))
     found.sort(key=lambda each: each.partition)
     sides = {side: _relation(name, like, [getattr(each, side) for each in found], found, side) for side in SIDES}
     signed = Signed(like.order, *(each.home.full for each in sides.values()))
@@ -121,7 +121,7 @@ def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:
 def _shared(cluster: Cluster, name: str, table: Table):
     """A table's tuples on every host, for all partitions to take their share of."""
     order = own_order(table.arity)
-    whole = together(table.blocks("all", order), table.arity)
+    whole = union_of_blocks(table.blocks("all", order), table.arity)
     return (cluster.share(name, whole) if whole.size else []), order
 
 

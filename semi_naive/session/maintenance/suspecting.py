@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining.names import columns_of
 from semi_naive.ra.ir import Order, Rule
-from semi_naive.ra.tuple_at_a_time.ready import ready
+from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.local import Local
 from semi_naive.session.maintenance.guard import Guard
 
@@ -36,7 +36,7 @@ class Incremental(Local):
         names = {rule.body[place].relation for rule, place, *_ in self.first}
         few = sum(tables[name].delta_size for name in names) <= self.small
         try:
-            if names and few and not any(self.marks.values()) and ready(self.spent):
+            if names and few and not any(self.marks.values()) and machine_is_ready(self.spent):
                 self.beside = {name: tables[name] for name in names}
                 if self._by_tuples():
                     return

@@ -25,13 +25,13 @@ from semi_naive.ra.blocks.changes import (
     Change,
     at_home,
     grown,
-    selected,
-    within,
-    without,
+    membership,
+    selected_tuples,
+    table_without,
 )  # fmt: skip
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.spark.failures import told
-from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, ready
+from semi_naive.ra.spark.failures import translate_failures
+from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, machine_is_ready
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.session.maintenance import implied
@@ -68,7 +68,7 @@ class Upkeep(Anew):
     def begin(self, given, changeable: Iterable[str]) -> None:
         """Read the facts, compute everything. given: as for `Program.run`, but what is left out begins empty."""
         changeable = set(changeable)
-        with told(lambda: self.cluster.known):
+        with translate_failures(lambda: self.cluster.known):
             self._load(given, changeable)
             self._prepare(changeable)
             self._trying(partial(self._all, range(len(self.strata))), self._again)
@@ -113,7 +113,7 @@ class Upkeep(Anew):
         """Before the first transactions, one after the other of which would otherwise wait for one."""
         if sum(table.count for table in self.tables.values()) >= MANY:
             load_kernels(KERNELS)
-            ready(LOADING_SECONDS)
+            machine_is_ready(LOADING_SECONDS)
 
     def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
         """Evaluate more rules, whose relations are new or are read as they are, and keep them up to date. inputs: the relations
@@ -131,7 +131,7 @@ class Upkeep(Anew):
         own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
         numbers = list(range(len(self.strata), len(self.strata) + len(own)))
         self.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
-        with told(lambda: self.cluster.known):
+        with translate_failures(lambda: self.cluster.known):
             self.read_by = readers(self.strata)
             self._trying(partial(self._all, numbers), self._again)
         return numbers
@@ -185,7 +185,7 @@ class Upkeep(Anew):
         """Change explicit facts, and have all relations follow. Return the changes of each relation, in this process where
         a subscriber is `told_of` it. After an error the caller goes `back_to` the state of before."""
         limits.measure(self.nbytes)
-        with told(lambda: self.cluster.known):
+        with translate_failures(lambda: self.cluster.known):
             changes = self._trying(partial(self._followed_all, net, set(told_of)), self._again)
         for name in changes:
             self.tables[name] = self.whole.pop(name, self.tables[name])
@@ -338,22 +338,22 @@ class Upkeep(Anew):
             return None
         change = change or CountedClosure(found, came, went).spelt
         if change.size:
-            self.tables[name] = grown(without(pairs, change.lost), change.born)
+            self.tables[name] = grown(table_without(pairs, change.lost), change.born)
         return {name: change}
 
     def _of_facts(self, name: str, change: Change) -> Change:
         """A relation without rules has its facts and no more."""
         table = self.tables[name]
         written = self.facts.written.get(name)
-        born = change.born if written is None else selected(change.born, ~within(change.born, written))
-        lost = change.lost if written is None else selected(change.lost, ~within(change.lost, written))
+        born = change.born if written is None else selected_tuples(change.born, ~membership(change.born, written))
+        lost = change.lost if written is None else selected_tuples(change.lost, ~membership(change.lost, written))
         if born.size + lost.size > MOST * table.count:
             table = at_home(table)
-        self.tables[name] = grown(without(table, lost), born)
+        self.tables[name] = grown(table_without(table, lost), born)
         return Change(born, lost)
 
 
 def _changed(table: Table, change: Change) -> Table:
-    found = grown(without(table, change.lost), change.born)
+    found = grown(table_without(table, change.lost), change.born)
     found.settle()
     return found

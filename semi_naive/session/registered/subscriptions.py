@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, empty, together
+from semi_naive.ra.blocks.changes import Change, apart, empty, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
@@ -238,8 +238,8 @@ def added(first: Change, second: Change) -> Change:
     if not first.size:
         return second
     arity = first.born.arity
-    born = together([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
-    return Change(born, together([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
+    born = union_of_blocks([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
+    return Change(born, union_of_blocks([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
 
 
 def no_change(arity: int) -> Change:
