@@ -19,7 +19,7 @@ from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.errors import BadInput
 from semi_naive.language import check, compile_text
 from semi_naive.notebooks.progress import showing
-from semi_naive.planning.rewriting.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.ra import ir
 from semi_naive.sandbox import Sandbox
 
@@ -146,7 +146,7 @@ class Program:
         key = named, only_outputs, limited
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = compiled(self.checked, keep, [*self.inputs, *sorted(named)], limited)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited)
         return self._compiled[key]
 
     @cached_property

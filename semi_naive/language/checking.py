@@ -49,7 +49,7 @@ from semi_naive.language.wellfounded import (
     three_valued,
     with_companions,
 )
-from semi_naive.planning.strata import Edge, components, recursive_relations, unstratified
+from semi_naive.planning.strata import Edge, recursive_relations, strong_components, unstratified
 from semi_naive.ra import ir
 
 NOTHING = MappingProxyType({})
@@ -149,7 +149,7 @@ class _Graph:
 
 def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
     edges = list(dict.fromkeys([*(edge for single in found for edge in _edges(single)), *more]))
-    return _Graph(edges, components(relations, edges))
+    return _Graph(edges, strong_components(relations, edges))
 
 
 def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:

@@ -10,7 +10,7 @@ from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.scopes import resolve
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
-from semi_naive.planning.strata import Edge, components, recursive_relations
+from semi_naive.planning.strata import Edge, recursive_relations, strong_components
 
 MAX_INLINED_ATOMS = (
     10_000  # atoms of a clause after inlining; in a chain of relations that each read the previous one twice they double
@@ -60,7 +60,7 @@ def _io_problems(source, relations, inline):
 
 def _cycle_problems(relations, inline, edges):
     among = [edge for edge in edges if edge.head in inline and edge.body in inline]
-    groups = components([name for name in relations if name in inline], among)
+    groups = strong_components([name for name in relations if name in inline], among)
     cyclic = recursive_relations(groups, among)
     for group in groups:
         if group[0] in cyclic:

@@ -25,7 +25,7 @@ from semi_naive.language.errors import NOWHERE, Problem, ProgramError
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk_all
 from semi_naive.planning import rewrite
-from semi_naive.planning.strata import Edge, components, edges_of, rule_edges
+from semi_naive.planning.strata import Edge, edges_of, rule_edges, strong_components
 from semi_naive.ra import ir
 
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
@@ -92,7 +92,7 @@ def three_valued(program: ir.Program) -> ir.Program:
     meaning with undefined tuples."""
     made = companions(program.relations)
     edges = edges_of(program)
-    groups = [set(group) for group in components(program.relations, edges)]
+    groups = [set(group) for group in strong_components(program.relations, edges)]
     cyclic = [group for group in groups if any({edge.head, edge.body} <= group and edge.via == "negation" for edge in edges)]
     unsure = _readers(set().union(*cyclic), edges)
     if problems := list(_problems(program, unsure)):

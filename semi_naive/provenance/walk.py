@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.joins.body import Compiler, names
+from semi_naive.planning.joins.body import Compiler, names_of_variables
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
@@ -105,16 +105,18 @@ class BodyWalk:
         while left:
             ready = next((one for one in left if _is_ready(one, known, self._others(one))), left[0])
             left.remove(ready)
-            known |= names(ready)
+            known |= names_of_variables(ready)
             yield ready
 
     def _others(self, literal: Literal) -> set[str]:
         """The variables of the rule outside of a literal."""
-        return names([self.rule.head, *(other for other in self.rule.body if other is not literal)])
+        return names_of_variables([self.rule.head, *(other for other in self.rule.body if other is not literal)])
 
     def _through(self, literal: Literal, batch: Batch) -> Batch | None:
         """The bindings left after a literal, with those it adds; None if there are none."""
-        kept = batch.columns.keys() | self._others(literal) | (names(literal) if isinstance(literal, Atom) else set())
+        kept = (
+            batch.columns.keys() | self._others(literal) | (names_of_variables(literal) if isinstance(literal, Atom) else set())
+        )
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
         with self._with_pairs(literal, batch):
@@ -141,7 +143,7 @@ class BodyWalk:
 
     @staticmethod
     def _known(term, batch: Batch) -> bool:
-        return not isinstance(term, Wild) and names(term) <= batch.columns.keys()
+        return not isinstance(term, Wild) and names_of_variables(term) <= batch.columns.keys()
 
 
 def term_kind(term) -> Kind:
@@ -163,8 +165,8 @@ def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
         return all(_is_made(arg, told) for arg in literal.args)
     if isinstance(literal, Compare) and literal.op == "=":
         pairs = ((literal.left, literal.right), (literal.right, literal.left))
-        return any(names(known) <= bound and _is_made(other, bound) for known, other in pairs)
-    inside = names(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
+        return any(names_of_variables(known) <= bound and _is_made(other, bound) for known, other in pairs)
+    inside = names_of_variables(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
     return (inside & others if isinstance(literal, Aggregate) else inside) <= bound
 
 
@@ -179,4 +181,6 @@ def _opened(term) -> Iterator:
 
 def _is_made(term, bound) -> bool:
     """True if an equality binds the variables of a term: it is a variable, a record of such, or all are bound."""
-    return isinstance(term, Wild) or all(names(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call))
+    return isinstance(term, Wild) or all(
+        names_of_variables(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call)
+    )

@@ -13,7 +13,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning import rewrite
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.rewriting.magic import is_adorned
 from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
@@ -265,7 +265,9 @@ class Why:
     def variables(self, name: str, number: int) -> list[Var]:
         """The variables in the body of a rule and not in its head, without records and computed ones."""
         rule = self.rules(name)[number - 1].made
-        outside = names(rule.head) | {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
+        outside = names_of_variables(rule.head) | {
+            part.result.name for part in rule.body if isinstance(part, Range | Aggregate)
+        }
         found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
         named = [term for term in dict.fromkeys(found) if not term.name.startswith(UNNAMED)]
         return [term for term in named if term.name not in outside and term.kind != Kind.RECORD]

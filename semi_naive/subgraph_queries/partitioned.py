@@ -16,11 +16,11 @@ import numpy as np
 
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.order import Greedy, plan_all
-from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.by_variable.bigjoin import Intersect
 from semi_naive.ra.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
@@ -107,7 +107,7 @@ class PartitionedGraph:
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
         (body,) = plan_all(partial(self._planned, bodies, rule, core), [()], bodies, self.indexes, self.placing)
         wanted = keyed([body])
-        if found := scanned(body, wanted):
+        if found := colocated_index(body, wanted):
             wanted.setdefault(found[0], {found[1]: found[2]})
         if self.split:
             read = [(name, order) for name, orders in wanted.items() for order in orders]
@@ -124,7 +124,7 @@ class PartitionedGraph:
             greedy = Greedy(self.database, {})
             compiler = Compiler(rule, greedy, self.indexes.order_for, {}, placing=self.placing, deal=True)
             compiler.core = core
-            steps = compiler.compile(rule.body, outside=names(rule.head))
+            steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
             bodies["body"] = PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log)
         return bodies["body"]
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import flips
-from semi_naive.planning.maintaining.gained import beginning
+from semi_naive.planning.maintaining.gained import delta_rules
 from semi_naive.planning.maintaining.guarded import proof
-from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, lost
+from semi_naive.planning.maintaining.names import Kinds, column_variables, gained, lost
 from semi_naive.planning.maintaining.rederived import rederiving
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
@@ -44,8 +44,8 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.gained: Begun = [one for rule in rules for one in beginning(rule, self.below, gained)]
-        self.lost: Begun = [(name, self._suspected(one)) for rule in rules for name, one in beginning(rule, self.below, lost)]
+        self.gained: Begun = [one for rule in rules for one in delta_rules(rule, self.below, gained)]
+        self.lost: Begun = [(name, self._suspected(one)) for rule in rules for name, one in delta_rules(rule, self.below, lost)]
 
     def _suspected(self, rule: Rule) -> Rule:
         return suspected(rule, self.known, self.best)
@@ -64,7 +64,7 @@ class Maintained:
 def _proving(rule: Rule, kinds: Kinds) -> Rule:
     """The rule that proves a suspect, which has all of its columns."""
     name = rule.head.relation
-    return replace(proof(rule, kinds).rule, head=Atom(name, columns_of(kinds[name])))
+    return replace(proof(rule, kinds).rule, head=Atom(name, column_variables(kinds[name])))
 
 
 def maintaining(stratum: Stratum, known: set[str], best: Container[str], kinds: Kinds) -> dict[str, list[str]]:

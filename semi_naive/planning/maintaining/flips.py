@@ -13,7 +13,7 @@ they are now. No result is ever made of another one by a difference.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Var, Wild
 
 NEGATED, AGGREGATED = "!", "{}"
@@ -47,9 +47,9 @@ def flips(rule: Rule) -> Iterator[Flip]:
     """
     for place, literal in enumerate(rule.body):
         how = AGGREGATED if isinstance(literal, Aggregate) else NEGATED
-        outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
-        for atom in _closed([literal]):
-            first = Atom(f"{atom.relation}{how}", tuple(_known(term, outside) for term in atom.args))
+        outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
+        for atom in _atoms_that_flip([literal]):
+            first = Atom(f"{atom.relation}{how}", tuple(_generalised(term, outside) for term in atom.args))
             yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None), rule)
 
 
@@ -65,7 +65,7 @@ def _rounds(literal: Literal) -> bool:
     return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_rounds, literal.body))
 
 
-def _closed(body, inside: bool = False) -> Iterator[Atom]:
+def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
     """The atoms of a body that are negated or in an aggregate, however deep."""
     for literal in body:
         if isinstance(literal, Not):
@@ -73,9 +73,9 @@ def _closed(body, inside: bool = False) -> Iterator[Atom]:
         elif isinstance(literal, Atom) and inside:
             yield literal
         elif isinstance(literal, Aggregate):
-            yield from _closed(literal.body, True)
+            yield from _atoms_that_flip(literal.body, True)
 
 
-def _known(term, outside: set[str]):
+def _generalised(term, outside: set[str]):
     """A term as far as it is known outside of an aggregate: whatever agrees with it agrees with this."""
     return term if isinstance(term, Const) or isinstance(term, Var) and term.name in outside else Wild()

@@ -10,8 +10,8 @@ not change: so the engine evaluates it as any recursion, a tuple at a time where
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 
-from semi_naive.planning.maintaining.gained import beginning
-from semi_naive.planning.maintaining.names import Kinds, asked, columns_of, explicit, suspects
+from semi_naive.planning.maintaining.gained import delta_rules
+from semi_naive.planning.maintaining.names import Kinds, asked, column_variables, explicit, suspects
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Var
 
@@ -29,19 +29,19 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     """
     rules = []
     for name, each in (kinds or {}).items():
-        rules.append(Rule(Atom(suspects(name), columns_of(each)), (Atom(asked(name), columns_of(each)),)))
+        rules.append(Rule(Atom(suspects(name), column_variables(each)), (Atom(asked(name), column_variables(each)),)))
     for rule in stratum.rules:
-        rules += [suspected(one, known, best) for _, one in beginning(rule, set(stratum.relations), suspects)]
+        rules += [suspected(one, known, best) for _, one in delta_rules(rule, set(stratum.relations), suspects)]
     return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
 
 
 def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
     """Make suspects of the heads of a rule. named: the relation that they are put into."""
     head = replace(rule.head, relation=named(rule.head.relation))
-    return replace(rule, head=head, body=(*rule.body, *_there(rule.head, known, best)), plan=None)
+    return replace(rule, head=head, body=(*rule.body, *_membership_literals(rule.head, known, best)), plan=None)
 
 
-def _there(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
+def _membership_literals(head: Atom, known: set[str], best: Container[str]) -> Iterator[Literal]:
     """The literals by which a head is in its relation, where that keeps best values only, and is no explicit fact."""
     if head.relation not in known and head.relation not in best:
         return

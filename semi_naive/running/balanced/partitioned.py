@@ -15,7 +15,7 @@ from semi_naive.host import budget, limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import outgrown, plan_all, plan_body
-from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.block import merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Rule
@@ -99,7 +99,7 @@ class Partitioned:
         apart = {name for name, _ in self.placing.partitioned}
         if self.walk and any(edges in apart for edges, _ in self.walk.edges):
             self.walk = None  # to run ahead takes all edges to every host
-        for name, order, keys in filter(None, [scanned(body, wanted) for body in bodies]):
+        for name, order, keys in filter(None, [colocated_index(body, wanted) for body in bodies]):
             read_whole = (name, order) in self.placing.taken  # on every host, so partitions do not meet it in buckets
             if name not in wanted and (name in apart and not read_whole or self._free(name)):
                 wanted[name] = {order: keys}

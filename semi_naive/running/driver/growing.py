@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.ra.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
@@ -103,7 +103,7 @@ def made_places(rule: Rule, own: set[str]) -> set[int]:
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     if not any(atom.relation in own for atom in atoms):
         return set()
-    bound = names(atoms)
+    bound = names_of_variables(atoms)
     computed = [isinstance(term, Call | Pack) or isinstance(term, Var) and term.name not in bound for term in rule.head.args]
     return {place for place, each in enumerate(computed) if each}
 

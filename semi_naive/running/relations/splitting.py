@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.planning.joins.body import searched
+from semi_naive.planning.joins.body import searched_indexes
 from semi_naive.planning.joins.placing import Index
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.ir import Atom, Var
@@ -87,7 +87,7 @@ def divisible(bodies) -> set[Index]:
                 counted.add((step.relation, step.order))
             joins = isinstance(step, Count | Propose | Intersect) or isinstance(step, Join) and not step.every
             if aggregated or not joins:
-                whole |= searched([step])
+                whole |= searched_indexes([step])
     return counted - whole
 
 

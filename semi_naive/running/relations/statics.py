@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
-from semi_naive.planning.joins.body import PlannedBody, searched
+from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index, Placing
 from semi_naive.ra.blocks.block import Block, merged_as
 from semi_naive.ra.blocks.stored import StoredBlock
@@ -41,7 +41,7 @@ class Statics:
     def prepare(self, body: PlannedBody, iteration: int) -> None:
         """Make the indexes that a body searches, as far as they are not there."""
         self._rescan(body)
-        self.ensure(searched(body.derivation.steps), iteration)  # `body.searched` is of before
+        self.ensure(searched_indexes(body.derivation.steps), iteration)  # `body.searched_indexes` is of before
 
     def ensure(self, indexes: set[Index], iteration: int) -> None:
         """Make indexes, as far as they are not there."""

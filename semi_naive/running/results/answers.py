@@ -296,9 +296,9 @@ class Result(Evaluated, Relations):
     def explain(self) -> str:
         """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
         took and made."""
-        from semi_naive.planning.explain.done import told
+        from semi_naive.planning.explain.done import explain_run
 
-        return told(self._run, self.trace)
+        return explain_run(self._run, self.trace)
 
     def why(self, relation: str, row) -> "Proof":
         """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not

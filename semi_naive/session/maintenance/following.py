@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from semi_naive.planning.joins.body import PlannedBody, names
+from semi_naive.planning.joins.body import PlannedBody, names_of_variables
 from semi_naive.planning.joins.order import outgrown, versions
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
@@ -313,4 +313,9 @@ def is_single(rule: Rule) -> bool:
     closed = not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
     negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
     certain = all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
-    return plain and closed and certain and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
+    return (
+        plain
+        and closed
+        and certain
+        and names_of_variables(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
+    )

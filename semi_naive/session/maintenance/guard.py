@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.planning.maintaining.guarded import DerivationRule
-from semi_naive.planning.maintaining.names import Kinds, columns_of
+from semi_naive.planning.maintaining.names import Kinds, column_variables
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.blocks.changes import own_order
 from semi_naive.ra.ir import Atom, Compare, Kind, Term, Var
@@ -65,7 +65,7 @@ class Guard:
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
         """The steps of a rule of suspects with more, which drop the bindings whose head stays, and those whose head is
         suspected by now."""
-        columns = columns_of(self.kinds[relation])
+        columns = column_variables(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
             proofs = [Without(outer, self._older(steps)) for steps in self.proofs[relation]]
@@ -75,7 +75,7 @@ class Guard:
     def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
         """The steps of a rule with more, after which there are the columns of a head and its tick, each once, of derivations
         whose tuples of the stratum are all older than the head: without any other it is as well derived as with it."""
-        columns = columns_of(self.kinds[relation])
+        columns = column_variables(self.kinds[relation])
         own = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
 
         def is_head(name: str, terms: tuple[Term, ...]) -> bool:
@@ -100,11 +100,13 @@ class Guard:
             terms = _terms(step) if isinstance(step, Join) and step.relation in own else ()
             whole = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
             if isinstance(step, Join) and (whole or needed):
-                step = replace(step, keep=step.keep | needed | (names(step.keys) if whole else set()), composed=None)
+                step = replace(
+                    step, keep=step.keep | needed | (names_of_variables(step.keys) if whole else set()), composed=None
+                )
             dated.append(step)
             if whole and more:
                 more.append(Older(own[step.relation], terms, self.now))
-                needed |= names(terms)
+                needed |= names_of_variables(terms)
             elif whole:
                 dated.append(Aged(own[step.relation], terms, self.now, BORN))
                 more.append(Filter(YOUNGER))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.joins.order import origin
-from semi_naive.planning.maintaining.names import columns_of
+from semi_naive.planning.maintaining.names import column_variables
 from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.local import Local
@@ -86,7 +86,7 @@ class Suspecting(Incremental):
             more = self.guard.guarded if number >= 0 else self.guard.witnessing
             relation = origin(rule.head.relation)
             steps = more(body.derivation.steps, relation, rule.head.args)
-            head = columns_of(self.guard.kinds[relation])
+            head = column_variables(self.guard.kinds[relation])
             made = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
             self.guarded[id(rule), number] = body, self.guard, made
         return made

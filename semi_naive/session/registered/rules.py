@@ -20,7 +20,7 @@ from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.planning import rewrite
-from semi_naive.planning.rewriting.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.planning.strata import strata
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
@@ -72,7 +72,7 @@ class Registered:
     def compiled(self) -> Compiled:
         """The rules after all passes. What these have made is named after the relation, as other rules have the like."""
         given = {*self.reads, self.asked} & self.checked.relations.keys()
-        made = compiled(self.checked, {self.name}, given)
+        made = apply_passes(self.checked, {self.name}, given)
         own = f"{self.name}.", f"{self.name}@"
         names = {name: f"{self.name}.{name}" for name in made.program.relations
                  if name not in given and name != self.name and not name.startswith(own)}  # fmt: skip
