@@ -101,7 +101,7 @@ class ProgramRun(RunState):
                 try:
                     yield relation.name, source_of_directive(directive, relation, types, folder, options)
                 except BadInput as missing:
-                    yield relation.name, Given(relation, types, partial(_raise, missing))
+                    yield relation.name, Given(relation, types, partial(_raise_missing, missing))
 
     def load_constants(self, wanted=None) -> None:
         """Load the facts in the program's text, those of one relation together."""
@@ -298,5 +298,5 @@ class ProgramRun(RunState):
         return tell
 
 
-def _raise(error: Exception, values) -> np.ndarray:
+def _raise_missing(error: Exception, values) -> np.ndarray:
     raise error

@@ -30,8 +30,8 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.evaluate import HeadColumns, Version
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
-from semi_naive.running.balanced.exchange_segments import cut
-from semi_naive.running.balanced.rounds import evaluated
+from semi_naive.running.balanced.exchange_segments import cut_into_segments
+from semi_naive.running.balanced.rounds import evaluate_in_rounds
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.splitting import joined_columns
@@ -74,7 +74,7 @@ class PartitionedGraph:
             version = self._version(query, rows)
             record.begin(version)
             stale: list[list[str]] = [[] for _ in range(record.partitions)]
-            for results, left in evaluated(self.cluster, self._world(), [version], record.threshold, "pattern"):
+            for results, left in evaluate_in_rounds(self.cluster, self._world(), [version], record.threshold, "pattern"):
                 answers = [result for result in results if isinstance(result, HeadColumns)]
                 count += sum(answer.count for answer in answers)
                 found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
@@ -114,7 +114,9 @@ class PartitionedGraph:
             self.statics.met |= joined_columns([body], read)
         self.statics.partition(wanted, 0)
         self.statics.prepare(body, 0)
-        version = replace(cut(0, rule, body, self.statics.partitioned, self.statics.map), answer="rows" if rows else "count")
+        version = replace(
+            cut_into_segments(0, rule, body, self.statics.partitioned, self.statics.map), answer="rows" if rows else "count"
+        )
         if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
             version.segments[-1][-1] = replace(last, listing=False)
         return version

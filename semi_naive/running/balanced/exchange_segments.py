@@ -11,7 +11,7 @@ from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
-def cut(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
+def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
     """The version of a compiled body. `groups`: where the groups of aggregates are."""
     return _Cutting(number, rule, body, relations, groups).version()
 

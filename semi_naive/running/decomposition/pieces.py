@@ -34,12 +34,12 @@ def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere
         return []
     if not cluster.local and not anywhere:
         return jobs.job(OwnPieces(task, pieces))
-    with watched(jobs.sc, len(pieces), tell) if tell else contextlib.nullcontext():
+    with tell_progress(jobs.sc, len(pieces), tell) if tell else contextlib.nullcontext():
         return jobs.job(task, source=jobs.sc.parallelize(pieces, len(pieces)))
 
 
 @contextlib.contextmanager
-def watched(sc, total: int, tell):
+def tell_progress(sc, total: int, tell):
     """While the block runs, tell ten times a second how many of the stage's tasks are done."""
     over, tracker = threading.Event(), getattr(sc, "statusTracker", None)
 
@@ -58,7 +58,7 @@ def watched(sc, total: int, tell):
         watcher.join()
 
 
-def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
+def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
     """The relation that pieces have written, in buckets of its carried columns."""
     full: Parts = [[] for _ in range(placement.partitions)]
     sizes = np.zeros(placement.buckets, np.int64)

@@ -24,7 +24,7 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import Home
 from semi_naive.ra.partitions.reaching import CountGroups, Reachability, WriteGroups
 from semi_naive.ra.spark.replica import Replica
-from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, relation_of_pieces, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import Remade
@@ -81,7 +81,7 @@ class Reaching:
             finished = run_pieces(self.cluster, self._writing(reached, graph), pieces, self.tell)
             tuples, steps = record(trace, finished)
             order = (self.column, 1 - self.column)
-            database.place(self.name, at_rest(self.name, Home(2, order, 1), self.map, finished), self.cluster)
+            database.place(self.name, relation_of_pieces(self.name, Home(2, order, 1), self.map, finished), self.cluster)
             for replica in self.shared:
                 replica.close()
         return trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())

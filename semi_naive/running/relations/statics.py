@@ -21,7 +21,7 @@ from semi_naive.ra.partitions.rehome import CopyBuckets, TakeCopy
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.splitting import split
+from semi_naive.running.relations.splitting import split_heavy_buckets
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Statics:
         if (name, order) not in self.met or keys > 1 or len(order) != 2:  # of more columns, a value would be on several
             return PartitionedIndex(order, keys, self.map)
         met, tolerance = self.met[name, order], self.cluster.config.tolerance
-        placement, copied = split(self.map, self.database, (name, order), met, tolerance)
+        placement, copied = split_heavy_buckets(self.map, self.database, (name, order), met, tolerance)
         everywhere = frozenset(range(placement.partitions))
         return PartitionedIndex(order, keys, placement, copies=dict.fromkeys(copied, everywhere))
 

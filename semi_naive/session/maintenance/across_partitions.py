@@ -25,7 +25,7 @@ from semi_naive.ra.partitions.subtracting import TakeOut
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.driver.local import Local
-from semi_naive.running.relations.dealing import deal
+from semi_naive.running.relations.dealing import deal_tuples
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
@@ -68,7 +68,9 @@ class AcrossPartitions:
         whole = self._without(whole, side(self.upkeep.cluster, name, change, born=False) if change.went else None)
         rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
         if change.came:
-            deal(self.upkeep.cluster, {name: rest}, {name: (self.upkeep.cluster.share(name, change.born), own_order(arity))})
+            deal_tuples(
+                self.upkeep.cluster, {name: rest}, {name: (self.upkeep.cluster.share(name, change.born), own_order(arity))}
+            )
             rest.settle()
         return rest
 
