@@ -113,7 +113,7 @@ def lines(
         found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
         if check:
             check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
-        yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)
+        yield from found.pieces(RowFormat(seams, [_key_texts(keys, show, plain) for keys in found.keys]).bytes)
         return
     sorted_columns = order_rows(rows.all(), relation, types, values, style)
     if check:
@@ -162,7 +162,7 @@ def _texts(column: Ordered, show) -> Iterator[str]:
     return (distinct[key] for key in column.keys.tolist())
 
 
-def _shown(keys: Keys, show, plain: bool):
+def _key_texts(keys: Keys, show, plain: bool):
     """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
     import pyarrow as pa
 
