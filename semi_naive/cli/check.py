@@ -39,10 +39,10 @@ def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, s
 def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
     """The problems in the order of their places, the source files, and the program if it has no errors. A text that does not
     parse has syntax errors only; other checks need a syntax tree."""
-    from semi_naive.language import check
+    from semi_naive.language import check_source
 
     try:
-        checked = check(parsed())
+        checked = check_source(parsed())
     except ProgramError as wrong:
         return wrong.problems, wrong.sources, None
     return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts, checked

@@ -7,7 +7,7 @@ from semi_naive.host import limits
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
-from semi_naive.language.scopes import resolve
+from semi_naive.language.scopes import resolve_scopes
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components
@@ -132,7 +132,7 @@ class Expansions:
                 message = f"Inlining makes more than {MAX_INLINED_ATOMS:,} atoms of this clause"
                 yield Problem(message, single.clause.span, "drop inline of a relation that reads others several times")
                 return
-            each = resolve(Single(single.head, body, single.clause))
+            each = resolve_scopes(Single(single.head, body, single.clause))
             yield from grounded_problems(each.single, set(), each.injected, each.refused)
 
     def _expanded(self, body, turn: int) -> tuple:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from semi_naive.language import syntax
-from semi_naive.language.checking import check
+from semi_naive.language.checking import check_source
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
@@ -141,7 +141,7 @@ def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Checke
     for each in reads.values():
         statements += standing_for(each, rules.name)
     try:
-        checked = check(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
+        checked = check_source(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
