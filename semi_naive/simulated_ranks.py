@@ -46,7 +46,7 @@ class LocalJobs:
         self.anchors: list[list] = [[] for _ in range(partitions)]
 
     def run(self, task, partition: int, records: list) -> list:
-        limits.check()
+        limits.check_limits()
         return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:

@@ -152,7 +152,7 @@ class Intersection:
             room, at, skip = max(1, min(most, int(self.sides[proposing].counts[order].sum()))), 0, 0
             none = np.empty(0, np.int64)
             while at < order.size:
-                limits.check()
+                limits.check_limits()
                 rows, values = np.empty(room, np.int64), np.empty(room, np.int64)
                 first, second = self.sides[proposing].index, self.sides[asked].index
                 made, at, skip = meet(*first, *second, order, at, skip, _marks(), rows, values, none)

@@ -192,7 +192,7 @@ def run_steps_within(steps, batch: Batch, context: Context, left: list[float]):
         yield batch
         return
     for made in steps[0](batch, context):
-        limits.check()
+        limits.check_limits()
         left[0] -= made.size * isinstance(steps[0], Join)
         if left[0] < 0:
             raise TooMany
@@ -275,7 +275,7 @@ class Core:
         loops = join.loops(keep)
         self._forget_bound()
         for _, rows in loops.pieces(self.threads, share=position):
-            limits.check()
+            limits.check_limits()
             for begin in range(0, len(rows), MOST):
                 some = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
@@ -323,7 +323,7 @@ def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same in fewer batches, of about `MOST` bindings."""
     waiting, rows = [], 0
     for batch in batches:
-        limits.check()
+        limits.check_limits()
         waiting.append(batch)
         rows += batch.size
         if rows >= MOST:

@@ -66,7 +66,7 @@ def run_steps(steps, batch: Batch, context: Context):
     running = [iter(steps[0](batch, context))]  # a recursion would be as deep as a body is long
     while running:
         made = next(running[-1], None)
-        limits.check()
+        limits.check_limits()
         if made is None:
             running.pop()
             continue

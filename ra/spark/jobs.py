@@ -79,7 +79,7 @@ class PartitionedJobs:
         """
         shipments, lost, killed = {}, 0, memory_limits.kills()
         while True:
-            limits.check()
+            limits.check_limits()
             try:
                 rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
                 found = self.collect(rdd)
@@ -145,8 +145,8 @@ class PartitionedJobs:
 
 def _look() -> None:
     """End a job if memory is about to be used up, or a limit of the evaluation is exceeded."""
-    memory.check()
-    limits.check()
+    memory.check_memory()
+    limits.check_limits()
 
 
 @functools.cache

@@ -89,7 +89,7 @@ def receive_files(records: list) -> list:
 
 
 def _write(path: Path, pieces: list[Piece]) -> None:
-    with private.replacing(path) as file:
+    with private.open_replacing(path) as file:
         for piece in pieces:
             file.seek(piece.offset)
             file.write(piece.data)

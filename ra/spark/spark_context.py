@@ -82,7 +82,7 @@ def context(master: str | None = None, cores: int | None = None):
         conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
     given_up = threading.Event()
-    return aside(lambda: _make_context(conf, given_up), given_up.set, limits.check)
+    return aside(lambda: _make_context(conf, given_up), given_up.set, limits.check_limits)
 
 
 def _worker_environment() -> dict[str, str]:

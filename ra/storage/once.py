@@ -40,5 +40,5 @@ def _load_or_make(path: str, make: Callable[[], Any]):
             data = private.load(path)
             if data is None:
                 data = pickle.dumps(make())
-                private.save(path, data)
+                private.save_checked(path, data)
     return pickle.loads(data)

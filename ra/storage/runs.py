@@ -110,7 +110,7 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     Costs 8 bytes a word on disk. Not synced: a lost host is what checkpoints are for.
     """
     checksum = Checksum()
-    with private.replacing(path) as file:
+    with private.open_replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
             view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
             for begin in range(0, len(view), WRITTEN_BYTES):
@@ -177,7 +177,7 @@ class Store:
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        leftovers.forget(self.root)
+        leftovers.forget_folder(self.root)
 
     def bytes(self) -> int:
         """Bytes on this host's disk."""

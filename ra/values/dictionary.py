@@ -62,7 +62,7 @@ class Strings:
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
-        with private.replacing(path + Strings.suffix) as file, pa.ipc.new_file(file, batch.schema) as writer:
+        with private.open_replacing(path + Strings.suffix) as file, pa.ipc.new_file(file, batch.schema) as writer:
             writer.write_batch(batch)
 
     @staticmethod
@@ -182,7 +182,7 @@ def _verify(path: str, checksum: int) -> None:
 
 
 def _save_array(path: str, array: np.ndarray) -> None:
-    with private.replacing(path) as file:
+    with private.open_replacing(path) as file:
         np.save(file, array)
 
 

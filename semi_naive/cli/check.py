@@ -50,12 +50,12 @@ def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], d
 
 def problem_to_dict(problem: Problem) -> dict:
     """A problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
-    notes = [{"message": message, **_place(span)} for message, span in problem.notes]
+    notes = [{"message": message, **_json_span(span)} for message, span in problem.notes]
     told = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
-    return _place(problem.span) | told
+    return _json_span(problem.span) | told
 
 
-def _place(span) -> dict:
+def _json_span(span) -> dict:
     return {
         "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
     }  # fmt: skip

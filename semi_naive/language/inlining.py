@@ -143,7 +143,7 @@ class Expansions:
         """x = a, y = b, body for s(a, b) and the definition s(x, y) :- body, with fresh variables."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
-        limits.check()
+        limits.check_limits()
         self._made += 1
         if self._made > MAX_INLINED_ATOMS:
             return ()

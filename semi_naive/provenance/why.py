@@ -173,12 +173,12 @@ class Why:
             return paths.proven(node) is not None
         if node[0] in self.instances.inlined:
             return self._is_fact(node) or any(True for _ in self.instances.of(node[0], [node[1]]))
-        return _has(self.tables[node[0]], node[1])
+        return _contains_tuple(self.tables[node[0]], node[1])
 
     def _is_fact(self, node: Node) -> bool:
         name, row = node
         known = name not in self.instances.asked or node in self.instances.facts
-        return known or (name in self.given and _has(self.given[name], row))
+        return known or (name in self.given and _contains_tuple(self.given[name], row))
 
     # -- the parts of an answer
 
@@ -206,11 +206,11 @@ class Why:
             return Proof(node[0], values)
         rule, bound = instance.asked.of, self._bound(instance.asked, instance.values)
         premises = iter(instance.premises)
-        body = (made[next(premises)] if isinstance(part, Atom) else _with(part, bound) for part in rule.body)
+        body = (made[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.body)
         told = [self._told(part) for part in body if not _says_nothing(part)]
         if node[0] in self.program.sums:
             told = [*aggregated_from(self.program, node[0], values), *told]
-        return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, tuple(told))
+        return Proof(node[0], values, instance.asked.text, _rule_place(rule), instance.asked.number, tuple(told))
 
     def _told(self, part) -> Proof | str:
         """A premise as a proof, or another literal as text."""
@@ -231,16 +231,16 @@ class Why:
         rule, walk = asked.made, BodyWalk(asked.made, self.instances.database, self._paths)
         start = walk.start(row)
         if start is None:
-            return Failure(asked.text, _place(rule), f"its head is {rule.head}")
+            return Failure(asked.text, _rule_place(rule), f"its head is {rule.head}")
         walked = walk.walked(start)
         bound = self._constants(rule, walked.bound, _of_head(rule.head, values))
         shown = {name: value for name, value in bound.items() if not name.startswith(UNNAMED) and "@" not in name}
         example = ", ".join(f"{name} = {value}" for name, value in shown.items())
         if walked.missing is None:
             rival = self._rival(rule.head.relation, row)
-            return Failure(asked.text, _place(rule), rival or f"its head is {_with(rule.head, bound)} then")
-        missing = as_written(_with(walked.missing, bound), self.program.relations)
-        return Failure(asked.text, _place(rule), _lack(missing), example)
+            return Failure(asked.text, _rule_place(rule), rival or f"its head is {_instantiate(rule.head, bound)} then")
+        missing = as_written(_instantiate(walked.missing, bound), self.program.relations)
+        return Failure(asked.text, _rule_place(rule), _lack(missing), example)
 
     def _rival(self, name: str, row: Row) -> str:
         """The tuple that a choice or a best value has kept instead; empty if there is none."""
@@ -290,7 +290,7 @@ class Why:
                 start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
                 said[variable.name] = ShownConstant(given[variable.name], variable.kind)
         told = walk.told(walk.walked(start).bound)
-        parts = ((_with(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
+        parts = ((_instantiate(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
         return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
 
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
@@ -326,7 +326,7 @@ def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
     }
 
 
-def _has(table, row: Row) -> bool:
+def _contains_tuple(table, row: Row) -> bool:
     """True if a settled table has a tuple: a search in each block."""
     if not row:
         return table.count > 0
@@ -346,7 +346,7 @@ def _lack(part) -> str:
     return f"there is {part.atom}" if isinstance(part, Not) else f"it is not so that {part}"
 
 
-def _with(part, bound: dict[str, Const]):
+def _instantiate(part, bound: dict[str, Const]):
     """A literal with constants in place of variables, but for those local to an aggregate, and `_` for unnamed variables. A
     record of constants is one constant."""
 
@@ -368,5 +368,5 @@ def _says_nothing(part) -> bool:
     return isinstance(part, Compare) and part.left == part.right
 
 
-def _place(rule: Rule) -> str:
+def _rule_place(rule: Rule) -> str:
     return f"{rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""

@@ -114,11 +114,11 @@ def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
     wanted = block_of(columns[list(key)])
     order = (*key, *(i for i in range(table.arity) if i not in key))
     back = tuple(order.index(i) for i in range(table.arity))
-    found = [beginning(block, wanted).reordered(back) for block in table.blocks("all", order)]
+    found = [with_prefixes(block, wanted).reordered(back) for block in table.blocks("all", order)]
     return apart(union_of_blocks(found, table.arity), block_of(columns))
 
 
-def beginning(block: Block, keys: Block) -> Block:
+def with_prefixes(block: Block, keys: Block) -> Block:
     """The tuples of a block that begin with one of some keys."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)

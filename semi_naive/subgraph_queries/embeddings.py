@@ -32,7 +32,7 @@ def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: boo
     for u, v in pattern.edges:
         if (u, v) not in covered or ((u, v) not in told and {(u, v), (v, u)} & less):
             atoms.append(_edge_atom(u, v, less, pattern.directed))
-    return ConjunctiveQuery(tuple(atoms), tuple(_comparisons(pattern, less)), _ordered(pattern, order))
+    return ConjunctiveQuery(tuple(atoms), tuple(_comparisons(pattern, less)), _checked_order(pattern, order))
 
 
 def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
@@ -75,7 +75,7 @@ def _triangle_atom(cover, less) -> QueryAtom:
     return QueryAtom("triangle", tuple(VARIABLES[v] for v in ascending))
 
 
-def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
+def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
     if order is None:
         return None
     order = list(order)
@@ -85,7 +85,7 @@ def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
     return tuple(VARIABLES[pattern.names.index(name)] for name in order)
 
 
-def searched(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
+def find_matches(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
     """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. Plans that
     keep a trace call `trace` with it."""
     tries = vertices.want({atom.relation for atom in query.atoms})

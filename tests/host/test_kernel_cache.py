@@ -64,7 +64,7 @@ def flipped(path):
 
 
 def of_another_build(path):
-    private.save(path, b"\x80\x04garbage")
+    private.save_checked(path, b"\x80\x04garbage")
 
 
 def test_a_damaged_kernel_is_compiled_again(cache, caplog):
@@ -142,7 +142,7 @@ def test_code_of_others_is_not_run(tmp_path, monkeypatch, caplog):
 def test_modes_do_not_depend_on_the_umask(tmp_path):
     before = os.umask(0)
     try:
-        private.save(tmp_path / "a" / "b" / "file", b"text")
+        private.save_checked(tmp_path / "a" / "b" / "file", b"text")
         place = private.first_private(tmp_path / "c" / "d")
     finally:
         os.umask(before)

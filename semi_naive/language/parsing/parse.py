@@ -139,7 +139,7 @@ def _parser() -> tuple[Lark, StatementBuilder]:
     made, file = Lark(grammar, **OPTIONS, **ours), io.BytesIO()
     made.save(file, exclude_options=list(ours))
     try:
-        private.save(path, file.getvalue())
+        private.save_checked(path, file.getvalue())
     except OSError as error:
         log.info("the parser is not kept: %s", error)
     return made, build

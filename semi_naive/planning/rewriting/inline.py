@@ -132,7 +132,7 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
     """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
     if not _relations_of_body(rule) & definitions.keys():
         return [rule]
-    limits.check()
+    limits.check_limits()
     taken = set(rewrite.variables_of(rule))
     bodies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
     made = map(settled, bodies) if settle else bodies

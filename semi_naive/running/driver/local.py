@@ -250,7 +250,7 @@ class Local:
 
     def _completed(self, delta: int) -> None:
         with memory.at(lambda: self.busiest(self.iteration), made=self.made_so_far):
-            limits.check()
+            limits.check_limits()
             limits.check_bytes(self.nbytes)
         self.iteration += 1
         if self.tell and self.again:
@@ -312,13 +312,13 @@ class Local:
     def _exceeds(self) -> bool:
         """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
         costs memory alone, while there is memory. LimitExceeded at a limit of the evaluation."""
-        limits.check()
+        limits.check_limits()
         limits.check_bytes(self.nbytes)
         look = memory.check_is_due()
         if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
             return True
         if look:
-            memory.check()
+            memory.check_memory()
         return bool(look and self.over())
 
     def _back(self) -> None:

@@ -57,7 +57,7 @@ class DurableFiles:
     def write(self, name: str, content, **facts) -> dict:
         """A JSON file; its record."""
         path = self.new(name)
-        with private.replacing(path) as file:
+        with private.open_replacing(path) as file:
             file.write(json.dumps(content).encode())
         return self.record(path, **facts)
 
@@ -71,7 +71,7 @@ class DurableFiles:
         folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # which list them
         for path in fresh | folders:
             private.sync(path)
-        private.save(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
+        private.save_checked(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
         self.synced = named
         for stale in (self.directory / FILES).rglob("*"):
             if stale.is_file() and self.name(stale) not in named:

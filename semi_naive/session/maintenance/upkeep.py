@@ -231,7 +231,7 @@ class Upkeep(Anew):
                 found = self._of_loop(number, net, changes)
             elif own or number in self.stale or stratum.reads & changes.keys():
                 with memory.at(partial(self._place, number)):
-                    limits.check()
+                    limits.check_limits()
                     found = self._of_stratum(number, stratum, own, changes)
                     limits.check_bytes(now=True)
             changes |= {name: here(change) if name in told_of else change for name, change in found.items() if change.size}

@@ -31,8 +31,8 @@ from semi_naive.session.registered.subscriptions import (
     History,
     Subscription,
     rest_of,
-    shown,
     with_key,
+    without_parameters,
 )
 from semi_naive.session.system import RELATIONS
 
@@ -221,7 +221,7 @@ class Registry:
         self.need(name, key)
         try:
             table = self.table(name, owner)
-            yield shown(relation, len(key)), rest_of_table(table, key) if key else table
+            yield without_parameters(relation, len(key)), rest_of_table(table, key) if key else table
         finally:
             self.release(name, key)
 
