@@ -48,11 +48,11 @@ class Course:
 
     def _add(self, entry: list) -> None:
         if self.entries and self.entries[-1][1] + entry[1] <= self.stride:
-            entry = _one(self.entries.pop(), entry)
+            entry = _merge_entries(self.entries.pop(), entry)
         self.entries.append(entry)
         if len(self.entries) > ROOM:
             pairs = zip(self.entries[::2], self.entries[1::2], strict=False)
-            self.entries = [_one(*pair) for pair in pairs] + self.entries[len(self.entries) // 2 * 2 :]
+            self.entries = [_merge_entries(*pair) for pair in pairs] + self.entries[len(self.entries) // 2 * 2 :]
             self.stride *= 2
 
     def to_json(self) -> dict[str, list]:
@@ -60,7 +60,7 @@ class Course:
         return {name: [entry[place] for entry in self.entries] for place, name in enumerate(FIGURES)}
 
 
-def _one(first: list, second: list) -> list:
+def _merge_entries(first: list, second: list) -> list:
     """Two neighbours as one entry."""
     (_, *counts, _, seconds), (iteration, *more, full, took) = first, second
     return [iteration, *(a + b for a, b in zip(counts, more, strict=True)), full, seconds + took]

@@ -3,7 +3,7 @@
 `ra.multiway.boxing` says what the trace of a boxed join has, `semi_naive.subgraph_queries.record` what that of a BiGJoin.
 """
 
-from semi_naive.balance.record import NUMBER, check_fields, check_numbers, list_of_dicts, shown
+from semi_naive.balance.record import NUMBER, abbreviated_value, check_fields, check_numbers, list_of_dicts
 
 HEAD = {"form": str, "order": list, "seconds": NUMBER, "result": dict}
 BOXED = {"budget": int, "input_bytes": int, "boxes": list}
@@ -36,7 +36,9 @@ def _check_boxed(record: dict) -> None:
     for number, box in enumerate(list_of_dicts(record, "boxes", "")):
         check_fields(box, BOX, f"boxes[{number}].")
         if len(box["ranges"]) != len(record["order"]) or not all(map(_is_range, box["ranges"])):
-            raise ValueError(f"boxes[{number}].ranges is {shown(box['ranges'])}: expected two numbers for each variable")
+            raise ValueError(
+                f"boxes[{number}].ranges is {abbreviated_value(box['ranges'])}: expected two numbers for each variable"
+            )
 
 
 def _is_range(ends) -> bool:
@@ -53,6 +55,6 @@ def _check_spread(record: dict) -> None:
         for key in ("received", "sent"):
             check_numbers(step[key], where + key)
             if len(step[key]) != len(record["work"]):
-                raise ValueError(f"{where}{key} is {shown(step[key])}: expected a number for each partition")
+                raise ValueError(f"{where}{key} is {abbreviated_value(step[key])}: expected a number for each partition")
         if step["stage"] >= len(record["order"]):
             raise ValueError(f"{where}stage is {step['stage']}: expected the number of a variable in the order")

@@ -2,10 +2,10 @@
 
 The paper splits a bucket by four when a subbucket of it exceeds three times the average subbucket, and deals the new ones
 round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
-subbucket that need not be split; and does not ask whether a partition is better off. `planned` splits in proportion to the
-excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
-work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m
-bench.paper --only policies`).
+subbucket that need not be split; and does not ask whether a partition is better off. `plan_map_change` splits in proportion to
+the excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷
+average work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only
+policies`).
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ def expected(fresh, home, received, born) -> np.ndarray:
     return fresh * (1 + ratio[home])
 
 
-def planned(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
+def plan_map_change(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
     """What to change, by the settings of a `semi_naive.Config`; None for nothing.
 
     sizes, work: tuples stored, and expected work, by slot. least: tuples that are worth a job. splits: whether there is

@@ -122,7 +122,7 @@ def check_fields(holder: dict, fields: dict, where: str) -> None:
         if key not in holder:
             raise ValueError(f"{where}{key} is missing: expected {TYPES[kind]}")
         if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
-            raise ValueError(f"{where}{key} is {shown(holder[key])}: expected {TYPES[kind]}")
+            raise ValueError(f"{where}{key} is {abbreviated_value(holder[key])}: expected {TYPES[kind]}")
         if kind in (int, NUMBER):
             check_numbers([holder[key]], where + key)
 
@@ -134,17 +134,17 @@ def _check_optional(holder: dict, fields: dict, where: str) -> None:
 def check_numbers(values, where: str, least: int = 0) -> None:
     """Of a list at once: a trace of many ranks has millions."""
     if not isinstance(values, list) or len(values) < least:
-        raise ValueError(f"{where} is {shown(values)}: expected a list of numbers")
+        raise ValueError(f"{where} is {abbreviated_value(values)}: expected a list of numbers")
     right = set(map(type, values)) <= set(NUMBER)
     if not right or not 0 <= min(values, default=0) <= max(values, default=0) < LIMIT or sum(values) != sum(values):
         wrong = next(value for value in values if type(value) not in NUMBER or not 0 <= value < LIMIT)
-        raise ValueError(f"{where} holds {shown(wrong)}: expected numbers from 0")
+        raise ValueError(f"{where} holds {abbreviated_value(wrong)}: expected numbers from 0")
 
 
-def shown(value) -> str:
+def abbreviated_value(value) -> str:
     """A value in an error: its beginning is enough.
 
-    >>> shown("x" * 100)
+    >>> abbreviated_value("x" * 100)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     """
     return shortened(repr(value), 40)

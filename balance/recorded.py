@@ -31,11 +31,11 @@ def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:
     `peak_tuples` of the result has the relation and what arrives, not what it is joined with, of which a trace says nothing.
     A few microseconds for each rank, subbucket and iteration. ValueError for the decomposed plan, and without iterations.
     """
-    check(record, ranks)
+    check_record(record, ranks)
     return Replay(record, ranks, machine or Machine()).run()
 
 
-def check(record: dict, ranks: int) -> None:
+def check_record(record: dict, ranks: int) -> None:
     """ValueError unless there is something to deal, and somebody to deal it to."""
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1")
@@ -152,11 +152,11 @@ class Replay:
         total = {key: sum(recorded.get(key, ())) for key in (*ALWAYS, "joined") if key in ALWAYS or key in recorded}
         phase = {"inner": recorded["inner"], "phase": name}
         if name == "insert":
-            fresh, known = shared(total["sent"], homes), shared(total["received"] - total["sent"], homes)
+            fresh, known = apportion(total["sent"], homes), apportion(total["received"] - total["sent"], homes)
             return phase | {"received": fresh + known, "sent": fresh, "bytes": fresh * 0, "duplicates": known}
-        counts = {key: shared(value, makers) for key, value in total.items() if key in ALWAYS or name in HEAD_PHASES}
+        counts = {key: apportion(value, makers) for key, value in total.items() if key in ALWAYS or name in HEAD_PHASES}
         if name == "all-to-all":
-            counts["received"] = shared(total["sent"], homes)
+            counts["received"] = apportion(total["sent"], homes)
         if name in SHIPPING:
             counts["messages"] = np.minimum(counts["sent"], np.count_nonzero(homes))  # at most
         return phase | counts
@@ -192,10 +192,10 @@ def first_of(weights: list[np.ndarray]) -> np.ndarray:
     return next(found for found in weights if found.any())
 
 
-def shared(total: int, weights: np.ndarray) -> np.ndarray:
+def apportion(total: int, weights: np.ndarray) -> np.ndarray:
     """A whole number in whole parts that add up to it, in proportion to weights, each within one of its share.
 
-    >>> shared(10, np.array([1, 0, 2])).tolist()
+    >>> apportion(10, np.array([1, 0, 2])).tolist()
     [3, 0, 7]
     """
     parts = np.cumsum(weights, dtype=np.float64)

@@ -21,7 +21,7 @@ _BIT[[(0x022FDD63CC95386D << i & (2**64 - 1)) >> 58 for i in range(64)]] = np.ar
 
 
 @njit(i32(u64, types.int64, i32, u32, i64), **JIT)
-def slots(words, shift, bucket, scattered, first):
+def slots_of_pairs(words, shift, bucket, scattered, first):
     """The slot of each sorted word key << shift | rest: bucket[key] is the key's bucket, scattered[rest] the upper half of
     the rest's hash, first[b] the first slot of a bucket (`BucketMap.tables`)."""
     out = np.empty(words.size, np.int32)
@@ -82,7 +82,7 @@ def _code(words, to, count, counters):
 
 
 @njit(types.Tuple((i64, i64, i64, i64))(i64, u64, types.int64, i32, i64, i32, types.int64), **JIT)
-def shuffled(bounds, words, shift, slot, route, target, ranks):
+def count_shuffle(bounds, words, shift, slot, route, target, ranks):
     """A shuffle of words key << shift | rest that lie on ranks (`bounds`), each to the ranks that its slot is routed to:
     (words sent, bytes sent, messages sent, words received), by rank. They are coded with halves of 32 bits."""
     bits = np.uint64(shift)
@@ -229,7 +229,7 @@ def _end_of(pairs, cursor, found, starts, ends):
     ),
     **JIT,
 )  # fmt: skip
-def joined(
+def join_on_ranks(
     begin, end, rank_deltas, delta_begin, delta_end, outer, rank_runs, run_begin, run_end, inner, shift, threshold, chunk,
     bucket, scattered, first, home, join, pair, born, marked, mark, sums, arrived, fresh,
 ):  # fmt: skip

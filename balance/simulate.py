@@ -17,7 +17,7 @@ from semi_naive.balance import replay
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, mix
 from semi_naive.balance.machine import Machine
-from semi_naive.balance.placement import expected, planned, spread_inner
+from semi_naive.balance.placement import expected, plan_map_change, spread_inner
 from semi_naive.balance.trace import Trace, balance_of, tell_change
 from semi_naive.config import Config
 
@@ -116,7 +116,7 @@ class Simulation:
     # -- counting
 
     def _slots(self, words: np.ndarray, placement: BucketMap) -> np.ndarray:
-        return replay.slots(words, self.shift, self.bucket, self.scattered, placement.tables()[0])
+        return replay.slots_of_pairs(words, self.shift, self.bucket, self.scattered, placement.tables()[0])
 
     def _at_home(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:
         """The words by the ranks they live on, and how many there are in each slot."""
@@ -138,7 +138,7 @@ class Simulation:
         made, none = np.diff(runs.bounds), np.zeros(self.ranks, np.int64)
         home = self.path.map.tables()[1].astype(np.int32)
         sent = runs.bounds, heads[order], self.shift, self._slots(heads[order], self.path.map), np.arange(home.size + 1), home
-        _, size, messages, _ = replay.shuffled(*sent, self.ranks)
+        _, size, messages, _ = replay.count_shuffle(*sent, self.ranks)
         join = self._phase(0, "join", none, made, size, joined=none)
         shuffle = self._phase(0, "all-to-all", arrived, made, size, messages=messages)
         self._record(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
@@ -186,7 +186,7 @@ class Simulation:
             ordered = np.lexsort((delta, self.runs, home[slot]))
             return held, Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
         ordered = np.argsort(home[slot], kind="stable")
-        sent, size, messages, received = replay.shuffled(
+        sent, size, messages, received = replay.count_shuffle(
             held.bounds, held.words, self.shift, slot[ordered], route, target, self.ranks
         )
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
@@ -211,7 +211,7 @@ class Simulation:
         return self.routes[1]
 
     def _join(self, outer: "Deltas", cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray, mark: int):
-        """The local joins of all ranks, on every core: (sums, arrived, fresh) as `balance.replay.joined` has them."""
+        """The local joins of all ranks, on every core: (sums, arrived, fresh) as `balance.replay.join_on_ranks` has them."""
         rank_runs, begin, end, words = self._inner_runs()
         first, home = self.path.map.tables()
         weights = np.cumsum(np.diff(outer.bounds) + 16)
@@ -222,7 +222,7 @@ class Simulation:
 
         def part(low: int, high: int):
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
-            replay.joined(
+            replay.join_on_ranks(
                 low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
                 threshold, CHUNK + self.domain, self.bucket, self.scattered, first, home,
                 cursor.join, cursor.pair, born, marked, mark, sums, arrived, fresh,
@@ -257,7 +257,7 @@ class Simulation:
             expected_work = self._expected(number)
         follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
         carried = np.where((self.inner.map.subbuckets == 1) & copies, follow, 0)
-        change = planned(self.path.map, self.path.sizes, expected_work, self.config, least, carried=carried)
+        change = plan_map_change(self.path.map, self.path.sizes, expected_work, self.config, least, carried=carried)
         self._rehome(number, self.path, "path", change)
         if copies:
             self._copy(number)

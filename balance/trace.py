@@ -56,13 +56,13 @@ class Trace:
 
     def __init__(self, **facts):
         self.begun = time.perf_counter()
-        self.record = {"version": VERSION, "started": time.time(), **plain(facts), "iterations": [], "events": []}
+        self.record = {"version": VERSION, "started": time.time(), **json_value(facts), "iterations": [], "events": []}
 
     def event(self, kind: str, iteration: int, **facts) -> None:
-        self.record["events"].append({"event": kind, "iteration": iteration, **plain(facts)})
+        self.record["events"].append({"event": kind, "iteration": iteration, **json_value(facts)})
 
     def iteration(self, number: int, **facts) -> None:
-        self.record["iterations"].append({"iteration": number, **plain(facts)})
+        self.record["iterations"].append({"iteration": number, **json_value(facts)})
 
     def take_up(self, iterations: list[dict], events: list[dict], buckets: int | None = None) -> None:
         """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay. Sizes of another
@@ -81,7 +81,7 @@ class Trace:
 
     def finish(self, **result) -> dict:
         self.record["seconds"] = time.perf_counter() - self.begun
-        self.record["result"] = plain(result)
+        self.record["result"] = json_value(result)
         return self.record
 
 
@@ -166,12 +166,12 @@ def tell_change(trace: Trace, change, iteration: int, before: list, after: list,
         facts = {name: value for name, value in facts.items() if name in ("relation", "index")}
 
 
-def plain(value):
+def json_value(value):
     """The value in JSON's own types."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [item if type(item) is int else plain(item) for item in value]  # most are; some records have millions
+        return [item if type(item) is int else json_value(item) for item in value]  # most are; some records have millions
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value.item() if isinstance(value, np.generic) else value

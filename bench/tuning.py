@@ -284,10 +284,10 @@ def run(options) -> dict:
 def draw(path: str, toy: bool) -> None:
     """The imbalance of a tree's closure over its iterations, without refinement and with it."""
     from semi_naive.plots.figures import comparison
-    from semi_naive.plots.style import save
+    from semi_naive.plots.style import save_figure
 
     records = [simulated("tree", lambda record: record)({"refine": refine}, toy) for refine in (False, True)]
-    save(comparison(records, only=["imbalance"])["imbalance"], path)
+    save_figure(comparison(records, only=["imbalance"])["imbalance"], path)
 
 
 def told(value) -> str:

@@ -7,6 +7,6 @@ from semi_naive.plots import style
 from semi_naive.plots.figures import overview
 
 
-def save(trace: dict, path) -> None:
+def save_overview(trace: dict, path) -> None:
     """Draw the overview of a trace into a file, .png, .svg or .pdf, atomically."""
-    style.save(overview(trace), path)
+    style.save_figure(overview(trace), path)

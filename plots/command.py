@@ -10,7 +10,7 @@ from semi_naive.balance.trace import read_trace, spread
 from semi_naive.plots.figures import OVERVIEW, PROGRAM, comparison, figures
 from semi_naive.plots.joins import join_figures, join_kind
 from semi_naive.plots.run import drawable
-from semi_naive.plots.style import save
+from semi_naive.plots.style import save_figure
 
 KINDS = ("png", "svg")
 MAX_STEM_CHARACTERS = 100  # characters of a file name before the figure's name
@@ -28,7 +28,7 @@ def draw(paths, output: str, only: str = ""):
     for name, figure in made.items():
         for kind in KINDS:
             target = Path(output) / f"{stem(paths)}-{safe(name)}.{kind}"
-            save(figure, target)
+            save_figure(figure, target)
             yield str(target)
 
 
@@ -47,13 +47,15 @@ def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict
         wanted = [OVERVIEW, *PROGRAM]
     made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
     if not made:
-        raise ValueError(f"{', '.join(paths)}: no {only or 'strata, no rules'} to draw. {_why(records)}".strip())
-    if why := _why(records):
+        raise ValueError(
+            f"{', '.join(paths)}: no {only or 'strata, no rules'} to draw. {_reason_not_drawable(records)}".strip()
+        )
+    if why := _reason_not_drawable(records):
         click.echo(f"semi-naive: {why}", err=True)
     return made
 
 
-def _why(records: list[dict]) -> str:
+def _reason_not_drawable(records: list[dict]) -> str:
     """The reason why no record has a balance to draw."""
     reasons = []
     for record in records:

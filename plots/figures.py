@@ -11,7 +11,7 @@ from semi_naive.plots.panels import (
     imbalance,
     partitions,
     rules_panel,
-    shuffled,
+    shuffled_bytes,
     strata_panel,
     times,
     tuples,
@@ -20,8 +20,8 @@ from semi_naive.plots.run import RecordedRun, drawable, recorded_runs
 from semi_naive.plots.style import new_figure, same_limits, titled, wrapped
 
 PANELS = {
-    "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled, "duplicates": duplicates,
-    "partitions": partitions,
+    "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled_bytes,
+    "duplicates": duplicates, "partitions": partitions,
 }  # fmt: skip
 BY_TASK = ("times", "tuples", "partitions")  # panels of the decomposed plan
 PROGRAM = {"strata": strata_panel, "rules": rules_panel}  # figures of a Datalog program's record
@@ -39,7 +39,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     only: the names wanted, without the stratum. size: inches of a single panel. Raises ValueError for an invalid trace, and for
     an unknown name.
     """
-    wanted, spread, found = _wanted(only), drawable(trace), {}
+    wanted, spread, found = _checked_names(only), drawable(trace), {}
     for name, panel in PROGRAM.items():
         if name in wanted and "strata" in trace:
             found[name] = _rows_figure(panel, [trace], [""], name)
@@ -70,22 +70,22 @@ def comparison(traces: list, names=None, only=None) -> dict:
     """
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    wanted, every, found = _wanted(only), [drawable(trace) for trace in traces], {}
+    wanted, every, found = _checked_names(only), [drawable(trace) for trace in traces], {}
     called = labels(traces, names)
     for name, panel in PROGRAM.items():
         if name in wanted and all("strata" in trace for trace in traces):
             found[name] = _rows_figure(panel, traces, called, name)
-    for stratum, beside in _matched(every, called).items():
+    for stratum, beside in _runs_by_stratum(every, called).items():
         prefix = stratum + "-" * bool(stratum)
         if OVERVIEW in wanted:
-            found[prefix + OVERVIEW] = _compared(beside)
+            found[prefix + OVERVIEW] = _overview_side_by_side(beside)
         for name in dict.fromkeys(name for run in beside for name in _panels(run)):
             if name in wanted:
                 found[prefix + name] = _panel_figure(PANELS[name], beside)
     return found
 
 
-def _wanted(only) -> tuple:
+def _checked_names(only) -> tuple:
     unknown = [name for name in only or () if name not in NAMES]
     if unknown:
         raise ValueError(f"there is no figure {unknown[0]!r}: expected some of {', '.join(NAMES)}")
@@ -97,7 +97,7 @@ def _panels(run: RecordedRun) -> tuple:
     return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
 
 
-def _matched(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
+def _runs_by_stratum(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
     """The runs to compare, by stratum. Records with one run each are compared whatever their strata are called."""
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
@@ -152,7 +152,7 @@ def _panel_figure(panel, beside: list[RecordedRun], size: tuple[float, float] = 
     return figure
 
 
-def _compared(beside: list[RecordedRun]):
+def _overview_side_by_side(beside: list[RecordedRun]):
     """The overview of several runs: a column for each, a row for each panel."""
     names = [name for name in SHOWN if any(name in _panels(run) for run in beside)]
     figure = new_figure(5 * len(beside), 4.1 * len(names) + 0.3)
@@ -172,7 +172,7 @@ def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool)
 
 def _rows_figure(panel, records: list[dict], called: list[str], name: str):
     """A figure of strata or rules, one below the other because of their long labels."""
-    heights = [1.2 + 0.26 * _rows(record, name) for record in records]
+    heights = [1.2 + 0.26 * _count_rows(record, name) for record in records]
     figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
     all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, record, label in zip(all_axes, records, called, strict=True):
@@ -184,7 +184,7 @@ def _rows_figure(panel, records: list[dict], called: list[str], name: str):
     return figure
 
 
-def _rows(record: dict, name: str) -> int:
+def _count_rows(record: dict, name: str) -> int:
     from semi_naive.plots.panels.program import MAX_ROWS
 
     found = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])

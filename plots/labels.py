@@ -24,19 +24,21 @@ def labels(traces: list[dict], names=None) -> list[str]:
     facts = [_facts(trace) for trace in traces]
     keys = dict.fromkeys(key for each in facts for key in each)
     differing = [key for key in keys if _differs(key, facts)]
-    told = [[_told(key, each[key]) for key in differing if key in each] for each in facts]
+    told = [[_setting_text(key, each[key]) for key in differing if key in each] for each in facts]
     if names is None and len({", ".join(each) for each in told}) == len(told):
-        short = list(map(_short, told))
+        short = list(map(_settings_that_fit, told))
         return short if len(set(short)) == len(short) else list(map(", ".join, told))
     called = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else map(str, names)
-    return [f"{name}: {_short(each)}" if each else name for name, each in zip(called, told, strict=True)]
+    return [f"{name}: {_settings_that_fit(each)}" if each else name for name, each in zip(called, told, strict=True)]
 
 
-def _short(facts: list[str]) -> str:
+def _settings_that_fit(facts: list[str]) -> str:
     """As many of the settings as fit, at least one.
 
-    >>> _short(["ranks 8", "buckets by default"]), _short(["x" * 70]) == "x" * 70, _short(["a", "x" * 70, "b"])
-    ('ranks 8, buckets by default', True, 'a, …')
+    >>> _settings_that_fit(["ranks 8", "buckets by default"]), _settings_that_fit(["a", "x" * 70, "b"])
+    ('ranks 8, buckets by default', 'a, …')
+    >>> _settings_that_fit(["x" * 70]) == "x" * 70
+    True
     """
     kept = next((most for most in range(len(facts), 1, -1) if len(", ".join(facts[:most])) <= MAX_LABEL_CHARACTERS), 1)
     return ", ".join([*facts[:kept], *["…"] * (kept < len(facts))])
@@ -57,7 +59,7 @@ def _facts(trace: dict) -> dict:
     return own | {key: value for key, value in config.items() if key not in SKIPPED and config.get(ONLY_WITH.get(key), True)}
 
 
-def _told(key: str, value) -> str:
+def _setting_text(key: str, value) -> str:
     if key == "plan" and value:
         return str(value)
     if isinstance(value, bool):

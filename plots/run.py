@@ -18,7 +18,7 @@ class RecordedRun:
     """
 
     def __init__(self, trace: dict, name: str = "", label: str = "", known: bool = False):
-        if "iterations" not in (trace if known else _checked(trace)):
+        if "iterations" not in (trace if known else _checked_record(trace)):
             raise ValueError(
                 "expected the trace of one stratum, got that of a program: `plots.run.recorded_runs` has one of each"
             )
@@ -159,16 +159,18 @@ class RecordedRun:
 def recorded_runs(record: dict) -> dict[str, RecordedRun]:
     """The runs of a record by their stratum's first relation; for a closure one, as "". Raises ValueError for an invalid
     record, and if nothing ran on the partitions."""
-    return {name: RecordedRun(trace, name, known=True) for name, trace in spread(_checked(record)).items()}
+    return {name: RecordedRun(trace, name, known=True) for name, trace in spread(_checked_record(record)).items()}
 
 
 def drawable(record: dict) -> dict[str, RecordedRun]:
     """The runs of a record, as `recorded_runs`; empty if all strata of a program stayed in the driver."""
-    spared = "iterations" not in _checked(record) and not any(s.get("trace", {}).get("iterations") for s in record["strata"])
+    spared = "iterations" not in _checked_record(record) and not any(
+        s.get("trace", {}).get("iterations") for s in record["strata"]
+    )
     return {} if spared else {name: RecordedRun(trace, name, known=True) for name, trace in spread(record).items()}
 
 
-def _checked(record) -> dict:
+def _checked_record(record) -> dict:
     try:
         return checked(record, VERSION)
     except ValueError as wrong:

@@ -53,7 +53,7 @@ def new_figure(width: float, height: float, title: str = ""):
     return figure
 
 
-def save(figure, path) -> None:
+def save_figure(figure, path) -> None:
     """Save a figure as .png, .svg or .pdf, atomically; equal figures give equal bytes."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:

@@ -63,12 +63,12 @@ def _prefetch(typingctx, data, at):
     return types.void(data, types.int64), codegen
 
 
-def _place(word: int) -> np.uint64:
+def _lowest_bit_place(word: int) -> np.uint64:
     return np.uint64((word & -word).bit_length() - 1)
 
 
 # The position of the lowest set bit of a uint64 that is not zero.
-lowest_bit = Instruction(lambda word: _place(int(word)), _lowest_bit)
+lowest_bit = Instruction(lambda word: _lowest_bit_place(int(word)), _lowest_bit)
 
 # How many bits of a uint64 are set.
 count_bits = Instruction(lambda word: np.uint64(int(word).bit_count()), _count_bits)

@@ -9,7 +9,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
-from semi_naive.ra.words import JIT, i64, seek, u64
+from semi_naive.ra.words import JIT, i64, seek_word, u64
 
 Chunks = tuple[np.ndarray, np.ndarray]  # keys, masks
 SIX = np.uint64(6)
@@ -121,7 +121,7 @@ def minus(keys, masks, known, known_masks):
     many = known.size > 16 * keys.size
     for i in range(keys.size):
         if many:
-            j = seek(known, j, keys[i])
+            j = seek_word(known, j, keys[i])
         else:
             while j < known.size and known[j] < keys[i]:
                 j += 1
@@ -142,7 +142,7 @@ def minus_words(keys, masks, known):
     for i in range(keys.size):
         key, mask = keys[i], masks[i]
         if many:
-            j = seek(known, j, key << SIX)
+            j = seek_word(known, j, key << SIX)
         else:
             while j < known.size and known[j] >> SIX < key:
                 j += 1

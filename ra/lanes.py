@@ -14,10 +14,10 @@ from semi_naive.ra.words import JIT, RADIX_BITS
 u64_rows = types.Array(types.uint64, 2, "C")
 
 
-def changes(rows: np.ndarray) -> np.ndarray:
+def mark_firsts(rows: np.ndarray) -> np.ndarray:
     """Mark the sorted tuples that differ from the one before, booleans (n,); the first is marked.
 
-    >>> changes(np.array([[1, 1, 2], [5, 5, 5]])).tolist()
+    >>> mark_firsts(np.array([[1, 1, 2], [5, 5, 5]])).tolist()
     [True, False, True]
     """
     differs = np.zeros(rows.shape[1], np.bool_)
@@ -106,7 +106,7 @@ def _order(left, i, right, j):
 
 
 @njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
-def _among(left, right):
+def _mark_in_lanes(left, right):
     found = np.zeros(left.shape[1], np.bool_)
     i = j = 0
     while i < left.shape[1] and j < right.shape[1]:
@@ -124,7 +124,7 @@ def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     [False, True, False]
     """
     left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    return single.among(left[0], right[0]) if len(left) == 1 else _among(left, right)
+    return single.among(left[0], right[0]) if len(left) == 1 else _mark_in_lanes(left, right)
 
 
 def combined(columns: np.ndarray) -> np.ndarray:

@@ -98,7 +98,7 @@ class Packing:
         return columns
 
 
-def bounds_of(columns: np.ndarray) -> Bounds:
+def tight_bounds(columns: np.ndarray) -> Bounds:
     """The tight bounds of int64 columns (arity, n); (0, 0) where there is nothing."""
     if not columns.shape[1]:
         return ((0, 0),) * columns.shape[0]

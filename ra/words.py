@@ -70,7 +70,7 @@ def _unique(words):
 
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
-def put(words, begin, end, word):
+def insert_word(words, begin, end, word):
     """Insert a word into the ascending words[begin:end] unless it is there; return their end. For few words."""
     place = end
     while place > begin and words[place - 1] > word:
@@ -113,7 +113,7 @@ def merge(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @njit(types.int64(u64, types.int64, types.uint64), **JIT)
-def seek(words, start, target):
+def seek_word(words, start, target):
     """The first position from `start` whose word is not below `target`: doubling steps, then bisection (galloping)."""
     if start >= words.size or words[start] >= target:
         return start
@@ -150,7 +150,7 @@ def assign(values, words, some, given):
     these. Of how many they are."""
     place, known, each = 0, 0, given.size == some.size
     for i in range(some.size):
-        place = seek(words, place, some[i])
+        place = seek_word(words, place, some[i])
         if place < words.size and words[place] == some[i]:
             values[place] = given[i] if each else given[0]
             known += 1
@@ -166,7 +166,7 @@ def places(words, known):
     """
     at, j = np.empty(words.size, np.int64), 0
     for i in range(words.size):
-        j = seek(known, j, words[i])
+        j = seek_word(known, j, words[i])
         at[i] = j if j < known.size and known[j] == words[i] else -1
     return at
 
@@ -182,15 +182,15 @@ def _drop(words, known):
     """
     if not words.size or not known.size:
         return words.size
-    i, end = seek(words, 0, known[0]), seek(words, 0, known[-1])
+    i, end = seek_word(words, 0, known[0]), seek_word(words, 0, known[-1])
     end += end < words.size and words[end] == known[-1]
     if i == end:
         return words.size
-    size, j = i, seek(known, 0, words[i])
+    size, j = i, seek_word(known, 0, words[i])
     if known.size - j > 16 * (end - i):
         while i < end:
             word = words[i]
-            j = seek(known, j, word)
+            j = seek_word(known, j, word)
             words[size] = word
             size += j == known.size or known[j] != word
             i += 1

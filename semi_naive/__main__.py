@@ -296,9 +296,9 @@ def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
 
         write_trace(record, trace)
     if plot:
-        from semi_naive.plots.balance import save
+        from semi_naive.plots.balance import save_overview
 
-        save(record, plot)
+        save_overview(record, plot)
 
 
 @cli.command(short_help="Draw figures of a run that was recorded.")

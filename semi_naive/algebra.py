@@ -53,7 +53,7 @@ class Rules:
         self.beyond: dict[str, tuple[str, Schema]] = {}
         self._names: dict[object, str] = {}
         self._variables = 0
-        self._uses = Counter(node for parent in _all(root) for node in parent.inputs)
+        self._uses = Counter(node for parent in _nodes(root) for node in parent.inputs)
         self._define(root, self.declared(ANSWER, root.schema))
 
     def program(self) -> ir.Program:
@@ -118,7 +118,7 @@ def _with_wilds(atom: Atom, once: set[str]) -> Atom:
     return Atom(atom.relation, tuple(Wild() if isinstance(term, Var) and term.name in once else term for term in atom.args))
 
 
-def _all(root) -> list:
+def _nodes(root) -> list:
     """A node and its descendants, each once."""
     found, waiting = {root: None}, [root]
     while waiting:

@@ -39,9 +39,9 @@ class Branch(tuple):
             if isinstance(item, _Text):
                 parts.append(item)
             elif isinstance(item, tuple):
-                waiting += reversed(list(_pieces(item)))
+                waiting += reversed(list(_next_pieces(item)))
             else:
-                parts.append(_shown(item))
+                parts.append(_literal(item))
         return "".join(parts)
 
     __str__ = __repr__
@@ -53,7 +53,7 @@ class _Text(str):
     __slots__ = ()
 
 
-def _pieces(item: tuple):
+def _next_pieces(item: tuple):
     """A branch or a record as brackets, commas and fields."""
     branch = isinstance(item, Branch)
     fields = item[1:] if branch else item
@@ -66,7 +66,7 @@ def _pieces(item: tuple):
         yield _Text(")" if branch else "]")
 
 
-def _shown(item) -> str:
+def _literal(item) -> str:
     if item is None:
         return "nil"
     return readable(item) if isinstance(item, str) else repr(item)

@@ -146,7 +146,7 @@ class Config:
             if name not in known:
                 meant = "".join(f", did you mean {near}?" for near in get_close_matches(name, known, 1))
                 raise ValueError(f"the option {name!r} is unknown{meant}: expected one of {', '.join(sorted(known))}")
-        return replace(self, **{name: _parsed(name, known[name].type, value) for name, value in options.items()})
+        return replace(self, **{name: _parse_setting(name, known[name].type, value) for name, value in options.items()})
 
     @classmethod
     def paper(cls, **options) -> "Config":
@@ -176,7 +176,7 @@ class Config:
         return f"Config({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
 
-def _parsed(name: str, kind, value):
+def _parse_setting(name: str, kind, value):
     if not isinstance(value, str) or "str" in str(kind):
         return value
     words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False, "none": None}
@@ -187,13 +187,13 @@ def _parsed(name: str, kind, value):
             return parse_bytes(value)
         return float(value) if "float" in str(kind) else int(value.replace("_", ""))
     except ValueError:
-        raise ValueError(f"{name}={value}: expected {_expected(name, str(kind))}") from None
+        raise ValueError(f"{name}={value}: expected {_accepted_values(name, str(kind))}") from None
 
 
-def _expected(name: str, kind: str) -> str:
+def _accepted_values(name: str, kind: str) -> str:
     """The values that a field of a kind accepts, in words.
 
-    >>> _expected("buckets", "int | None"), _expected("refine", "bool"), _expected("tolerance", "float")
+    >>> _accepted_values("buckets", "int | None"), _accepted_values("refine", "bool"), _accepted_values("tolerance", "float")
     ('a whole number, or none', 'on or off', 'a number')
     """
     if name in BYTES:

@@ -24,7 +24,7 @@ from semi_naive.io.values.fields import bits_of_values
 from semi_naive.io.values.records import Unpacked
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Type
-from semi_naive.ra.values.distinct import distinct, distinct_rows
+from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits
 from semi_naive.running.results.python_values import DTYPES, python_values
 
@@ -94,7 +94,7 @@ class UserFunctor:
         """A column as Python objects; records are tuples, at any depth."""
         if type_.kind != Kind.RECORD:
             return list(python_values(column, type_.kind, values))
-        ids, which = distinct(column)
+        ids, which = distinct_with_inverse(column)
         unpacked = Unpacked(ids, type_, self.types, values)
         made = [unpacked.value(i, type_) for i in ids.tolist()]
         return [made[at] for at in which.tolist()]
@@ -161,7 +161,7 @@ class UserFunctor:
             found = quantity(len(made), "value") if listed else f"a {type(made).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
             raise EvaluationError(f"@{self.name} gives {found} for {quantity(size, 'tuple')} of arguments: {hint}")
-        if wanted is not None and isinstance(made, np.ndarray) and _fits(made, wanted):
+        if wanted is not None and isinstance(made, np.ndarray) and _all_of_kind(made, wanted):
             return as_bits(made.astype(wanted, copy=False))
         rows = made.tolist() if isinstance(made, np.ndarray) else made
         return self._bits(rows, lambda row: [column[row] for column in given], values)
@@ -216,7 +216,7 @@ class UserFunctor:
         return _loop_over(self.function, len(self.params))
 
     def _call(self, arguments: list) -> str:
-        written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_plain, arguments)]
+        written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_python_value, arguments)]
         return f"@{self.name}({', '.join(written)})"
 
     def _failed(self, error: Exception, arguments: list) -> EvaluationError:
@@ -284,7 +284,7 @@ class _OfVectorize:
         return np.vectorize(function, otypes=types)(*columns)
 
 
-def _plain(value):
+def _python_value(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -297,7 +297,7 @@ def _is_compiled(function) -> bool:
     return type(function).__module__.startswith("numba.") and hasattr(function, "py_func") and not _takes_columns(function)
 
 
-def _fits(made: np.ndarray, wanted) -> bool:
+def _all_of_kind(made: np.ndarray, wanted) -> bool:
     """True if all values of an array are of a kind, by the array's type, or by a look at the values."""
     if made.ndim != 1 or made.dtype.kind not in ("iu" if wanted is not np.float64 else "iuf"):
         return False

@@ -105,11 +105,11 @@ def _module(path: str):
         raise
     except Exception as error:
         del sys.modules[name]
-        raise BadInput(f"it cannot be loaded: {type(error).__name__}: {error}", path, _line(error, path)) from error
+        raise BadInput(f"it cannot be loaded: {type(error).__name__}: {error}", path, _line_of_error(error, path)) from error
     return module
 
 
-def _line(error: Exception, path: str) -> int | None:
+def _line_of_error(error: Exception, path: str) -> int | None:
     """The last line of a file in an error's traceback."""
     if isinstance(error, SyntaxError):
         return error.lineno
@@ -160,11 +160,11 @@ class CFunction:
 
     @property
     def _function(self):
-        return _prepared(self)
+        return _ctypes_function(self)
 
 
 @functools.cache
-def _prepared(function: CFunction):
+def _ctypes_function(function: CFunction):
     """The ctypes function."""
     found = ctypes.CFUNCTYPE(
         _C[function.result, function.bits], *(_C[kind, function.bits] for kind in function.params)

@@ -17,9 +17,9 @@ from semi_naive.config import Config
 from semi_naive.host.account import open_account, part
 from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.errors import BadInput
-from semi_naive.language import check, compile_text
+from semi_naive.language import check_source, compile_text
 from semi_naive.notebooks.progress import showing
-from semi_naive.planning.rewriting.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.ra import ir
 from semi_naive.sandbox import Sandbox
 
@@ -90,7 +90,7 @@ class Program:
         """A program given as a syntax tree (`semi_naive.language.syntax.SourceProgram`) instead of text."""
         program = cls.__new__(cls)
         program.name, program.sandbox = file, sandbox
-        program.checked = check(source, functors={} if functors is None else functors)
+        program.checked = check_source(source, functors={} if functors is None else functors)
         return program
 
     @classmethod
@@ -146,7 +146,7 @@ class Program:
         key = named, only_outputs, limited
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = compiled(self.checked, keep, [*self.inputs, *sorted(named)], limited)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited)
         return self._compiled[key]
 
     @cached_property

@@ -29,13 +29,13 @@ class Schema:
         object.__setattr__(self, "kinds", tuple(map(Kind, self.kinds)))
         if len(self.columns) != len(self.kinds):
             raise ValueError(
-                f"{quantity(len(self.columns), 'attribute')} {_listed(self.columns)} but {quantity(len(self.kinds), 'kind')}"
+                f"{quantity(len(self.columns), 'attribute')} {_name_list(self.columns)} but {quantity(len(self.kinds), 'kind')}"
             )
         for number, name in enumerate(self.columns):
             if not isinstance(name, str) or not name:
                 raise ValueError(f"attribute {number} is named {name!r}: expected a string that is not empty")
             if name in self.columns[:number]:
-                raise ValueError(f"two attributes are named {name!r}: rename one of {_listed(self.columns)}")
+                raise ValueError(f"two attributes are named {name!r}: rename one of {_name_list(self.columns)}")
 
     @property
     def arity(self) -> int:
@@ -59,7 +59,7 @@ class Schema:
         try:
             return self.columns.index(name)
         except ValueError:
-            raise ValueError(f"there is no attribute {name!r}: the relation has {_listed(self.columns)}") from None
+            raise ValueError(f"there is no attribute {name!r}: the relation has {_name_list(self.columns)}") from None
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(map(self.position, names))
@@ -82,8 +82,8 @@ class Schema:
         """Positions in `other` of this schema's attributes, for an operator whose two sides must have the same ones."""
         if set(self.columns) != set(other.columns):
             raise ValueError(
-                f"{operator} needs the same attributes on both sides: {_listed(self.columns)} here, "
-                f"{_listed(other.columns)} there; use rename or project"
+                f"{operator} needs the same attributes on both sides: {_name_list(self.columns)} here, "
+                f"{_name_list(other.columns)} there; use rename or project"
             )
         positions = other.positions(self.columns)
         for mine, theirs in enumerate(positions):
@@ -116,7 +116,7 @@ class Schema:
             on = [name for name in self.columns if name in other.columns]
             if not on:
                 raise ValueError(
-                    f"no attribute is shared: {_listed(self.columns)} here, {_listed(other.columns)} there; "
+                    f"no attribute is shared: {_name_list(self.columns)} here, {_name_list(other.columns)} there; "
                     "use join(other, on={'left': 'right'}), or product"
                 )
         on = on if isinstance(on, dict) else {name: name for name in ([on] if isinstance(on, str) else on)}
@@ -167,5 +167,5 @@ def aggregated(schema: Schema, by, wanted: dict[str, tuple[str, str | None]]) ->
     return Schema(group.columns + tuple(wanted), group.kinds + tuple(kinds))
 
 
-def _listed(names) -> str:
+def _name_list(names) -> str:
     return ", ".join(map(str, names)) or "none"

@@ -24,15 +24,15 @@ def in_threads(
     run in the caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2
     ms, as long as many a rule."""
     threads = threads or cpus()
-    pool, waiting = _taken(threads), deque()
+    pool, waiting = _take_pool(threads), deque()
     try:
         for each in given:
             waiting.append(pool.submit(copy_context().run, make, each))
-            limits.check()
+            limits.check_limits()
             if len(waiting) > WAITING_RESULTS_A_THREAD * threads:
-                yield _first(waiting)
+                yield _first_result(waiting)
         while waiting:
-            yield _first(waiting)
+            yield _first_result(waiting)
     finally:
         leave()
         for future in waiting:
@@ -46,7 +46,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
 
 
-def _taken(threads: int) -> ThreadPoolExecutor:
+def _take_pool(threads: int) -> ThreadPoolExecutor:
     """A pool for one caller. A call that waits for other calls must not share their pool."""
     try:
         return _idle[threads].pop()
@@ -54,7 +54,7 @@ def _taken(threads: int) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(threads)
 
 
-def _first(waiting: deque) -> Any:
+def _first_result(waiting: deque) -> Any:
     """The result of the first future, which stays in the queue until it is done."""
     result = waiting[0].result()
     waiting.popleft()

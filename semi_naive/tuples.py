@@ -47,11 +47,11 @@ class Evaluated:
         """The run as one matplotlib figure; also saved to `path` in the format of its extension: .png, .svg or .pdf. Raises
         ValueError if nothing was recorded."""
         from semi_naive.plots.picture import picture
-        from semi_naive.plots.style import save
+        from semi_naive.plots.style import save_figure
 
         figure = picture(self._recorded())
         if path is not None:
-            save(figure, path)
+            save_figure(figure, path)
         return figure
 
     def _recorded(self) -> dict:

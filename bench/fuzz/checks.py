@@ -13,7 +13,7 @@ from semi_naive import BadInput, Config, Program
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
 from semi_naive.host.budget import OverBudget, Work
-from semi_naive.planning.rewriting.passes import compiled
+from semi_naive.planning.rewriting.passes import apply_passes
 from semi_naive.ra import ir
 from semi_naive.running.run import ProgramRun
 from semi_naive.session.maintenance.budget import Budget
@@ -59,7 +59,7 @@ def solved(case: Case, facts: dict | None = None, iterations: int | None = None)
 def run(case: Case, config: Config, spark=None, plan: str | None = None, progress=None) -> tuple[dict[str, set], dict]:
     """The relations of a run that leaves none out, and its trace, which can be drawn."""
     limited = config.max_iterations is not None
-    planned, options = compiled(case.checked, None, list(case.facts), limited), {"plan": plan} if plan else {}
+    planned, options = apply_passes(case.checked, None, list(case.facts), limited), {"plan": plan} if plan else {}
     run = ProgramRun(Program.from_checked(case.checked), planned, config, spark, progress, **options)
     with run.run(case.facts, False) as result:
         checked(result.trace, VERSION)

@@ -58,9 +58,9 @@ def boxed(edges: np.ndarray, percent: int) -> dict:
     from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 
     query = ConjunctiveQuery(tuple(QueryAtom("edge", tuple(pair)) for pair in ("xy", "yz", "xz")), order=("x", "y", "z"))
-    whole = boxing.run(query, {"edge": edges}, 1 << 62, count=True).trace["input_bytes"]
+    whole = boxing.run_boxed(query, {"edge": edges}, 1 << 62, count=True).trace["input_bytes"]
     budget = whole * percent // 100
-    traces = [boxing.run(query, {"edge": edges}, budget, count=True, threads=1).trace for _ in range(SAMPLES)]
+    traces = [boxing.run_boxed(query, {"edge": edges}, budget, count=True, threads=1).trace for _ in range(SAMPLES)]
     trace, boxes = min(traces, key=lambda trace: trace["seconds"]), traces[0]["boxes"]
     best = np.min([[box["seconds"] for box in each["boxes"]] for each in traces], axis=0)
     found = rectangles({"boxes": [box | {"seconds": float(time)} for box, time in zip(boxes, best, strict=True)]})

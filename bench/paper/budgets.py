@@ -42,12 +42,12 @@ def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     query, vertices = embedding_query(Pattern.of(pattern), symmetry=True), Vertices.of(edges)
     tries = vertices.want({atom.relation for atom in query.atoms})
     join = leapfrog.Leapfrog.of(query, tries)
-    matches, whole = join.count(), boxing.run(query, tries, 1 << 62, count=True).trace["input_bytes"]
+    matches, whole = join.count(), boxing.run_boxed(query, tries, 1 << 62, count=True).trace["input_bytes"]
     works, runs, others = {"unboxed": partial(clocked, join.count)}, [], []
     for percent in budgets:
         budget = whole * percent // 100
         works["boxed", percent] = partial(boxed, query, tries, budget)
-        runs.append({"percent": percent, **described(boxing.run(query, tries, budget, count=True).trace)})
+        runs.append({"percent": percent, **described(boxing.run_boxed(query, tries, budget, count=True).trace)})
         evaluation.say(f"{pattern}, {percent} %: boxes: {runs[-1]['boxes']:,}")
         if pattern == "triangle" and (competing := competitor(vertices, budget)):
             works["MGT", percent], facts = competing
@@ -81,7 +81,7 @@ def boxed(query, tries, budget: int) -> float:
     """Seconds of choosing and running the boxes; the tries are in files before."""
     from semi_naive.ra.multiway import boxing
 
-    return boxing.run(query, tries, budget, count=True).trace["seconds"]
+    return boxing.run_boxed(query, tries, budget, count=True).trace["seconds"]
 
 
 def described(trace: dict) -> dict:

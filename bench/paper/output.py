@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.paper import files
-from semi_naive.plots.style import save
+from semi_naive.plots.style import save_figure
 
 
 def make(module, name: str, evaluation, folder: Path, redraw: bool) -> None:
@@ -17,7 +17,7 @@ def make(module, name: str, evaluation, folder: Path, redraw: bool) -> None:
     files.write_table(folder, name, table)
     figure = module.draw(record["data"])
     for suffix in (".png", ".svg"):
-        save(figure, folder / f"{name}{suffix}")
+        save_figure(figure, folder / f"{name}{suffix}")
 
 
 def measured_on(record: dict) -> str:

@@ -12,10 +12,12 @@ def account(trace: dict) -> str:
         return ""
     total, strata = sum(parts.values()) or 1.0, _in_strata(trace)
     rows = [
-        [name, f"{seconds:.3f} s", bar(seconds / total, name), *_within(strata, name), PARTS.get(name, "")]
+        [name, f"{seconds:.3f} s", bar(seconds / total, name), *_seconds_within_strata(strata, name), PARTS.get(name, "")]
         for name, seconds in parts.items()
     ]
-    rows.append(["all", f"{total:.3f} s", "", *_within({"all": sum(strata.values())} if strata else {}, "all"), ""])
+    rows.append(
+        ["all", f"{total:.3f} s", "", *_seconds_within_strata({"all": sum(strata.values())} if strata else {}, "all"), ""]
+    )
     within = [("in strata", "number")] * bool(strata)
     columns = [("part", ""), ("time", "number"), ("share", "bar"), *within, ("what it is", "text")]
     caption = "The parts add up to the time of the run; drawing this page is not in it"
@@ -31,7 +33,7 @@ def _in_strata(trace: dict) -> dict[str, float]:
     return found
 
 
-def _within(strata: dict[str, float], name: str) -> list[str]:
+def _seconds_within_strata(strata: dict[str, float], name: str) -> list[str]:
     return [f"{strata[name]:.3f} s" if name in strata else ""] if strata else []
 
 

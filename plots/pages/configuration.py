@@ -11,7 +11,10 @@ def configuration(traces: list[dict], called: list[str]) -> str:
         return ""
     apart = [name for name in names if any(config.get(name) != usual.get(name) for config in configs)]
     columns = [(name, "") for name in ("tunable", *(called if len(called) > 1 else ["value"]), "default")]
-    rows = {name: [name, *(_shown(config.get(name)) for config in configs), _shown(usual.get(name))] for name in names}
+    rows = {
+        name: [name, *(_setting_value(config.get(name)) for config in configs), _setting_value(usual.get(name))]
+        for name in names
+    }
     first = table("Not as by default (–: the run chooses)", columns, [rows[name] for name in apart])
     rest = [rows[name] for name in names if name not in apart]
     others = folded("all-tunables", f"As by default: {len(rest)} more", table("As by default", columns, rest)) if rest else ""
@@ -25,7 +28,7 @@ def defaults() -> dict:
     return Config().to_json()
 
 
-def _shown(value) -> str:
+def _setting_value(value) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -28,13 +28,13 @@ def shorter(path: str) -> str:
 def _part(part: str) -> str:
     points = np.array(NUMBER.findall(part), np.float64).reshape(-1, 2)
     closed = "z" if "z" in part else ""
-    return _written(thinned(points) if len(points) > MIN_POINTS_TO_THIN else points) + closed
+    return _path_commands(thinned_points(points) if len(points) > MIN_POINTS_TO_THIN else points) + closed
 
 
-def thinned(points: np.ndarray) -> np.ndarray:
+def thinned_points(points: np.ndarray) -> np.ndarray:
     """Keep the first, last, lowest and highest of neighbours that share a point horizontally, in their order.
 
-    >>> thinned(np.array([[0, 5], [0.1, 9], [0.2, 1], [0.3, 4], [0.4, 6], [1.5, 2]])).tolist()
+    >>> thinned_points(np.array([[0, 5], [0.1, 9], [0.2, 1], [0.3, 4], [0.4, 6], [1.5, 2]])).tolist()
     [[0.0, 5.0], [0.1, 9.0], [0.2, 1.0], [0.4, 6.0], [1.5, 2.0]]
     """
     cells, kept = np.floor(points[:, 0]), []
@@ -45,7 +45,7 @@ def thinned(points: np.ndarray) -> np.ndarray:
     return points[kept]
 
 
-def _written(points: np.ndarray) -> str:
+def _path_commands(points: np.ndarray) -> str:
     """Path commands. Horizontal and vertical moves name one coordinate; moves to the current point are dropped."""
     x, y = (_rounded(value) for value in points[0])
     parts = [f"M{x} {y}"]

@@ -45,7 +45,7 @@ def rules_table(trace: dict) -> str:
     total = sum(rule["seconds"] for rule in found) or 1
     rows = [
         [code(" ".join(rule["rule"].split())), seconds(rule["seconds"]), bar(rule["seconds"] / total), number(rule["made"]),
-         f"{rule.get('runs', 0):,}" if rule.get("recursive") else "", _place(rule)]
+         f"{rule.get('runs', 0):,}" if rule.get("recursive") else "", _line_of_rule(rule)]
         for rule in found
     ]  # fmt: skip
     columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("runs", "number"),
@@ -54,7 +54,7 @@ def rules_table(trace: dict) -> str:
     return _long("rules", what, columns, rows) if rows else ""
 
 
-def _place(rule: dict) -> str:
+def _line_of_rule(rule: dict) -> str:
     return f"{PurePath(rule.get('file') or '').name}:{rule['line']}" if rule.get("line") else ""
 
 
@@ -63,13 +63,13 @@ def relations(trace: dict) -> str:
     counts = trace.get("result", {}).get("relations", {})
     most = max(counts.values(), default=0) or 1
     held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
-    rows = [[name, f"{count:,}", bar(count / most), *_held(held.get(name))] for name, count in counts.items()]
+    rows = [[name, f"{count:,}", bar(count / most), *_memory_cells(held.get(name))] for name, count in counts.items()]
     columns = [("relation", "text"), ("tuples", "number"), ("share", "bar"), ("memory", "number"), ("bytes a tuple", "number")]
     caption = "Tuples, and the memory of tables in the driver with all their indexes"
     return _long("relations", caption, columns, rows) if rows else ""
 
 
-def _held(entry: dict | None) -> list[str]:
+def _memory_cells(entry: dict | None) -> list[str]:
     """The memory of a relation, and per tuple; two empty cells if it is not in the driver."""
     return [size(entry["bytes"]), bytes_a_tuple(entry)] if entry else ["", ""]
 

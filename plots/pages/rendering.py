@@ -23,7 +23,7 @@ class Renderer:
     def __call__(self, record: dict, name: str) -> str:
         with self.lock:
             if self.process is None or self.process.poll() is not None:
-                self.process = _started()
+                self.process = _start_renderer()
             answer = self._asked({"record": record, "name": name})
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -47,7 +47,7 @@ class Renderer:
             self.process.stdout.close()
 
 
-def _started() -> subprocess.Popen:
+def _start_renderer() -> subprocess.Popen:
     """Start the process in a session of its own, so that it also shows the end of an interrupted run."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     command = [sys.executable, "-m", "semi_naive.plots.pages.rendering"]
@@ -64,7 +64,7 @@ def answer(request: dict) -> dict:
         return {"error": f"{type(wrong).__name__}: {wrong}"}
 
 
-def main() -> None:
+def answer_requests() -> None:
     with contextlib.suppress(AttributeError, OSError):
         os.nice(NICENESS)
     for line in sys.stdin:
@@ -72,4 +72,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    answer_requests()

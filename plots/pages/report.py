@@ -37,7 +37,7 @@ from semi_naive.plots.pages.program import relations, rules_table, spread_strata
 from semi_naive.plots.pages.source import source_sections
 from semi_naive.plots.pages.summary import named, outcome, summary
 from semi_naive.plots.pages.words import events_in_words
-from semi_naive.plots.panels.course import born, iteration_times
+from semi_naive.plots.panels.course import births_panel, iteration_times
 from semi_naive.plots.run import RecordedRun, recorded_runs
 
 PANEL = (5.2, 4.0)  # inches of a figure, so that its smallest text is legible on a phone
@@ -51,7 +51,7 @@ def report(traces, path=None, names=None) -> str:
     names: of the runs, one each. The page fetches nothing and needs no script. It takes about a tenth of a second a figure, and
     300 kB a run. Raises ValueError for an invalid trace.
     """
-    traces, names = _given(traces, names)
+    traces, names = _records_with_names(traces, names)
     text = page(title_of(traces, names), body(traces, names), standing_alone())
     if path is not None:
         with replacing(path) as partial:
@@ -71,7 +71,7 @@ def body(traces: list[dict], names: list[str]) -> str:
     return "\n".join(['<main id="report">', head, *filter(None, parts), _footer(traces), "</main>"])
 
 
-def _given(traces, names) -> tuple[list[dict], list[str]]:
+def _records_with_names(traces, names) -> tuple[list[dict], list[str]]:
     traces = [traces] if isinstance(traces, dict) or not hasattr(traces, "__iter__") else list(traces)
     names = [""] * len(traces) if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
     if not traces or len(names) != len(traces):
@@ -111,7 +111,7 @@ def _result(traces: list[dict]) -> str:
 def _of_one(trace: dict) -> list[str]:
     """The sections of one run."""
     if is_join(trace):
-        return [section("figures", "Where the work was", _joined(trace))]
+        return [section("figures", "Where the work was", _join_figures(trace))]
     return [
         section("summary", "Summary", facts("The run in short", summary(trace))),
         section("account", "Where the time went", account(trace)),
@@ -126,7 +126,7 @@ def _of_one(trace: dict) -> list[str]:
     ]
 
 
-def _joined(trace: dict) -> str:
+def _join_figures(trace: dict) -> str:
     """The figures of a multiway join."""
     drawn = [inlined(figure, f"j-{name}", escape(title_of_join(trace))) for name, figure in join_figures([trace], [""]).items()]
     return "\n".join(f'<figure>\n<div class="drawing">\n{drawing}\n</div>\n</figure>' for drawing in drawn)
@@ -140,7 +140,7 @@ def _of_several(traces: list[dict], names: list[str]) -> list[str]:
     events = [heading(label) + _events(trace, f"-{n}") for n, (label, trace) in enumerate(zip(called, traces, strict=True))]
     return [
         section("summary", "Summary", table("Each run", [("", ""), *((label, "text") for label in called)], rows)),
-        section("figures", "Balance and time", _compared(traces, names if any(names) else None, called)),
+        section("figures", "Balance and time", _comparison(traces, names if any(names) else None, called)),
         section("events", "Events", "\n".join(events)),
         section("configuration", "Configuration", configuration(traces, names if all(names) else called)),
     ]
@@ -195,7 +195,7 @@ def _course(name: str, course) -> str:
     drawn = [
         inlined(panel_alone(panel, course, PANEL), f"{name}-{panel.__name__}", escape(title))
         for panel, title in (
-            (born, "Line chart: tuples of each iteration"),
+            (births_panel, "Line chart: tuples of each iteration"),
             (iteration_times, "Stacked areas: time of each iteration"),
         )
     ]
@@ -203,7 +203,7 @@ def _course(name: str, course) -> str:
     return paragraph(f"{course.told()}.", "quiet") + f'\n<div class="figures">\n{shown}\n</div>'
 
 
-def _compared(traces: list[dict], names, called: list[str]) -> str:
+def _comparison(traces: list[dict], names, called: list[str]) -> str:
     """Every panel, with all runs side by side."""
     drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
     for name, figure in drawn.items():

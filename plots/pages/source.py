@@ -32,9 +32,9 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
     for rule in rules:
         line = rule.get("line", 0)
         spent[line] = spent.get(line, 0.0) + rule["seconds"]
-        for at in range(line, _end(rule, lines) + 1):
+        for at in range(line, _last_line_of_rule(rule, lines) + 1):
             owner.setdefault(at, line)
-    kept = _kept(len(lines), owner)
+    kept = _lines_to_show(len(lines), owner)
     rows, last = [], 0
     for at in [*kept, len(lines) + 1]:
         if at > last + 1:
@@ -49,10 +49,10 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
     return listing if alone else folded(f"source-{number}", f"{file}: {seconds(sum(spent.values()))}", listing, not number)
 
 
-def _end(rule: dict, lines: list[str]) -> int:
+def _last_line_of_rule(rule: dict, lines: list[str]) -> int:
     """The last line of a rule, found by its text; the first line if it is not found.
 
-    >>> _end({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
+    >>> _last_line_of_rule({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
     4
     """
     wanted, begin, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
@@ -63,7 +63,7 @@ def _end(rule: dict, lines: list[str]) -> int:
     return begin
 
 
-def _kept(lines: int, owner: dict[int, int]) -> list[int]:
+def _lines_to_show(lines: int, owner: dict[int, int]) -> list[int]:
     """The lines that are shown."""
     if lines <= MAX_WHOLE_LINES:
         return list(range(1, lines + 1))

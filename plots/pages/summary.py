@@ -50,10 +50,10 @@ def _of_closure(trace: dict) -> dict[str, str]:
 
 
 def _balance(iterations: list[dict], events: list[dict]) -> dict[str, str]:
-    return ({"imbalance": _imbalance(iterations, events)} if iterations else {}) | _done(events)
+    return ({"imbalance": _imbalance(iterations, events)} if iterations else {}) | _count_events(events)
 
 
-def _done(events: list[dict]) -> dict[str, str]:
+def _count_events(events: list[dict]) -> dict[str, str]:
     """The number of balancing events of each kind, with the tuples moved."""
     lines = {}
     kinds = list(dict.fromkeys([*KINDS, *(event["event"] for event in events)]))
@@ -98,7 +98,7 @@ def _of_program(trace: dict) -> dict[str, str]:
     traces = {named(stratum): stratum["trace"] for stratum in strata if stratum.get("trace", {}).get("iterations")}
     if traces:
         lines["imbalance"] = _most_uneven(traces)
-    return lines | _done([event for each in traces.values() for event in each["events"]])
+    return lines | _count_events([event for each in traces.values() for event in each["events"]])
 
 
 def memory_of(profile: dict) -> str:

@@ -8,7 +8,17 @@ from semi_naive.plots.panels.balance import imbalance
 from semi_naive.plots.panels.heat import heat_map
 from semi_naive.plots.panels.partitions import partitions
 from semi_naive.plots.panels.program import rules_panel, strata_panel
-from semi_naive.plots.panels.stacks import duplicates, shuffled, times
+from semi_naive.plots.panels.stacks import duplicates, shuffled_bytes, times
 from semi_naive.plots.panels.tuples import tuples
 
-__all__ = ["duplicates", "heat_map", "imbalance", "partitions", "rules_panel", "shuffled", "strata_panel", "times", "tuples"]
+__all__ = [
+    "duplicates",
+    "heat_map",
+    "imbalance",
+    "partitions",
+    "rules_panel",
+    "shuffled_bytes",
+    "strata_panel",
+    "times",
+    "tuples",
+]

@@ -83,7 +83,7 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
     height, handles = inches(axes)[1], []
     for row, kind in enumerate(kinds):
         every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
-        at = _apart(every, run.spans)
+        at = _distinguishable(every, run.spans)
         marker = EVENTS.get(kind, "$?$") if len(at) <= MAX_MARKERS else "|"
         y = 1 - LEGEND_ROW_INCHES * (row + 0.6) / height
         style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
@@ -93,10 +93,10 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
     return handles
 
 
-def _apart(at: list[float], spans) -> list[float]:
+def _distinguishable(at: list[float], spans) -> list[float]:
     """Distinct positions, thinned to those that can be told apart.
 
-    >>> _apart([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
+    >>> _distinguishable([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]
     """
     step = max(1e-9, (spans[-1] - spans[0]) / MAX_MARKERS_IN_A_ROW)

@@ -9,9 +9,9 @@ LOGARITHMIC_TUPLE_RATIO = 1000  # ratio of tuples between iterations above which
 LOGARITHMIC_TIME_RATIO = 100  # ratio of the longest to the median iteration above which the axis is logarithmic
 
 
-def born(axes, course) -> None:
+def births_panel(axes, course) -> None:
     """Draw the tuples born in each iteration, and the total after it."""
-    starts, steps = _together(course)
+    starts, steps = _steps_of_figure(course)
     values = np.add.reduceat(course.born, starts) / steps
     full = course.full[np.append(starts[1:], len(course)) - 1].astype(float)
     positive = values[values > 0]
@@ -36,7 +36,7 @@ def born(axes, course) -> None:
 
 def iteration_times(axes, course) -> None:
     """Draw the time of each iteration, by evaluation: a tuple at a time, or a block at a time."""
-    starts, steps = _together(course)
+    starts, steps = _steps_of_figure(course)
     edges, means = np.append(course.spans[starts], course.spans[-1]), np.add.reduceat(course.seconds, starts) / steps
     positive = means[means > 0]
     log = positive.size > 0 and positive.max() > LOGARITHMIC_TIME_RATIO * np.median(positive)
@@ -63,7 +63,7 @@ def iteration_times(axes, course) -> None:
     legend(axes)
 
 
-def _together(course) -> tuple[np.ndarray, np.ndarray]:
+def _steps_of_figure(course) -> tuple[np.ndarray, np.ndarray]:
     """The first entry and the number of iterations of each step of a figure."""
     starts = np.arange(0, len(course), -(-len(course) // MAX_STEPS))
     return starts, np.add.reduceat(course.steps, starts)

@@ -17,7 +17,7 @@ def strata_panel(axes, record: dict, among=()) -> None:
     rows = [stratum for stratum in found if any(stratum is each for each in slowest)]
     styles = [PLANS.get(stratum["plan"], (STRAW, "////")) for stratum in rows]
     labels = [f"{shortened(', '.join(s['relations']), MAX_ROW_LABEL_CHARACTERS)}  ({engineering(s['tuples'])})" for s in rows]
-    _rows(axes, [s["seconds"] for s in rows], labels, styles)
+    _draw_bars(axes, [s["seconds"] for s in rows], labels, styles)
     _title(axes, "Time by stratum (tuples)", len(rows), len(found))
     if rows:
         _plan_legend(axes, rows, styles)
@@ -27,7 +27,7 @@ def rules_panel(axes, record: dict, among=()) -> None:
     """Draw the seconds of the slowest rules: the average over partitions."""
     found = record.get("profile", {}).get("rules", [])
     hottest = sorted(found, key=lambda rule: -rule["seconds"])[:MAX_ROWS]
-    _rows(axes, [rule["seconds"] for rule in hottest], [_rule(rule) for rule in hottest], [(DARK, "")] * len(hottest))
+    _draw_bars(axes, [rule["seconds"] for rule in hottest], [_rule(rule) for rule in hottest], [(DARK, "")] * len(hottest))
     _title(axes, "Time by rule (tuples made)", len(hottest), len(found))
 
 
@@ -37,7 +37,7 @@ def _rule(rule: dict) -> str:
     return f"{text}  ({engineering(rule['made'])})"
 
 
-def _rows(axes, values, labels, styles) -> None:
+def _draw_bars(axes, values, labels, styles) -> None:
     """Draw a bar in each row, from the top."""
     if not labels:
         note(axes, "nothing was evaluated")

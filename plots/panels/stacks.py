@@ -47,7 +47,7 @@ def times(axes, run, among=()) -> None:
         legend(axes, handles)
 
 
-def shuffled(axes, run, among=()) -> None:
+def shuffled_bytes(axes, run, among=()) -> None:
     """Draw the bytes that each iteration shuffled, by phase."""
     if not len(run) or run.by_task:
         note(axes, "no bytes: this plan shuffles nothing" if run.by_task else "no iterations")

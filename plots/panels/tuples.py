@@ -20,7 +20,7 @@ def tuples(axes, run, among=()) -> None:
         style = style if len(steps["iteration"]) <= MAX_MARKERS else {**style, "marker": None}
         values = steps[name].astype(float)
         values[values == 0] = float("nan") if log else 0
-        axes.plot(steps["iteration"], values, label=f"{name}: {_told(name, steps[name])}", **style)
+        axes.plot(steps["iteration"], values, label=f"{name}: {_legend_number(name, steps[name])}", **style)
     if log:
         axes.set_yscale("log")
     axes.set_ylim(_least(steps) if log else 0, max(1, steps["full"].max()) * (1.5 if log else 1.05))
@@ -37,7 +37,7 @@ def _least(steps: dict) -> float:
     return 0.7 * min((values[values > 0].min() for values in steps.values() if (values > 0).any()), default=1)
 
 
-def _told(name: str, values) -> str:
+def _legend_number(name: str, values) -> str:
     return f"{values[-1]:,} at the end" if name == "full" else f"{values.max():,} at most"
 
 

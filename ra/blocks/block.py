@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.columns import FEW, Columns, few, ready
+from semi_naive.ra.blocks.columns import FEW, Columns, few, kernel_ready
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
@@ -79,14 +79,14 @@ def fits(bounds: Bounds, packing: Packing) -> bool:
     return all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, packing.bounds, strict=True))
 
 
-def pack(columns: Columns, packing: Packing, size: int) -> np.ndarray:
+def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """The words (lanes, n) of the packing's columns, or of its first ones, as keys are: the rest is 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
     if (together := few(columns, size)) is not None:
-        kernels.pack(words, together, packing.layout)
+        kernels.pack_fields(words, together, packing.layout)
         return words
     for number, column in enumerate(columns[: packing.arity]):
-        kernels.pack(words, ready(column)[None], packing.layout[number : number + 1])
+        kernels.pack_fields(words, kernel_ready(column)[None], packing.layout[number : number + 1])
     return words
 
 
@@ -114,7 +114,7 @@ class Block:
         """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
         columns = columns if (together := few(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
-        return cls(packing, sort_unique(pack(columns, packing, size)))
+        return cls(packing, sort_unique(pack_columns(columns, packing, size)))
 
     @property
     def size(self) -> int:
@@ -178,7 +178,7 @@ class Block:
 
     def repacked(self, packing: Packing) -> "Block":
         """The same tuples under a packing that has room for them: the order of tuples stays."""
-        return self if packing == self.packing else Block(packing, pack(self.columns(), packing, self.size))
+        return self if packing == self.packing else Block(packing, pack_columns(self.columns(), packing, self.size))
 
     def reordered(self, order: tuple[int, ...], packing: Packing | None = None) -> "Block":
         """The tuples with column order[i] in place i, sorted again."""
@@ -213,7 +213,7 @@ class Block:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
         if not self.size:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
-        within, prefix = _inside(keys, self.packing, size), pack(keys, self.packing, size)
+        within, prefix = _inside(keys, self.packing, size), pack_columns(keys, self.packing, size)
         if self.packing.lanes == 1:
             rest = self.packing.fields[len(keys) - 1].shift
             if rest < 64 and rest not in self._directories and self._is_dear(rest, size):
@@ -253,7 +253,7 @@ class Block:
         least, greatest = int(column[0]), int(column[-1])
         within = max(0, (greatest - least).bit_length() - (EVERY * self.size).bit_length())
         cells = ((greatest - least) >> within) + 1
-        return kernels.present(column, least, within, cells), least, within, cells
+        return kernels.presence_bits(column, least, within, cells), least, within, cells
 
     def by_first(self):
         """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""
@@ -267,10 +267,10 @@ class Block:
 def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
     """Which keys are within the bounds of a packing's first columns: booleans (n,)."""
     if (together := few(keys, size)) is not None:
-        return kernels.inside(together, packing.layout)
+        return kernels.mark_within_bounds(together, packing.layout)
     within = np.ones(size, np.bool_)
     for number, column in enumerate(keys):
-        within &= kernels.inside(ready(column)[None], packing.layout[number : number + 1])
+        within &= kernels.mark_within_bounds(kernel_ready(column)[None], packing.layout[number : number + 1])
     return within
 
 
@@ -303,7 +303,7 @@ class Chunked(Block):
         if positions is not None:
             if not self._few(positions):
                 return super().column(number, positions)
-            some = words_at(*self.chunks, ready(positions))
+            some = words_at(*self.chunks, kernel_ready(positions))
             return Block(self.packing, some[None]).column(number)
         mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
         return field_of(*self.chunks, self.size, place.shift, mask, low)
@@ -335,12 +335,12 @@ def _halves(packing: Packing) -> bool:
     return packing.bounds == HALVES.bounds
 
 
-def halved(block: Block) -> bool:
+def has_half_words(block: Block) -> bool:
     """Whether the block is one of pairs in words of two halves, as `ra.joins.local_join` takes them."""
     return _halves(block.packing)
 
 
-def merged(blocks: list[Block], packing: Packing) -> Block:
+def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     """The union of blocks."""
     blocks = [block.repacked(packing) for block in blocks if block.size]
     if len(blocks) == 1:
@@ -360,7 +360,7 @@ def packing_of(blocks: list[Block], arity: int) -> Packing:
 
 def merged_as(blocks: list[Block], arity: int) -> Block:
     """The union of blocks of any packings."""
-    return merged(blocks, packing_of(blocks, arity))
+    return merge_blocks(blocks, packing_of(blocks, arity))
 
 
 def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
@@ -375,7 +375,7 @@ def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
     """
     log = [*blocks, block] if block.size else list(blocks)
     while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > most):
-        log[-2:] = [merged(log[-2:], log[-1].packing)]
+        log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
     return log
 
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 import numpy as np
 
 from semi_naive.ra import words
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, merged, pack, packing_of
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pack_columns, packing_of
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.blocks.thinned import Thinned, parted, thinned
+from semi_naive.ra.blocks.thinned import Thinned, parted, without_positions
 from semi_naive.ra.lanes import among
 from semi_naive.ra.packing import Packing
 
@@ -50,30 +50,30 @@ def empty(arity: int) -> Block:
     return Block(packing, np.empty((packing.lanes, 0), np.uint64))
 
 
-def together(blocks: list[Block], arity: int) -> Block:
+def union_of_blocks(blocks: list[Block], arity: int) -> Block:
     """Return the union of blocks of any packings. Merging copies a tuple once for each two blocks."""
     blocks = [block for block in blocks if block.size]
     if len(blocks) < 2:
         return blocks[0] if blocks else empty(arity)
-    return merged(blocks, common(blocks, arity))
+    return merge_blocks(blocks, common_packing(blocks, arity))
 
 
 def apart(left: Block, right: Block) -> Block:
     """Return the tuples of one block that another one, of any packing, does not have.
 
     >>> few, many = (Block.of([np.array(column)], len(column)) for column in ([1, 5], [1, 2, 3]))
-    >>> apart(few, many).column(0).tolist(), shared(few, many).column(0).tolist()
+    >>> apart(few, many).column(0).tolist(), common_tuples(few, many).column(0).tolist()
     ([5], [1])
     """
-    return selected(left, ~_among(left, right)) if left.size and right.size else left
+    return selected_tuples(left, ~_mark_common(left, right)) if left.size and right.size else left
 
 
-def shared(left: Block, right: Block) -> Block:
+def common_tuples(left: Block, right: Block) -> Block:
     """Return the tuples that two blocks have in common."""
-    return selected(left, _among(left, right))
+    return selected_tuples(left, _mark_common(left, right))
 
 
-def within(block: Block, table: Table) -> np.ndarray:
+def membership(block: Block, table: Table) -> np.ndarray:
     """Return which tuples of a block in the relation's own order a settled table has, booleans (n,). A few searches a tuple."""
     return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
 
@@ -82,7 +82,7 @@ def _in_any(block: Block, others: list[Block]) -> np.ndarray:
     """Return which tuples of a block some other block has, booleans (n,)."""
     found = np.zeros(block.size, np.bool_)
     for other in others:
-        found |= _among(block, other)
+        found |= _mark_common(block, other)
         if found.all():
             break
     return found
@@ -91,19 +91,19 @@ def _in_any(block: Block, others: list[Block]) -> np.ndarray:
 def taken(block: Block, rows: np.ndarray) -> Block:
     """Return the tuples of a block at ascending positions (k,). No other tuple is read."""
     columns = [block.column(number, rows) for number in range(block.arity)]
-    return Block(block.packing, pack(columns, block.packing, rows.size))
+    return Block(block.packing, pack_columns(columns, block.packing, rows.size))
 
 
 def own_order(arity: int) -> tuple[int, ...]:
     return tuple(range(arity))
 
 
-def selected(block: Block, rows: np.ndarray) -> Block:
+def selected_tuples(block: Block, rows: np.ndarray) -> Block:
     """Return some tuples of a block in its packing; rows: booleans (n,)."""
     return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
 
-def common(blocks: list[Block], arity: int) -> Packing:
+def common_packing(blocks: list[Block], arity: int) -> Packing:
     """Return a packing for all of the blocks: that of one of them, if it has room for the others."""
     packings = dict.fromkeys(block.packing for block in blocks)
     if len(packings) == 1:
@@ -113,33 +113,33 @@ def common(blocks: list[Block], arity: int) -> Packing:
     return next(roomy, None) or packing_of(blocks, arity)
 
 
-def _among(left: Block, right: Block) -> np.ndarray:
+def _mark_common(left: Block, right: Block) -> np.ndarray:
     """Return which tuples of a block another one has: by one pass over both if they are about as large, else by a search for
     each tuple of the smaller one, 50 ns each."""
     found = np.zeros(left.size, np.bool_)
     if not left.size or not right.size:
         return found
     if NEAR * min(left.size, right.size) > max(left.size, right.size):
-        packing = common([left, right], left.arity)
+        packing = common_packing([left, right], left.arity)
         return among(left.repacked(packing).words, right.repacked(packing).words)
     if left.size < right.size:
-        return _positions(left, right) >= 0
-    at = _positions(right, left)
+        return _search_positions(left, right) >= 0
+    at = _search_positions(right, left)
     found[at[at >= 0]] = True
     return found
 
 
-def _positions(few: Block, many: Block) -> np.ndarray:
+def _search_positions(few: Block, many: Block) -> np.ndarray:
     """Return the position of each tuple of a block in another one, or -1."""
     if isinstance(many, Thinned):
-        return many.places(_positions(few, many.whole))
+        return many.places(_search_positions(few, many.whole))
     if few.packing == many.packing and many.packing.lanes == 1:
         return words.places(few.words[0], many.words[0])
     return positions_of(few.columns(), few.size, many)
 
 
 def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarray:
-    """As `_positions`, for tuples in any order, given as columns, and a block that has all its words."""
+    """As `_search_positions`, for tuples in any order, given as columns, and a block that has all its words."""
     if not many.size:
         return np.full(size, -1)
     if many.packing.lanes > 1:
@@ -148,7 +148,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
     fitting = np.ones(size, np.bool_)
     for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
         fitting &= (column >= low) & (column <= high)
-    wanted, known = pack(columns, many.packing, size)[0], many.words[0]
+    wanted, known = pack_columns(columns, many.packing, size)[0], many.words[0]
     at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
     return np.where(fitting & (known[at] == wanted), at, -1)
 
@@ -156,7 +156,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
 # -- tables
 
 
-def plain(table) -> Table:
+def settled_copy(table) -> Table:
     """Return a table's tuples as a settled table without a reduction, at home in the relation's own order."""
     home = own_order(table.arity)
     if isinstance(table, Table) and table.home == home:
@@ -181,8 +181,8 @@ def difference(before: Table, after: Table) -> Change:
         if left_out is not left_out_now:
             old.append(taken(whole, _but(left_out_now, left_out)))
             new.append(taken(whole, _but(left_out, left_out_now)))
-    born, lost = ([selected(b, ~_in_any(b, others)) for b in blocks] for blocks, others in ((new, old), (old, new)))
-    return Change(together(born, before.arity), together(lost, before.arity))
+    born, lost = ([selected_tuples(b, ~_in_any(b, others)) for b in blocks] for blocks, others in ((new, old), (old, new)))
+    return Change(union_of_blocks(born, before.arity), union_of_blocks(lost, before.arity))
 
 
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -198,7 +198,7 @@ def compacted(table: Table) -> Table:
     """Settle a table into one block for each order, which is searched faster than several. 3 ns a tuple and order."""
     other = snapshot(table)
     other.settle()
-    other.full = {order: [merged(blocks, blocks[0].packing)] if blocks else [] for order, blocks in other.full.items()}
+    other.full = {order: [merge_blocks(blocks, blocks[0].packing)] if blocks else [] for order, blocks in other.full.items()}
     return other
 
 
@@ -220,7 +220,7 @@ def grown(table: Table, born: Block) -> Table:
     return other
 
 
-def marked(table: Table, block: Block) -> Table:
+def with_delta(table: Table, block: Block) -> Table:
     """Return a settled table of which some tuples are the delta as well."""
     other = snapshot(table)
     other.delta = {}
@@ -230,7 +230,7 @@ def marked(table: Table, block: Block) -> Table:
     return other
 
 
-def without(table: Table, lost: Block) -> Table:
+def table_without(table: Table, lost: Block) -> Table:
     """Return a settled table without some of its tuples. 20 µs for each block and order that has a few of them; a block that
     loses many is copied. Returns the table itself if nothing is lost."""
     if not lost.size:
@@ -240,7 +240,7 @@ def without(table: Table, lost: Block) -> Table:
     other = snapshot(table)
     for order, blocks in table.full.items():
         gone = lost.reordered(order)
-        other.full[order] = [kept for block in blocks if (kept := _left(block, gone)).size]
+        other.full[order] = [kept for block in blocks if (kept := _difference_of_blocks(block, gone)).size]
     return other
 
 
@@ -250,19 +250,23 @@ def take_out(table: Table, lost: Block) -> None:
         return
     gone = {order: table.from_home(lost, order) for order in {*table.full, *table.delta}}
     for order, blocks in table.full.items():
-        table.full[order] = [kept for block in blocks if (kept := _left(block, gone[order])).size]
-    delta = {order: _left(block, gone[order]) for order, block in table.delta.items()}
+        table.full[order] = [kept for block in blocks if (kept := _difference_of_blocks(block, gone[order])).size]
+    delta = {order: _difference_of_blocks(block, gone[order]) for order, block in table.delta.items()}
     table.delta = {order: block for order, block in delta.items() if block.size}
 
 
-def _left(block: Block, gone: Block) -> Block:
+def _difference_of_blocks(block: Block, gone: Block) -> Block:
     """Return a block without some tuples; the block itself if it has none of them."""
     if gone.size * NEAR > block.size:
-        return block.without(gone.repacked(block.packing)) if _fits(gone, block) else selected(block, ~_among(block, gone))
-    at = _positions(gone, block)
-    return thinned(block, at[at >= 0])
+        return (
+            block.without(gone.repacked(block.packing))
+            if _fits_packing(gone, block)
+            else selected_tuples(block, ~_mark_common(block, gone))
+        )
+    at = _search_positions(gone, block)
+    return without_positions(block, at[at >= 0])
 
 
-def _fits(block: Block, other: Block) -> bool:
+def _fits_packing(block: Block, other: Block) -> bool:
     """True if a block fits into another one's packing."""
     return block.packing == other.packing or fits(bounds_of(block.columns()), other.packing)

@@ -14,11 +14,11 @@ INT64 = np.dtype(np.int64)
 Columns = Sequence[np.ndarray]  # also an array (columns, n)
 
 
-def ready(column: np.ndarray) -> np.ndarray:
+def kernel_ready(column: np.ndarray) -> np.ndarray:
     """The same values, copied where a kernel would not take the array as it is.
 
     >>> column = np.arange(3)
-    >>> ready(column) is column, ready(np.broadcast_to(np.int64(5), 2)).tolist()
+    >>> kernel_ready(column) is column, kernel_ready(np.broadcast_to(np.int64(5), 2)).tolist()
     (True, [5, 5])
     """
     if column.dtype == INT64 and column.flags.carray:
@@ -31,7 +31,7 @@ def few(columns: Columns, size: int) -> np.ndarray | None:
     if isinstance(columns, np.ndarray):
         return columns
     if len(columns) == 1:
-        return ready(columns[0])[None]
+        return kernel_ready(columns[0])[None]
     if size > FEW or not columns:
         return None
-    return np.array([ready(column) for column in columns])
+    return np.array([kernel_ready(column) for column in columns])

@@ -22,7 +22,7 @@ def _pack_uncompiled(words, columns, layout):
 
 
 @njit(types.void(u64_rows, i64_rows, i64_rows), uncompiled=_pack_uncompiled, **JIT)
-def pack(words, columns, layout):
+def pack_fields(words, columns, layout):
     """Put columns (k, n), as their distances from the least values, into the first k fields of words that are 0."""
     for k in range(columns.shape[0]):
         if layout[k, BITS]:
@@ -57,7 +57,7 @@ def _inside_uncompiled(columns, layout):
 
 
 @njit(types.boolean[::1](i64_rows, i64_rows), uncompiled=_inside_uncompiled, **JIT)
-def inside(columns, layout):
+def mark_within_bounds(columns, layout):
     """Which tuples of columns (k, n) are within the bounds of the first k fields, both included."""
     out = np.ones(columns.shape[1], np.bool_)
     for k in range(columns.shape[0]):
@@ -186,7 +186,7 @@ def ranges_rows(words, keys, masks, within):
 
 
 @njit(types.UniTuple(i64, 2)(i64, i64, types.int64, types.int64, types.int64), **JIT)
-def expand(lows, highs, begin, end, total):
+def expand_ranges(lows, highs, begin, end, total):
     """The (row, position) pairs of rows begin … end - 1 and each position of their ranges; `total` of them."""
     rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
     made = 0
@@ -242,7 +242,7 @@ def bits_set(column, low, bits, size):
 
 
 @njit(u64(i64, types.int64, types.int64, types.int64), **JIT)
-def present(column, least, within, size):
+def presence_bits(column, least, within, size):
     """`size` bits, of which bit (value - least) >> within is set for each value of a column."""
     cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
     for value in column:

@@ -33,11 +33,11 @@ class StoredBlock:
 
     def share(self) -> Block:
         """The same, kept open by this process with the directories made for it: for what every task needs."""
-        return _kept(self)
+        return _open_cached(self)
 
 
 @functools.lru_cache(maxsize=64)
-def _kept(stored: StoredBlock) -> Block:
+def _open_cached(stored: StoredBlock) -> Block:
     return stored.open()
 
 

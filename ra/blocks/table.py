@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, merged, packing_of, snug, stacked
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, packing_of, snug, stacked
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
@@ -62,7 +62,7 @@ class Table:
             table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
             table.most = max(table.most, len(blocks) + FEW)
         if any(block.size for block in delta):
-            table.delta[home] = merged([block.repacked(packing) for block in delta], packing)
+            table.delta[home] = merge_blocks([block.repacked(packing) for block in delta], packing)
         return table
 
     def _ordered(self, order: Order) -> Packing:
@@ -214,7 +214,7 @@ class Table:
                 self.full[order] = stacked(blocks, self._delta(order), self.most)
         self.delta = {}
         if self.new:
-            self.delta[self.home] = merged(self.new, self._ordered(self.home))
+            self.delta[self.home] = merge_blocks(self.new, self._ordered(self.home))
             self.new = []
         return self.delta_size
 

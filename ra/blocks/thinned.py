@@ -8,7 +8,7 @@ them, once.
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.blocks.block import Block, Chunked, merged
+from semi_naive.ra.blocks.block import Block, Chunked, merge_blocks
 from semi_naive.ra.cached import cached
 from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import Bounds
@@ -69,7 +69,7 @@ class Thinned(Block):
             return super().taken_from(block)
         left = block.without(self.whole)
         gone = Block(self.packing, np.ascontiguousarray(self.whole.words[:, self.gone]))
-        return merged([left, block.without(block.without(gone))], self.packing)
+        return merge_blocks([left, block.without(block.without(gone))], self.packing)
 
     def places(self, at: np.ndarray) -> np.ndarray:
         """Where tuples are that are at some positions (k,) of whole, or nowhere, -1: as of this block."""
@@ -85,7 +85,7 @@ def left_over(words: np.ndarray, gone: np.ndarray) -> np.ndarray:
     [[6, 8]]
     """
     found = np.empty((words.shape[0], words.shape[1] - gone.size), np.uint64)  # not by the kernel: see `words.merge`
-    _leave(np.ascontiguousarray(words), gone, found)
+    _copy_without(np.ascontiguousarray(words), gone, found)
     return found
 
 
@@ -94,7 +94,7 @@ def _leave_uncompiled(words, gone, found):
 
 
 @njit(types.void(u64_rows, i64, u64_rows), scratch="found", uncompiled=_leave_uncompiled, **JIT)
-def _leave(words, gone, found):
+def _copy_without(words, gone, found):
     for lane in range(words.shape[0]):
         begin = 0
         for k in range(gone.size + 1):
@@ -114,12 +114,12 @@ def is_searched(block: Block, bindings: int) -> bool:
     return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
 
 
-def thinned(block: Block, gone: np.ndarray) -> Block:
+def without_positions(block: Block, gone: np.ndarray) -> Block:
     """A block without the tuples at some positions (k,), which ascend: a copy, unless few of many are gone.
 
     >>> block = Block.of([np.arange(10_000)], 10_000)
-    >>> few = thinned(block, np.array([3, 5]))
-    >>> few = thinned(few, np.array([3]))      # which is the tuple 4
+    >>> few = without_positions(block, np.array([3, 5]))
+    >>> few = without_positions(few, np.array([3]))      # which is the tuple 4
     >>> few.size, few.column(0, np.array([2, 3])).tolist(), [int(each[0]) for each in few.ranges([np.array([6])], 1)]
     (9997, [2, 6], [3, 4])
     """

@@ -61,7 +61,7 @@ class Part:
 
     def columns(self) -> np.ndarray:
         """(arity, n) int64, in the relation's own order."""
-        return columns_of([self])
+        return columns_of_parts([self])
 
     def into_columns(self, columns: np.ndarray, begin: int) -> None:
         """Fill columns (arity, n) from a place on."""
@@ -80,7 +80,7 @@ class Part:
             yield place, (words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD))
 
 
-def columns_of(parts: list[Part]) -> np.ndarray:
+def columns_of_parts(parts: list[Part]) -> np.ndarray:
     """The columns (arity, n) of parts of one relation, one after the other."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
     columns = np.empty((len(parts[0].order), begins[-1]), np.int64)
@@ -89,7 +89,7 @@ def columns_of(parts: list[Part]) -> np.ndarray:
     return columns
 
 
-def grouped(parts: list[Part]) -> Iterator[list[Part]]:
+def neighbouring_parts(parts: list[Part]) -> Iterator[list[Part]]:
     """Neighbours that have at most `ROWS` tuples together: there may be many small blocks."""
     group: list[Part] = []
     for part in parts:

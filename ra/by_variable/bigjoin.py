@@ -17,7 +17,7 @@ from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable.intersecting_lists import intersect
 from semi_naive.ra.by_variable.listed import Listed
-from semi_naive.ra.by_variable.lists import Lists, in_order, joined
+from semi_naive.ra.by_variable.lists import Lists, argsort_words, concatenate_lists
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Term, Var
 from semi_naive.ra.rules.batch import Batch
@@ -98,7 +98,7 @@ class Proposal(Join):
     def _slices(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, begin, most: int):
         """The values of each binding as a list that is a range of the block, `most` values at a time."""
         number, row, skip = begin
-        order = in_order(lows.view(np.uint64))  # equal ranges side by side: a batch holds each once
+        order = argsort_words(lows.view(np.uint64))  # equal ranges side by side: a batch holds each once
         lows, highs = lows[order], highs[order]
         ends = np.cumsum(highs - lows)
         at = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
@@ -175,7 +175,7 @@ class Intersect:
             lists = batch.lists.chosen(visited == number)
             if lists.rows.size:
                 parts += self._met(step, batch, lists, context)
-        made, keep = batch.with_lists(joined(parts)), self.steps[0].keep
+        made, keep = batch.with_lists(concatenate_lists(parts)), self.steps[0].keep
         if batch.name in keep:
             return made.with_lists(made.lists, keep)
         return Batch(made.size, made.take(np.arange(made.size), keep))

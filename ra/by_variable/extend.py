@@ -54,7 +54,7 @@ class Extend:
             if any(side is None for side in sides):
                 yield from self._by_steps(some, context)
             elif self.counted:
-                yield weighed(some, Intersection(sides).counts(), self.keep)
+                yield with_multiplicities(some, Intersection(sides).counts(), self.keep)
             else:
                 for rows, values in Intersection(sides).listed(context.most):
                     yield Batch(rows.size, {**some.take(rows, self.keep), self.name: values}, joined=rows.size)
@@ -66,7 +66,7 @@ class Extend:
         counts = np.zeros(batch.size, np.int64)
         for made in run_steps(self.steps, batch.with_columns({GROUP: np.arange(batch.size)}), context):
             counts += np.bincount(made.columns[GROUP], minlength=batch.size)
-        yield weighed(batch, counts, self.keep)
+        yield with_multiplicities(batch, counts, self.keep)
 
 
 @dataclass
@@ -81,10 +81,10 @@ class Weigh:
         for block in context.blocks(self.join.relation, self.join.part, self.join.order):
             lows, highs = block.ranges(keys, batch.size)
             counts += highs - lows
-        yield weighed(batch, counts, self.join.keep)
+        yield with_multiplicities(batch, counts, self.join.keep)
 
 
-def weighed(batch: Batch, counts: np.ndarray, keep: frozenset[str]) -> Batch:
+def with_multiplicities(batch: Batch, counts: np.ndarray, keep: frozenset[str]) -> Batch:
     """The bindings that have any, each times as many."""
     weight = batch.columns[WEIGHT] * counts if WEIGHT in batch.columns else counts
     return batch.with_columns({WEIGHT: weight}).where(counts > 0, keep | {WEIGHT})
@@ -152,7 +152,7 @@ class Intersection:
             room, at, skip = max(1, min(most, int(self.sides[proposing].counts[order].sum()))), 0, 0
             none = np.empty(0, np.int64)
             while at < order.size:
-                limits.check()
+                limits.check_limits()
                 rows, values = np.empty(room, np.int64), np.empty(room, np.int64)
                 first, second = self.sides[proposing].index, self.sides[asked].index
                 made, at, skip = meet(*first, *second, order, at, skip, _marks(), rows, values, none)

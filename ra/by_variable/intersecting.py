@@ -24,7 +24,7 @@ FEW = {"few": 200, **JIT}
 
 
 @njit(types.int64(i64, types.int64), **JIT)
-def _before(gone, position):
+def _count_below(gone, position):
     """How many of the positions, which ascend, are below one."""
     low, high = 0, gone.size
     while low < high:
@@ -65,7 +65,7 @@ def _stands(words, gone, position, high, target, shift):
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
-        place = _before(gone, position)
+        place = _count_below(gone, position)
         if place == gone.size or gone[place] != position:
             return True
         position += 1
@@ -93,7 +93,7 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
         if low >= high:
             continue
         word, out = words[block], gone[block]
-        place = _before(out, low) if out.size else 0
+        place = _count_below(out, low) if out.size else 0
         while low < high:
             stop = min(high, out[place]) if place < out.size else high
             for i in range(np.uint64(low), np.uint64(stop)):
@@ -115,7 +115,7 @@ def _spanned(words, lows, highs, field, row):
 
 
 @njit(types.UniTuple(types.int64, 2)(*[i64_rows] * 4, i64, types.int64), inline="always", **JIT)
-def _alike(lows, highs, their_lows, their_highs, order, at):
+def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at):
     """(the end of the bindings from order[at] on for which an index is asked for the same, how many values they propose)."""
     first, end, asked = order[at], at, np.int64(0)
     while end < order.size:
@@ -149,7 +149,7 @@ def meet(
         first = order[at]
         known, lowest, highest = _spanned(theirs, their_lows, their_highs, their_field, first)
         least, most = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
-        end, asked = _alike(lows, highs, their_lows, their_highs, order, at)
+        end, asked = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at)
         span = np.uint64(most) - np.uint64(least)
         marked = known <= MARKED * asked and span < np.uint64(marks.size - 1)
         if known and marked:
@@ -168,7 +168,7 @@ def meet(
                 if begin >= high or full:
                     continue
                 word, out = words[block], gone[block]
-                place = _before(out, begin) if out.size else 0
+                place = _count_below(out, begin) if out.size else 0
                 for other in range(their_lows.shape[0]):
                     cursors[other] = their_lows[other, row]
                 while begin < high and not full:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.by_variable.lists import Lists, in_order
+from semi_naive.ra.by_variable.lists import Lists, argsort_words
 from semi_naive.ra.multiway.tries.seeks import seek
 from semi_naive.ra.words import JIT, JOIN, i64, u8
 
@@ -12,7 +12,7 @@ GALLOPING = 16  # times as long as the other list: from here on the longer one i
 
 
 @njit(types.int64(i64, types.int64, types.int64, i64, types.int64, types.int64, i64, types.int64, types.boolean), **JIT)
-def _meet(pool, i, stop, values, j, end, out, size, listing):
+def _intersect_lists(pool, i, stop, values, j, end, out, size, listing):
     """Step along both lists, without a branch to mispredict; gallop when one is much the longer."""
     if end - j > GALLOPING * (stop - i):
         while i < stop:
@@ -49,7 +49,7 @@ def _marked(pool, i, stop, marks, low, out, size, listing):
 
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), inline="always", **JIT)
-def _end(values, start, stop, greatest):
+def _first_above(values, start, stop, greatest):
     """Where the values above `greatest` begin."""
     if start >= stop or values[stop - 1] <= greatest:
         return stop
@@ -94,10 +94,10 @@ def _intersect(order, starts, stops, pool, lows, highs, values, listing):
                 i = seek(pool, starts[row], stops[row], low)
                 new_starts[row] = size
                 if marked:
-                    stop = _end(pool, i, stops[row], high)
+                    stop = _first_above(pool, i, stops[row], high)
                     size = _marked(pool, i, stop, marks, low, out, size, listing)
                 else:
-                    size = _meet(pool, i, stops[row], values, begin, end, out, size, listing)
+                    size = _intersect_lists(pool, i, stops[row], values, begin, end, out, size, listing)
                 new_stops[row] = size
             if marked:
                 _mark(marks, values, begin, end, 0)
@@ -113,5 +113,5 @@ def intersect(lists: Lists, lows: np.ndarray, highs: np.ndarray, values: np.ndar
     >>> intersect(lists, np.array([2, 0]), np.array([4, 2]), np.array([1, 4, 5, 6])).pairs()[1].tolist()
     [5, 6, 4]
     """
-    order = in_order(lows.view(np.uint64))
+    order = argsort_words(lows.view(np.uint64))
     return Lists(lists.rows, *_intersect(order, *lists[1:], lows, highs, values, listing))

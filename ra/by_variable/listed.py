@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.ra.by_variable.lists import Lists, joined
+from semi_naive.ra.by_variable.lists import Lists, concatenate_lists
 from semi_naive.ra.ir import Compare, Kind, Var
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.parcels import partitions_of
@@ -104,7 +104,7 @@ class ListParcel(NamedTuple):
         return Listed(dict(zip(names, columns, strict=True)), name, lists)
 
 
-def to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place, here=()):
+def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place, here=()):
     """Send each binding to every partition that has a subbucket of the bucket of its key, as `parcels.to_bucket`, or, with
     `rest`, to its subbucket. Whole lists, unless the values in them decide."""
     if batch.name in key:
@@ -131,14 +131,14 @@ def _bucket(columns: list[np.ndarray], placement: BucketMap) -> np.ndarray:
     return bucket_of(combined(np.array(columns, np.int64)), np.uint64(placement.buckets)).astype(np.int64)
 
 
-def received(records, tag: str) -> Listed | None:
+def received_lists(records, tag: str) -> Listed | None:
     """All lists that arrived under a tag, as one batch; None if there are none."""
     found = sorted((r for r in records if isinstance(r, ListParcel) and r.tag == tag), key=lambda r: (r.stream, r.order))
     if not found:
         return None
     batches = [parcel.open() for parcel in found]
     offsets = np.cumsum([0, *(batch.lists.rows.size for batch in batches[:-1])])
-    lists = joined([b.lists._replace(rows=b.lists.rows + at) for b, at in zip(batches, offsets, strict=True)])
+    lists = concatenate_lists([b.lists._replace(rows=b.lists.rows + at) for b, at in zip(batches, offsets, strict=True)])
     others = {name: np.concatenate([batch.others[name] for batch in batches]) for name in batches[0].others}
     return Listed(others, batches[0].name, lists)
 

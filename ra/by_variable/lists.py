@@ -26,7 +26,7 @@ class Lists(NamedTuple):
     @classmethod
     def of(cls, block: Block, column: int, rows: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> "Lists":
         """The values of a column of a block at the positions [lows, highs) of each row. Reads each position once."""
-        starts, stops, positions = _united(in_order(lows.view(np.uint64)), lows, highs)
+        starts, stops, positions = _united(argsort_words(lows.view(np.uint64)), lows, highs)
         return cls(rows, starts, stops, block.column(column, positions))
 
     @property
@@ -59,7 +59,7 @@ class Lists(NamedTuple):
         ([5, 6], 5)
         """
         below, equal, above = "<" in op, "=" in op, ">" in op  # of "!=" what is equal
-        starts, stops = _compared(*self[1:], bounds, below, equal, above)
+        starts, stops = _narrow_ranges(*self[1:], bounds, below, equal, above)
         if op != "!=":
             return Lists(self.rows, starts, stops, self.pool)
         found = np.flatnonzero(starts < stops)  # those lists are cut in two
@@ -71,11 +71,13 @@ class Lists(NamedTuple):
     def compacted(self) -> "Lists":
         """Drop empty lists, and values of the pool that no list has."""
         some = np.flatnonzero(self.starts < self.stops)
-        starts, stops, positions = _united(in_order(self.starts[some].view(np.uint64)), self.starts[some], self.stops[some])
+        starts, stops, positions = _united(
+            argsort_words(self.starts[some].view(np.uint64)), self.starts[some], self.stops[some]
+        )
         return Lists(self.rows[some], starts, stops, self.pool[positions])
 
 
-def joined(parts: list[Lists]) -> Lists:
+def concatenate_lists(parts: list[Lists]) -> Lists:
     """Concatenate lists and their pools."""
     if len(parts) == 1:
         return parts[0]
@@ -84,11 +86,11 @@ def joined(parts: list[Lists]) -> Lists:
     return Lists(*(np.concatenate(column) for column in zip(*moved, strict=True)))
 
 
-def in_order(words: np.ndarray) -> np.ndarray:
+def argsort_words(words: np.ndarray) -> np.ndarray:
     """Return the positions of uint64 words in ascending order, equal ones in their order. 25 ns each where a word and its
     position fit into 64 bits, else 100.
 
-    >>> in_order(np.array([5, 1, 5, 0], "u8")).tolist()
+    >>> argsort_words(np.array([5, 1, 5, 0], "u8")).tolist()
     [3, 1, 0, 2]
     """
     bits = int(words.size).bit_length()
@@ -113,7 +115,7 @@ def _pairs(rows, starts, stops, pool):
 
 
 @njit(types.UniTuple(i64, 2)(i64, i64, i64, i64, types.boolean, types.boolean, types.boolean), **JIT)
-def _compared(starts, stops, pool, bounds, below, equal, above):
+def _narrow_ranges(starts, stops, pool, bounds, below, equal, above):
     new_starts, new_stops = starts.copy(), stops.copy()
     for row in range(starts.size):
         at = seek(pool, starts[row], stops[row], bounds[row])

@@ -24,7 +24,7 @@ from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
-from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import MOST, Context, Join
 
 BOUND = "@bound"  # the relation of what a batch has bound
@@ -112,7 +112,7 @@ class Multiway:
             return False
         left = [allowed]
         try:
-            yield from counted(self.steps, batch, context, left)
+            yield from run_steps_within(self.steps, batch, context, left)
         except TooMany:
             return False
         finally:
@@ -155,7 +155,9 @@ class Multiway:
 
     def _query(self) -> ConjunctiveQuery:
         positive = len(self.atoms)
-        atoms = (joins.QueryAtom(_name(*one), _names(one[0]), number >= positive) for number, one in enumerate(self._read))
+        atoms = (
+            joins.QueryAtom(_name(*one), _variable_names(one[0]), number >= positive) for number, one in enumerate(self._read)
+        )
         compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
         return ConjunctiveQuery(tuple(atoms), tuple(compared))
 
@@ -164,7 +166,7 @@ class Multiway:
         read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
         def relations():
-            return {name: selected(*one, context.values) for name, one in read.items()}
+            return {name: atom_columns(*one, context.values) for name, one in read.items()}
 
         folder = self._folder(context)
         return Tries.of(relations()) if folder is None else SharedTries.at(folder, relations)
@@ -183,19 +185,19 @@ class TooMany(Exception):
     """Bindings have been made by binary joins, more than they may."""
 
 
-def counted(steps, batch: Batch, context: Context, left: list[float]):
+def run_steps_within(steps, batch: Batch, context: Context, left: list[float]):
     """What comes out of the last step, as by `run_steps`. left: [bindings that joins may make], less those that they have
     made."""
     if not steps:
         yield batch
         return
     for made in steps[0](batch, context):
-        limits.check()
+        limits.check_limits()
         left[0] -= made.size * isinstance(steps[0], Join)
         if left[0] < 0:
             raise TooMany
         if made.size:
-            yield from counted(steps[1:], made, context, left)
+            yield from run_steps_within(steps[1:], made, context, left)
 
 
 def _name(atom: Atom, part: str) -> str:
@@ -204,7 +206,7 @@ def _name(atom: Atom, part: str) -> str:
     return f"{part} {atom.relation}({', '.join(read)})"
 
 
-def _names(atom: Atom) -> tuple[str, ...]:
+def _variable_names(atom: Atom) -> tuple[str, ...]:
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
@@ -212,7 +214,7 @@ def _side(term):
     return term.name if isinstance(term, Var) else Constant(term.value)
 
 
-def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
+def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
     """The columns of an atom's variables, of the tuples that have its constants."""
     found = []
     for block in blocks:
@@ -223,7 +225,7 @@ def selected(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
                 where = same if where is None else where & same
         columns = [block.column(number) for number, term in enumerate(atom.args) if isinstance(term, Var)]
         found.append(columns if where is None else [column[where] for column in columns])
-    none = [np.empty(0, np.int64)] * len(_names(atom))
+    none = [np.empty(0, np.int64)] * len(_variable_names(atom))
     return [np.concatenate(parts) for parts in zip(none, *found, strict=True)]
 
 
@@ -252,7 +254,7 @@ class Core:
     def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
         """The query with what a batch has bound as another atom. What is no value of any relation here is left out."""
         columns = [batch.columns[name] for name in bound]
-        known = np.logical_and.reduce([inside(self.tries.domain, column) for column in columns])
+        known = np.logical_and.reduce([mark_in_domain(self.tries.domain, column) for column in columns])
         encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
         query = replace(self.query, atoms=(joins.QueryAtom(BOUND, bound), *self.query.atoms))
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
@@ -273,7 +275,7 @@ class Core:
         loops = join.loops(keep)
         self._forget_bound()
         for _, rows in loops.pieces(self.threads, share=position):
-            limits.check()
+            limits.check_limits()
             for begin in range(0, len(rows), MOST):
                 some = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
@@ -284,7 +286,7 @@ class Core:
         size = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
         key = (self.query.atoms[0], names, size)
         if key not in self.orders:
-            self.orders[key] = ordered(self.query, self.tries, names)
+            self.orders[key] = order_beginning_with(self.query, self.tries, names)
         return self.orders[key]
 
     def _forget_bound(self) -> None:
@@ -293,15 +295,15 @@ class Core:
                 del made[key]
 
 
-def ordered(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
+def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
     """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
     from semi_naive.ra.multiway.tries import orders
 
-    best = orders.choose(query, tries)
+    best = orders.choose_order(query, tries)
     if not names or set(best[: len(names)]) == set(names):
         return best
     try:
-        first = orders.choose(query, tries, names)
+        first = orders.choose_order(query, tries, names)
     except QueryError:
         return best  # nothing connects them without the others
     estimate = orders.Estimate(query, tries)
@@ -309,7 +311,7 @@ def ordered(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tu
     return first if near else best
 
 
-def inside(domain: Domain, column: np.ndarray) -> np.ndarray:
+def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
     """Which values are in a domain."""
     if not domain.names.size:
         return (column >= domain.low) & (column < domain.low + domain.size)
@@ -321,11 +323,11 @@ def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same in fewer batches, of about `MOST` bindings."""
     waiting, rows = [], 0
     for batch in batches:
-        limits.check()
+        limits.check_limits()
         waiting.append(batch)
         rows += batch.size
         if rows >= MOST:
-            yield joined(waiting)
+            yield concatenate_batches(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield joined(waiting)
+        yield concatenate_batches(waiting)

@@ -111,10 +111,10 @@ def harvest(seen, touched):
 
 
 @njit(i64(i64, i64, i64), **JIT)
-def slices(values, begins, sizes):
+def concatenate_slices(values, begins, sizes):
     """The slices values[begins[i] : begins[i] + sizes[i]], one after the other.
 
-    >>> slices(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([2, 1])).tolist()
+    >>> concatenate_slices(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([2, 1])).tolist()
     [7, 8, 5]
     """
     found = np.empty(sizes.sum(), np.int64)

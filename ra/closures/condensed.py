@@ -19,11 +19,11 @@ rows_of = types.Array(types.uint64, 2, "C")
 
 
 @njit(types.Tuple((i64, types.int64))(i64, i64, i64, types.int64), **JIT)
-def components(indptr, targets, moments, moment):
+def components_at_moment(indptr, targets, moments, moment):
     """(component of each node, how many): the strongly connected components at a moment, numbered so that an edge leads to a
     component of a lower number, or to its own. Tarjan's search, with a stack of its own.
 
-    >>> components(np.array([0, 1, 2, 3, 3]), np.array([1, 0, 3]), np.array([3, 3, 1]), 1)
+    >>> components_at_moment(np.array([0, 1, 2, 3, 3]), np.array([1, 0, 3]), np.array([3, 3, 1]), 1)
     (array([0, 0, 2, 1]), 3)
     """
     nodes = indptr.size - 1
@@ -66,7 +66,7 @@ def components(indptr, targets, moments, moment):
 
 
 @njit(u64(i64, i64, i64, types.int64, i64, types.int64, i64, types.int64), **JOIN)
-def reached(indptr, targets, moments, moment, component, count, bits, width):
+def mark_reached(indptr, targets, moments, moment, component, count, bits, width):
     """Mark the nodes that each component reaches by an edge or more: bit b of the words from c * width on is set if component c
     reaches the node with bits[node] = b. A node whose bit is outside of [0, 64 * width) has none. One pass over the edges:
     `width` words for each that leads to another component."""

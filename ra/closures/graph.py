@@ -36,12 +36,16 @@ class Dense:
 
 def intern(pairs: np.ndarray, more=()) -> Dense:
     """Give the values of an (n, 2) int64 array, and `more`, dense ids, in the values' order. Sorts them: some 50 ns an edge."""
-    values = distinct(np.concatenate([pairs.ravel(), more]).astype(np.int64, copy=False)) if len(more) else distinct(pairs)
+    values = (
+        distinct_numbers(np.concatenate([pairs.ravel(), more]).astype(np.int64, copy=False))
+        if len(more)
+        else distinct_numbers(pairs)
+    )
     ids = np.searchsorted(values, pairs).astype(np.uint64)
     return Dense(sort_unique(ids[:, 0] << HALF | ids[:, 1]), values)
 
 
-def distinct(pairs: np.ndarray) -> np.ndarray:
+def distinct_numbers(pairs: np.ndarray) -> np.ndarray:
     """The values in an array of int64, ascending."""
     ordered = np.sort(pairs, axis=None)
     return ordered[np.concatenate((np.ones(min(1, ordered.size), np.bool_), ordered[1:] != ordered[:-1]))]

@@ -18,7 +18,7 @@ def _within_character(data, at):
 
 
 @njit(types.UniTuple(_i64, 2)(_read, _i64, _i64, _numbers, _rows, _rows), **JIT)
-def cut(data, begins, ends, strings, starts, lengths):
+def substring_bounds(data, begins, ends, strings, starts, lengths):
     """Where the parts begin and end: of each row, the whole characters among `lengths` bytes from byte `starts` of the string
     whose number `strings` has, or among all that follow where the length is negative. -1 where the start is out of range."""
     first, last = np.full(strings.size, -1, np.int64), np.full(strings.size, -1, np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.ra.expressions import text
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
-from semi_naive.ra.values.kinds import ordered
+from semi_naive.ra.values.kinds import order_of_values
 
 
 class Fold:
@@ -38,4 +38,4 @@ class Fold:
 
     def _ranks(self, column: np.ndarray) -> np.ndarray:
         kind = self.literal.target.kind
-        return text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else ordered(column, kind)
+        return text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else order_of_values(column, kind)

@@ -66,7 +66,7 @@ def matching(pattern: str, strings) -> np.ndarray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    slow = compiled(pattern)
+    slow = compile_pattern(pattern)
     if linear(pattern):
         return booleans_of(pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)))
     return np.array([_tried(slow, string.encode()) for string in strings.to_pylist()], np.bool_)
@@ -90,7 +90,7 @@ def linear(pattern: str) -> bool:
 
 
 def _for_re2(pattern: str) -> str:
-    return f"\\A(?:{_of(pattern, end=_RE2_END)})\\z"
+    return f"\\A(?:{_portable_expression(pattern, end=_RE2_END)})\\z"
 
 
 def _tried(expression: re.Pattern, string: bytes) -> bool:
@@ -118,20 +118,20 @@ def _stop(number, frame):
 
 
 @lru_cache(KEPT)
-def compiled(pattern: str) -> re.Pattern:
+def compile_pattern(pattern: str) -> re.Pattern:
     """The expression, to be matched against whole strings with `fullmatch`, over UTF-8 bytes.
 
-    >>> bool(compiled("[[:alpha:]]+[0-9]").fullmatch(b"ab7")), bool(compiled("a.c").fullmatch(b"ac"))
+    >>> bool(compile_pattern("[[:alpha:]]+[0-9]").fullmatch(b"ab7")), bool(compile_pattern("a.c").fullmatch(b"ac"))
     (True, False)
     """
     try:
-        return re.compile(_of(pattern, end=_PYTHON_END).encode())
+        return re.compile(_portable_expression(pattern, end=_PYTHON_END).encode())
     except (re.error, OverflowError, RecursionError) as error:
         raise BadRegularExpression(str(error)) from error
 
 
 @lru_cache(2 * KEPT)
-def _of(pattern: str, end: str) -> str:
+def _portable_expression(pattern: str, end: str) -> str:
     """The expression in ASCII, as Python and RE2 write it but for the `end` of the string."""
     return _translated(pattern.encode().decode("latin-1"), end)
 
@@ -156,11 +156,11 @@ def _translated(pattern: str, end: str) -> str:
         elif found["group"]:
             out.append(found["group"])
         else:
-            out.append(_escaped(found["escape"]) if found["escape"] else _plain(pattern, at, found["plain"], end))
+            out.append(_escaped(found["escape"]) if found["escape"] else _translate_character(pattern, at, found["plain"], end))
     return "".join(out)
 
 
-def _plain(pattern: str, at: int, character: str, end: str) -> str:
+def _translate_character(pattern: str, at: int, character: str, end: str) -> str:
     if character == ".":
         return r"[^\n\r]"
     if character == "(" and pattern[at : at + 1] == "?":

@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.ra.expressions.arithmetic import refuse
 from semi_naive.ra.ir import Kind
-from semi_naive.ra.values.kinds import as_bits, ordered
+from semi_naive.ra.values.kinds import as_bits, order_of_values
 
 MOST = 10**12  # values of one range: to make more takes hours, whatever the memory
 
@@ -22,7 +22,7 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
     """
 
     def less(left, right):
-        return ordered(as_bits(left), kind) < ordered(as_bits(right), kind)
+        return order_of_values(as_bits(left), kind) < order_of_values(as_bits(right), kind)
 
     zero = np.zeros(1, start.dtype)
     down = (step is None) & less(stop, start)  # where the step is -1, which as an unsigned is the largest of all

@@ -9,12 +9,12 @@ import operator
 import numpy as np
 
 from semi_naive.ra import ir
-from semi_naive.ra.blocks.columns import ready
+from semi_naive.ra.blocks.columns import kernel_ready
 from semi_naive.ra.expressions import arithmetic, text
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
 from semi_naive.ra.values import branches
-from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, ordered
+from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, order_of_values
 
 __all__ = ["EvaluationError", "evaluate", "holds"]
 
@@ -35,7 +35,7 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
     >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
     [5, 6]
     """
-    return ready(_column(term, columns, size, values))
+    return kernel_ready(_column(term, columns, size, values))
 
 
 def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
@@ -63,7 +63,7 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
     if isinstance(term, Pack):
         fields = [_column(arg, columns, size, values) for arg in term.args]
         packed = np.array(fields, np.int64).reshape(len(fields), size)
-        return branches.pack(term.tag, packed, values) if term.branch else values.pack(packed)
+        return branches.branch_ids(term.tag, packed, values) if term.branch else values.pack(packed)
     if isinstance(term, Call):
         return _call(term, [_column(arg, columns, size, values) for arg in term.args], size, values)
     raise TypeError(f"{term} has no value by itself: a {type(term).__name__} may only stand in an atom of the body")
@@ -102,14 +102,14 @@ def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) ->
     if target == Kind.SYMBOL:
         return text.printed(numbers(column, source), values)
     if source == Kind.SYMBOL:
-        return text.parsed(op, target, column, values)
+        return text.parse_numbers(op, target, column, values)
     return as_bits(arithmetic.converted(op, source, target, numbers(column, source)))
 
 
 def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -> np.ndarray:
     if op not in ("=", "!="):
         sides = [left, right]
-        left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (ordered(side, kind) for side in sides)
+        left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (order_of_values(side, kind) for side in sides)
     return _COMPARISONS[op](left, right)
 
 

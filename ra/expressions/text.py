@@ -9,13 +9,13 @@ import sys
 import numpy as np
 
 from semi_naive.ra.expressions.arithmetic import EvaluationError
-from semi_naive.ra.expressions.cuts import cut
+from semi_naive.ra.expressions.cuts import substring_bounds
 from semi_naive.ra.expressions.numerals import PARSERS
 from semi_naive.ra.expressions.patterns import BadRegularExpression, TooLong, matching
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.text.strings import places_of
-from semi_naive.ra.values.distinct import distinct, distinct_rows
+from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 
 FEW = 32  # rows that are not worth a call of Arrow
@@ -25,7 +25,7 @@ def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
     """Columns of symbols as numbers that are in the order of the strings."""
     import pyarrow.compute as pc
 
-    ids, inverse = distinct(np.concatenate(columns))
+    ids, inverse = distinct_with_inverse(np.concatenate(columns))
     order = numpy_of(pc.array_sort_indices(values.arrow(ids)))
     rank = np.empty(len(ids), np.int64)
     rank[order] = np.arange(len(ids))
@@ -46,9 +46,9 @@ def _strlen(args: list[np.ndarray], values) -> np.ndarray:
 
 def _substr(args: list[np.ndarray], values) -> np.ndarray:
     """The whole characters among some bytes. A start out of range gives the empty string and a warning."""
-    ids, which = distinct(args[0])
+    ids, which = distinct_with_inverse(args[0])
     data, *places = places_of(values.arrow(ids))
-    begins, ends = cut(data, *places, which, *map(np.ascontiguousarray, args[1:]))
+    begins, ends = substring_bounds(data, *places, which, *map(np.ascontiguousarray, args[1:]))
     out = begins < 0
     if out.any():
         rows, _ = distinct_rows([arg[out] for arg in args])
@@ -62,15 +62,15 @@ def printed(column: np.ndarray, values) -> np.ndarray:
     """to_string of int64, uint64 or float64 columns; floats with six digits after the point."""
     import pyarrow as pa
 
-    numbers, inverse = distinct(column)
+    numbers, inverse = distinct_with_inverse(column)
     if column.dtype == np.float64:
         return values.intern([f"{number:f}" for number in numbers.tolist()])[inverse]
     return values.intern(arrow_of(numbers).cast(pa.string()))[inverse]
 
 
-def parsed(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
+def parse_numbers(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
     """to_number, to_unsigned, to_float of symbols."""
-    ids, inverse = distinct(column)
+    ids, inverse = distinct_with_inverse(column)
     numbers = np.empty(len(ids), dtype_of(kind))
     for i, string in enumerate(values.strings(ids)):
         try:
@@ -80,7 +80,7 @@ def parsed(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
     return as_bits(numbers)[inverse]
 
 
-def _match(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
+def _match_pattern(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
     """The whole string matches the pattern; of a bad pattern neither match nor !match is true, and a warning says so."""
     (patterns, ids), inverse = distinct_rows([pattern, string])
     answers = np.zeros(len(ids), np.bool_)
@@ -111,7 +111,7 @@ def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> 
 
 def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
     """The different strings of a column, each with the rows that have it."""
-    ids, number = distinct(symbols)
+    ids, number = distinct_with_inverse(symbols)
     order = np.argsort(number, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(number))[:-1]) if len(ids) else []
     return list(zip(values.strings(ids), groups, strict=True))
@@ -122,4 +122,4 @@ def _warn(message: str) -> None:
 
 
 FUNCTIONS = {"cat": _cat, "strlen": _strlen, "substr": _substr}
-TESTS = {"match": _match, "contains": _contains}
+TESTS = {"match": _match_pattern, "contains": _contains}

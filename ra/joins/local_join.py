@@ -13,7 +13,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, put, seek, sort, u64
+from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, insert_word, seek_word, sort, u64
 
 MAX_CHUNK_HEADS = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
 
@@ -32,13 +32,13 @@ def _match(outer, inner, shift):
     groups = found = i = j = 0
     while i < outer.size and j < inner.size:
         key = outer[i] >> bits
-        j = seek(inner, j, key << bits)
+        j = seek_word(inner, j, key << bits)
         if j == inner.size:
             break
         if inner[j] >> bits != key:
-            i = seek(outer, i, (inner[j] >> bits) << bits)
+            i = seek_word(outer, i, (inner[j] >> bits) << bits)
             continue
-        end = seek(outer, i + 1, (key + np.uint64(1)) << bits)
+        end = seek_word(outer, i + 1, (key + np.uint64(1)) << bits)
         starts[groups], ends[groups] = i, end
         while j < inner.size and inner[j] >> bits == key:
             pairs[found] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
@@ -105,7 +105,7 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
                 made += high - low
             elif most <= MAX_INSERTION_SORTED_WORDS:
                 for i in range(low, high):
-                    made = put(out, begin, made, row | outer[i] & mask)
+                    made = insert_word(out, begin, made, row | outer[i] & mask)
             else:
                 marked = True
                 for i in range(low, high):  # without a branch to mispredict

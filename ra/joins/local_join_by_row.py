@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.joins.local_join import MAX_CHUNK_HEADS, settle_row
-from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, put, u64
+from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, insert_word, u64
 
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
@@ -31,7 +31,7 @@ def _of_key(inner, key, low, high):
 @njit(
     types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), scratch="out seen", **JOIN
 )
-def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
+def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
     """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
 
     `seen` is a bitmap over new values, zero on entry and on return; `out` has room for more than one row: 64 · seen.size.
@@ -52,7 +52,7 @@ def _rows(outer, cursor, inner, base, coarse, starts, out, seen):
             total += high - low
             if total <= MAX_INSERTION_SORTED_WORDS:
                 for j in range(low, high):
-                    made = put(out, begin, made, row | inner[j] & LOW)
+                    made = insert_word(out, begin, made, row | inner[j] & LOW)
                 continue
             for i in range(begin, begin if marked else made):
                 seen[np.int64((out[i] & LOW) >> np.uint64(6))] |= np.uint64(1) << (out[i] & np.uint64(63))
@@ -86,6 +86,6 @@ def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, curs
     seen = np.zeros(greatest // 64 + 1, np.uint64)
     out = np.empty(min(most, MAX_CHUNK_HEADS) + seen.size * 64 + 1, np.uint64)
     while cursor < outer.size:
-        made, joined, cursor = _rows(outer, cursor, inner, base, coarse, starts, out, seen)
+        made, joined, cursor = _join_rows(outer, cursor, inner, base, coarse, starts, out, seen)
         if made:
             yield out[:made].copy(), joined, cursor

@@ -15,7 +15,7 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.chunks import SIX, Chunks
-from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, seek, sort, u64
+from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, seek_word, sort, u64
 
 HANDED_OVER_CHUNKS = 1 << 17  # chunks of heads that are handed over at a time
 ROW = 26  # bits of a key below the row
@@ -26,7 +26,7 @@ EVERY = np.uint64((1 << 64) - 1)
 
 
 @njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
-def _put(keys, masks, begin, end, key, mask):
+def _put_chunk(keys, masks, begin, end, key, mask):
     """Add a chunk to the few ascending ones [begin, end); where they end now."""
     place = end
     while place > begin and keys[place - 1] > key:
@@ -66,7 +66,7 @@ def _mark(keys, masks, begin, end, seen, cells):
 
 
 @njit(types.int64(types.uint64, u64, u64, types.int64, u64, u64, types.int64, types.int64), **JIT)
-def _read(row, keys, masks, made, seen, cells, low, high):
+def _take_chunks(row, keys, masks, made, seen, cells, low, high):
     """Hand over the bitmap of a row as chunks, and clear it; where they end."""
     for group in range(low, high + 1):
         word = cells[group]
@@ -91,7 +91,7 @@ def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low,
     if low > high:
         if made - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
-                made = _put(out, bits, first, made, row | keys[i] & CELL, masks[i])
+                made = _put_chunk(out, bits, first, made, row | keys[i] & CELL, masks[i])
             return made, low, high
         if made > first:
             _mark(out, bits, first, made, seen, cells)
@@ -107,7 +107,7 @@ def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low,
     types.UniTuple(types.int64, 2)(u64, u64, types.int64, u64, u64, types.uint64, types.int64, i64, u64, u64, u64, u64),
     scratch="out bits seen cells", **JOIN,
 )  # fmt: skip
-def _rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, bits, seen, cells):
+def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, bits, seen, cells):
     """Make whole rows from outer[cursor:] until they might not fit. Returns (chunks made, cursor). (base, coarse, starts): the
     directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
     made = 0
@@ -135,12 +135,12 @@ def _rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, 
                 if begin < end:
                     made, low, high = _add(inner, inner_masks, begin, end, row, out, bits, first, made, seen, cells, low, high)
         if low <= high:
-            made = _read(row, out, bits, made, seen, cells, low, high)
+            made = _take_chunks(row, out, bits, made, seen, cells, low, high)
     return made, cursor
 
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, u64, types.int64), **JIT)
-def _match(outer, inner, inner_masks, most):
+def _match_chunks(outer, inner, inner_masks, most):
     """For each inner pair (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer. `most`:
     the pairs that inner has. Gallops over both."""
     starts = np.empty(min(outer.size, inner.size), np.int64)
@@ -149,13 +149,13 @@ def _match(outer, inner, inner_masks, most):
     groups = found = i = j = 0
     while i < outer.size and j < inner.size:
         key = outer[i] >> BELOW
-        j = seek(inner, j, key << BELOW)
+        j = seek_word(inner, j, key << BELOW)
         if j == inner.size:
             break
         if inner[j] >> BELOW != key:
-            i = seek(outer, i, inner[j] >> BELOW << BELOW)
+            i = seek_word(outer, i, inner[j] >> BELOW << BELOW)
             continue
-        end = seek(outer, i + 1, (key + ONE) << BELOW)
+        end = seek_word(outer, i + 1, (key + ONE) << BELOW)
         starts[groups], ends[groups] = i, end
         while j < inner.size and inner[j] >> BELOW == key:
             above, word = (inner[j] & CELL) << SIX, inner_masks[j]
@@ -186,7 +186,7 @@ def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, c
                 outer, outer_masks, starts[group], ends[group], row, out, bits, first, made, seen, cells, low, high
             )
         if low <= high:
-            made = _read(row, out, bits, made, seen, cells, low, high)
+            made = _take_chunks(row, out, bits, made, seen, cells, low, high)
     return made, cursor
 
 
@@ -207,7 +207,7 @@ def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chun
     out, bits, seen, marks = _scratch(cells)
     cursor = 0
     while cursor < outer[0].size:
-        made, cursor = _rows(*outer, cursor, *inner, base, coarse, starts, out, bits, seen, marks)
+        made, cursor = _unite_rows(*outer, cursor, *inner, base, coarse, starts, out, bits, seen, marks)
         if made:
             yield out[:made].copy(), bits[:made].copy()
 
@@ -215,8 +215,8 @@ def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chun
 def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0, 1)) -> Iterator[Chunks]:
     """Yield chunks of heads (z, x), from chunks of (y, x) and (y, z), for z ascending. size: the pairs that inner has; share:
     (number, count): make one of so many shares of all z."""
-    pairs, starts, ends = _match(outer[0], *inner, size)
-    pairs = _shared(sort(pairs), *share)
+    pairs, starts, ends = _match_chunks(outer[0], *inner, size)
+    pairs = _pairs_of_share(sort(pairs), *share)
     out, bits, seen, marks = _scratch(cells_of(outer[0]))
     cursor = 0
     while cursor < pairs.size:
@@ -225,12 +225,12 @@ def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0,
             yield out[:made].copy(), bits[:made].copy()
 
 
-def _shared(pairs: np.ndarray, number: int, count: int) -> np.ndarray:
+def _pairs_of_share(pairs: np.ndarray, number: int, count: int) -> np.ndarray:
     """The pairs of whole z that are one share's."""
-    begin, end = (_begin(pairs, part * pairs.size // count) for part in (number, number + 1))
+    begin, end = (_begin_of_group(pairs, part * pairs.size // count) for part in (number, number + 1))
     return pairs[begin:end]
 
 
-def _begin(pairs: np.ndarray, position: int) -> int:
+def _begin_of_group(pairs: np.ndarray, position: int) -> int:
     """Where the z of a position begins."""
-    return seek(pairs, 0, pairs[position] >> HALF << HALF) if position < pairs.size else position
+    return seek_word(pairs, 0, pairs[position] >> HALF << HALF) if position < pairs.size else position

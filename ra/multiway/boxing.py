@@ -30,7 +30,7 @@ from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
-from semi_naive.ra.multiway.tries.slices import cut, siblings
+from semi_naive.ra.multiway.tries.slices import copy_slice, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.spark.jobs import PartitionedJobs, RunsLost
 from semi_naive.ra.spark.masters import on_this_host
@@ -52,7 +52,7 @@ class Boxed:
     trace: dict
 
 
-def run(
+def run_boxed(
     query: ConjunctiveQuery,
     relations: Mapping | Tries,
     budget: int,
@@ -71,7 +71,7 @@ def run(
     store = Store.create(local_dir)
     try:
         shelf = Shelf.of(query, relations, store, sc)
-        boxes = watched(shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
+        boxes = warn_of_many_boxes(shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
         keep, begun = 0 if count else len(shelf.order), time.perf_counter()
         parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
         return shelf.result(budget, keep, parts, time.perf_counter() - begun)
@@ -93,7 +93,7 @@ def _remove_elsewhere(store: Store, sc) -> None:
         jobs.close()
 
 
-def watched(boxes: Boxes) -> Iterator[Box]:
+def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
     """The boxes; who has given a budget that takes very many is told."""
     for number, box in enumerate(boxes):
         if number == MANY and box.ranges:
@@ -233,5 +233,5 @@ def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, Tri
     held.clear()
     for piece in box.slices:
         if piece not in now:
-            now[piece] = cut(siblings(tries[piece.trie], piece.path), piece.low, piece.high)
+            now[piece] = copy_slice(siblings(tries[piece.trie], piece.path), piece.low, piece.high)
     return now

@@ -16,7 +16,7 @@ import numpy as np
 
 from semi_naive.host import limits
 from semi_naive.ra.multiway.loops.codegen import Generator
-from semi_naive.ra.multiway.loops.compiled import compiled
+from semi_naive.ra.multiway.loops.compiled import compile_kernel
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import Domain
@@ -31,7 +31,7 @@ AHEAD = 4  # ranges for each thread that are begun before the first of them is t
 ROOM = 1 << 12  # numbers that an output begins with
 
 
-def run(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
+def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
     """All bindings of the query's variables, an (n, k) int64 array in the order of `query.variables`, or how many there are.
 
     `relations`: {name: columns}, or a `Tries` that keeps what was built for the next query. `threads`: as many as cores.
@@ -42,7 +42,9 @@ def run(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = Fa
     return join.count(threads) if count else join.list(threads)
 
 
-def grouped(query: ConjunctiveQuery, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None):
+def count_extensions(
+    query: ConjunctiveQuery, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None
+):
     """The bindings of some of the variables that can be extended to all, and in how many ways: an (n, k) array and counts.
 
     The others are counted, not listed.
@@ -62,7 +64,7 @@ class Leapfrog:
     def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
         tries = Tries.of(relations)
         query.check(tries.relations)
-        order = query.order or orders.choose(query, tries, first)
+        order = query.order or orders.choose_order(query, tries, first)
         orders.check_first(order, first)
         return cls(query, Shape(query, tuple(order)), tries)
 
@@ -118,7 +120,7 @@ def nest(
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
     bounded = frozenset(depth for depth in sliced if depth >= 0)
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
-    return Nest(shape, compiled(generator.kernel()), generator.width, generator.first, generator.buffers)
+    return Nest(shape, compile_kernel(generator.kernel()), generator.width, generator.first, generator.buffers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,28 +48,28 @@ class Comparison(NamedTuple):
     right: Expression
 
     def __str__(self):
-        return f"{shown(self.left)} {self.op} {shown(self.right)}"
+        return f"{expression_text(self.left)} {self.op} {expression_text(self.right)}"
 
 
-def shown(expression: Expression) -> str:
+def expression_text(expression: Expression) -> str:
     """An expression as one reads it.
 
-    >>> shown(("+", "x", ("*", "y", Constant(2))))
+    >>> expression_text(("+", "x", ("*", "y", Constant(2))))
     'x + (y * 2)'
     """
     if not isinstance(expression, tuple):
         return str(expression)
     op, *sides = expression
-    return f" {op} ".join(f"({shown(side)})" if isinstance(side, tuple) else shown(side) for side in sides)
+    return f" {op} ".join(f"({expression_text(side)})" if isinstance(side, tuple) else expression_text(side) for side in sides)
 
 
-def names(expression: Expression) -> Iterable[str]:
+def expression_variables(expression: Expression) -> Iterable[str]:
     """The variables of an expression, from left to right."""
     if isinstance(expression, str):
         yield expression
     elif isinstance(expression, tuple):
         for side in expression[1:]:
-            yield from names(side)
+            yield from expression_variables(side)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ConjunctiveQuery:
     def variables(self) -> tuple[str, ...]:
         """The columns of the answer: by first appearance, in positive atoms, then comparisons, then negated atoms."""
         found = [term for atom in self.positive for term in atom.terms if isinstance(term, str)]
-        found += [name for comparison in self.comparisons for side in comparison[1:] for name in names(side)]
+        found += [name for comparison in self.comparisons for side in comparison[1:] for name in expression_variables(side)]
         found += [term for atom in self.negated for term in atom.terms if isinstance(term, str)]
         return tuple(dict.fromkeys(found))
 
@@ -109,12 +109,12 @@ class ConjunctiveQuery:
     def equations(self, name: str) -> list[Expression]:
         """What the variable is said to be equal to, without itself."""
         sides = [pair for c in self.comparisons if c.op == "=" for pair in ((c.left, c.right), (c.right, c.left))]
-        return [other for side, other in sides if side == name and name not in names(other)]
+        return [other for side, other in sides if side == name and name not in expression_variables(other)]
 
     def assigned(self, name: str, bound: Iterable[str]) -> Expression | None:
         """The first equation that gives the variable its value once `bound` have theirs; None without."""
         bound = set(bound)
-        return next((other for other in self.equations(name) if bound.issuperset(names(other))), None)
+        return next((other for other in self.equations(name) if bound.issuperset(expression_variables(other))), None)
 
     def connected(self) -> bool:
         """Whether the positive atoms hang together by their variables (an answer is then no Cartesian product)."""
@@ -205,7 +205,7 @@ def _check_atom(atom: QueryAtom, relations: Mapping | None) -> None:
         raise QueryError(f"{atom} has {len(atom.terms)} terms, and the relation {atom.relation} has {arity} columns")
 
 
-def columns_of(relation) -> tuple[np.ndarray, ...]:
+def relation_columns(relation) -> tuple[np.ndarray, ...]:
     """The columns of a relation given as equally long int64 arrays, or as one (n, k) array."""
     return tuple(column.astype(np.int64, copy=False) for column in _checked_columns(relation))
 

@@ -17,8 +17,8 @@ from semi_naive.ra.storage.runs import Store
 TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
 
 
-def run(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
-    """What `leapfrog.run` returns, by one Spark job.
+def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
+    """What `leapfrog.leapfrog_join` returns, by one Spark job.
 
     Builds the tries here, and writes them to `local_dir` (default: the system's temporary directory) of every host: some 20
     bytes a tuple of two values, which are broadcast. An answer that is listed comes through Spark to this process, 8 bytes a

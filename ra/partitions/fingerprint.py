@@ -14,7 +14,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.partitions.reading import pieces_of
 from semi_naive.ra.text.hashing import hash_rows, hash_strings
 from semi_naive.ra.values import branches
-from semi_naive.ra.values.distinct import distinct
+from semi_naive.ra.values.distinct import distinct_with_inverse
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Fingerprint:
     def _contents(self, column: np.ndarray, type_: str, kind: Kind) -> np.ndarray:
         """The column with the hash of its content in place of each id."""
         if kind == Kind.SYMBOL:
-            ids, places = distinct(column)
+            ids, places = distinct_with_inverse(column)
             return hash_strings(self.values.arrow(ids)).view(np.int64)[places]
         if kind == Kind.RECORD:
             return self._records(column, type_)

@@ -160,7 +160,7 @@ class RunGroups:
     def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
         """Take step after step. Return the two halves that continue if the piece becomes too large."""
         while state.delta and (self.steps is None or state.step < self.steps):
-            halves = halved(state, self.homes) if state.size > ROOM else []
+            halves = split_piece(state, self.homes) if state.size > ROOM else []
             if halves or (halves := self._step(state, finished)):
                 return halves
             state.step += 1
@@ -179,7 +179,7 @@ class RunGroups:
             for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
                 if born + sink.born > ROOM and not looked:
-                    looked, halves = True, halved(state, self.homes)
+                    looked, halves = True, split_piece(state, self.homes)
                     if halves:
                         return halves
             sink.flush()
@@ -203,7 +203,7 @@ class RunGroups:
             begins = group_begins(block, home.keys)
             keys = Block(block.packing, np.ascontiguousarray(block.words[:, begins]))
             each = np.diff(begins, append=block.size)
-            sizes = np.bincount(parcels.slots(keys, home.keys, self.map), weights=each, minlength=self.map.buckets)
+            sizes = np.bincount(parcels.slots_of_block(keys, home.keys, self.map), weights=each, minlength=self.map.buckets)
             finished.sizes[name] = finished.sizes.get(name, 0) + sizes.astype(np.int64)
             groups = max(groups, begins.size)
         finished.groups += groups
@@ -212,7 +212,7 @@ class RunGroups:
 # -- cutting a piece in two
 
 
-def halved(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
+def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
     """Cut a piece before a group in the middle, without the tuples born since the last step. Return nothing if a sample shows
     only one group."""
     key = middle(state, homes)
@@ -227,7 +227,7 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     """Return the carried columns of a group that has about half of the tuples before it."""
     samples = []
     for name, table in state.tables.items():
-        for block in held(table):
+        for block in blocks_of_table(table):
             at = np.arange(0, block.size, max(1, block.size // SAMPLE))
             rows = np.array([block.column(place, at) for place in range(homes[name].keys)])
             samples.append((rows, block.size / at.size))
@@ -241,7 +241,7 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     return tuple(keys[:, max(later[0], np.searchsorted(weights, weights[-1] / 2))].tolist())
 
 
-def held(table: Table) -> list[Block]:
+def blocks_of_table(table: Table) -> list[Block]:
     """Return the blocks of full and delta in home order."""
     delta = [table.delta[table.home]] if table.delta else []
     return [block for block in table.full[table.home] + delta if block.size]

@@ -18,19 +18,19 @@ from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.blocks.block import HALVES, Block
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.closures.bitset_bfs import LANES, advance
-from semi_naive.ra.partitions.local_insert import Born, compacted
+from semi_naive.ra.partitions.local_insert import Born, merge_small_blocks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.spark.reports import Report
 from semi_naive.ra.storage import codec
-from semi_naive.ra.words import JIT, i64, merge_all, seek, u64
+from semi_naive.ra.words import JIT, i64, merge_all, seek_word, u64
 
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 
 
 @njit(types.UniTuple(types.int64, 3)(u64, types.int64, u64, u64, i64), **JIT)
-def _begin(delta, at, lanes, front, todo):
+def _take_groups(delta, at, lanes, front, todo):
     """Take the next groups of the delta, sorted words (x, y): `lanes` get their x, front[y] their bits, `todo` the y. Returns
     how many lanes and y there are, and where the delta goes on. Nothing leads on from a y beyond the nodes."""
     count = waiting = 0
@@ -55,7 +55,7 @@ def _know(words, at, lanes, count, seen, touched, known):
     """Mark what sorted words (x, z) say of the first `count` lanes; `at` is where to look from. Returns where the next lanes'
     words are, and how many z are `touched` by now."""
     for lane in range(count):
-        at = seek(words, at, lanes[lane] << HALF)
+        at = seek_word(words, at, lanes[lane] << HALF)
         while at < words.size and words[at] >> HALF == lanes[lane]:
             z = np.int64(words[at] & LOW)
             if z < seen.size:
@@ -155,7 +155,7 @@ def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps:
     """
     space, places = Workspace(indptr.size - 1), [0] * len(known)
     while begin < delta.size:
-        count, waiting, begin = _begin(delta, begin, space.lanes, space.front, space.todo)
+        count, waiting, begin = _take_groups(delta, begin, space.lanes, space.front, space.todo)
         touched = 0
         for number, words in enumerate(known):
             places[number], touched = _know(words, places[number], space.lanes, count, space.seen, space.touched, touched)
@@ -201,14 +201,14 @@ class GroupsAhead:
             old, later = (np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
             sizes, pairs = old + later, self._pairs(fresh)
             count = settled.size + fresh.size
-            full = compacted(full + _stored(path + "-settled", settled), path + "-full")
-            new += _stored(path, fresh)
+            full = merge_small_blocks(full + _store_halves(path + "-settled", settled), path + "-full")
+            new += _store_halves(path, fresh)
             report.sent = count
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
         return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, later)]
 
     def _slots(self, words: np.ndarray) -> np.ndarray:
-        return codec.slots(words, 32, self.relation.home.map.tables()[0])
+        return codec.slots_of_words(words, 32, self.relation.home.map.tables()[0])
 
     def _pairs(self, fresh: np.ndarray) -> np.ndarray:
         """Return the edges that lead on from the delta, for each slot."""
@@ -245,5 +245,5 @@ def _words(stored: StoredBlock) -> np.ndarray:
     return np.ascontiguousarray(stored.open().repacked(HALVES).words[0])
 
 
-def _stored(path: str, words: np.ndarray) -> list[StoredBlock]:
+def _store_halves(path: str, words: np.ndarray) -> list[StoredBlock]:
     return store(path, Block(HALVES, words[None]))

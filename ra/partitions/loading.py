@@ -8,7 +8,7 @@ from semi_naive.ra.blocks.block import Block, merged_as
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.partitions.local_insert import Born, weighed
+from semi_naive.ra.partitions.local_insert import Born, count_by_slot
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
 
@@ -46,7 +46,7 @@ class DealHome:
             relation, streams = self.relations[name], parcels.Streams(partition)
             home = relation.home
             for block in tuples_of(shared, partition, self.partitions, home.order):
-                yield from parcels.home(block, home.keys, home.map, name, streams)
+                yield from parcels.to_home(block, home.keys, home.map, name, streams)
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Reorder:
             for number, index in enumerate(self.indexes[name]):
                 streams = parcels.Streams(partition)
                 for block in tuples_of(source, partition, self.partitions, index.order):
-                    yield from parcels.home(block, index.keys, index.map, f"{name}/{number}", streams)
+                    yield from parcels.to_home(block, index.keys, index.map, f"{name}/{number}", streams)
 
 
 @dataclass
@@ -76,10 +76,10 @@ class Settle:
     def __call__(self, partition, records):
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
-                if (arrived := parcels.received(records, f"{name}/{number}")) is not None:
+                if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
                     full = store(os.path.join(self.root, str(partition), f"{name}-{number}-{self.label}"), arrived)
                     report = Report("insert", partition, arrived.size)
-                    yield Born(name, number, partition, full, [], weighed(arrived, index)[0], arrived.size, report)
+                    yield Born(name, number, partition, full, [], count_by_slot(arrived, index)[0], arrived.size, report)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRe
 from semi_naive.ra.partitions.weighing import Meetings, pairs_of
 from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.spark.reports import Report, reports
-from semi_naive.ra.storage.runs import merged, write_run
+from semi_naive.ra.storage.runs import merge_arrays, write_run
 from semi_naive.ra.words import drop
 
 FEW = 6  # blocks of a part that are searched one by one before they are merged
@@ -74,19 +74,19 @@ class Insert:
 
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
         """Return the runs on disk, and the tuples for the other indexes by the end of their tag."""
-        arrived = parcels.received(records, relation.name)
+        arrived = parcels.received_block(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, parcels.arriving(records, relation.name))
         if relation.reduction:
             return self._reduce(relation, partition, arrived, path, report)
         home = relation.home
         full, delta, new = (list(getattr(home, part)[partition]) for part in ("full", "delta", "new"))
-        full, new = compacted(full, path + "-full"), compacted(new, path + "-new", 32)
+        full, new = merge_small_blocks(full, path + "-full"), merge_small_blocks(new, path + "-new", 32)
         if arrived is not None:
-            arrived = without(arrived, [stored.open() for stored in full + delta + new])
+            arrived = unknown_tuples(arrived, [stored.open() for stored in full + delta + new])
             new = new + store(path, arrived)
             report.sent = arrived.size
-        sizes, pairs = weighed(arrived, home, self.meetings.get((relation.name, 0), []), partition)
+        sizes, pairs = count_by_slot(arrived, home, self.meetings.get((relation.name, 0), []), partition)
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), {"": arrived}
 
     @staticmethod
@@ -99,14 +99,14 @@ class Insert:
         table.advance()
         delta, whole = table.blocks("delta", table.home)[0], merged_as(table.blocks("all", table.home), table.arity)
         report.sent = delta.size
-        sizes = weighed(whole, home)[0]
+        sizes = count_by_slot(whole, home)[0]
         for stored in home.full[partition]:
-            sizes = sizes - weighed(stored.open(), home)[0]
+            sizes = sizes - count_by_slot(stored.open(), home)[0]
         full, new = store(path + "-full", whole), home.new[partition] + store(path, delta)
         return Born(relation.name, 0, partition, full, new, sizes, delta.size, report), {"": delta}
 
 
-def without(block: Block, known: list[Block]) -> Block:
+def unknown_tuples(block: Block, known: list[Block]) -> Block:
     """Return the tuples that are not known, in a packing that has room for all. Overwrites the block."""
     packing = packing_of([block, *known], block.arity)
     block = block.repacked(packing)
@@ -125,7 +125,7 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
     for number, index in enumerate(relation.indexes[1:], 1) if block is not None and block.size else ():
         order = tuple(relation.home.order.index(i) for i in index.order)
         streams = parcels.Streams(partition)
-        yield from parcels.home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{tag}", streams)
+        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{tag}", streams)
 
 
 @dataclass
@@ -143,28 +143,30 @@ class InsertOthers:
             for number, index in enumerate(relation.indexes[1:], 1):
                 begun, clock = time.perf_counter(), time.time()
                 path = os.path.join(self.root, str(partition), f"{relation.name}-{number}-{self.label}")
-                arrived = parcels.received(records, f"{relation.name}/{number}")
-                settled = parcels.received(records, f"{relation.name}/{number} settled")  # of a run-ahead
-                full = compacted(list(index.full[partition]), path + "-full")
+                arrived = parcels.received_block(records, f"{relation.name}/{number}")
+                settled = parcels.received_block(records, f"{relation.name}/{number} settled")  # of a run-ahead
+                full = merge_small_blocks(list(index.full[partition]), path + "-full")
                 full += store(path + "-settled", settled) if settled is not None else []
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
                 size = sum(block.size for block in (arrived, settled) if block is not None)
                 report = Report("insert", partition, size, size, 0, time.perf_counter() - begun, clock)
-                fresh, pairs = weighed(arrived, index, self.meetings.get((relation.name, number), []), partition)
-                sizes = fresh + weighed(settled, index)[0]
+                fresh, pairs = count_by_slot(arrived, index, self.meetings.get((relation.name, number), []), partition)
+                sizes = fresh + count_by_slot(settled, index)[0]
                 yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs, fresh)
 
 
-def weighed(block: Block | None, index: PartitionedIndex, meetings=(), partition: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def count_by_slot(
+    block: Block | None, index: PartitionedIndex, meetings=(), partition: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Count the tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:
         return np.zeros(size, np.int64), np.zeros(size)
-    slots = parcels.slots(block, index.keys, index.map)
+    slots = parcels.slots_of_block(block, index.keys, index.map)
     return np.bincount(slots, minlength=size), pairs_of(block, slots, size, meetings, partition)
 
 
-def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
+def merge_small_blocks(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
     """Merge all but the largest half of `most` blocks into one if there are more than `most`. The old runs stay on disk until
     the iteration is over, as tasks may still read them. Words of one packing are merged piece by piece, half a megabyte of
     each block in memory at a time."""
@@ -174,5 +176,5 @@ def compacted(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[Sto
     kept, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
     if len({block.packing for block in small}) > 1 or small[0].packing.lanes > 1:
         return kept + store(path, merged_as(small, small[0].arity))
-    run = write_run(path, merged([np.ascontiguousarray(block.words[0]) for block in small]))
+    run = write_run(path, merge_arrays([np.ascontiguousarray(block.words[0]) for block in small]))
     return [*kept, StoredBlock(run, small[0].packing.bounds)]

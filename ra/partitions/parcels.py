@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
-from semi_naive.ra.blocks.block import Block, bounds_of, halved, merged, merged_as, snug
+from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_blocks, merged_as, snug
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec
@@ -28,14 +28,14 @@ class Parcel(NamedTuple):
     data: bytes
 
 
-def slots(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
+def slots_of_block(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
     """The slot of each tuple in a bucket map: its first `keys` columns choose the bucket, the others the subbucket.
 
     A function of the values, however they are packed.
     """
     first, _ = placement.tables()
-    if halved(block) and keys == 1:
-        return codec.slots(block.words[0], 32, first)
+    if has_half_words(block) and keys == 1:
+        return codec.slots_of_words(block.words[0], 32, first)
     bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
     subs = placement.subbuckets
     if subs.max() == 1:
@@ -89,12 +89,12 @@ def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=(
         yield part, Parcel(tag, block.packing.bounds, *place, words.shape[1], words.tobytes())
 
 
-def home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
+def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
     """Each tuple to the partition of its subbucket."""
     if not block.size:
         return
     _, homes = placement.tables()
-    slot, place = slots(block, keys, placement), streams.place(block)
+    slot, place = slots_of_block(block, keys, placement), streams.place(block)
     if block.packing.lanes > 1:
         yield from parcels(block, homes[slot], placement.partitions, tag, place)
         return
@@ -148,14 +148,14 @@ def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams)
         yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
 
 
-def received(records, tag: str, tight: bool = False) -> Block | None:
+def received_block(records, tag: str, tight: bool = False) -> Block | None:
     """All that arrived under a tag, as one block; None if nothing did. `tight`: in as few words as the values need."""
-    blocks = [_opened(parcels) for parcels in _streams(records, tag)]
+    blocks = [_block_of_stream(parcels) for parcels in _streams(records, tag)]
     if not blocks:
         return None
     if not tight or len({block.packing for block in blocks}) == 1:
         return merged_as(blocks, blocks[0].arity)
-    return merged(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
+    return merge_blocks(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
 
 
 def arriving(records, tag: str) -> int:
@@ -174,7 +174,7 @@ def _streams(records, tag: str) -> list[list[Parcel]]:
     return list(found.values())
 
 
-def _opened(parcels: list[Parcel]) -> Block:
+def _block_of_stream(parcels: list[Parcel]) -> Block:
     """One stream as one block."""
     first = parcels[0]
     packing = Packing(first.bounds)

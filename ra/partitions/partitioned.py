@@ -81,7 +81,7 @@ class PartitionedIndex:
         return sum(block.size for blocks in self.delta for block in blocks)
 
 
-def at_rest(index: PartitionedIndex) -> PartitionedIndex:
+def only_full(index: PartitionedIndex) -> PartitionedIndex:
     """Copy an index with only its full tuples."""
     return PartitionedIndex(index.order, index.keys, index.map, list(index.full), sizes=index.sizes)
 

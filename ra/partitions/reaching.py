@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, pack
+from semi_naive.ra.blocks.block import Block, pack_columns
 from semi_naive.ra.blocks.stored import store
-from semi_naive.ra.closures.bitset_bfs import LANES, harvest, reach, slices
+from semi_naive.ra.closures.bitset_bfs import LANES, concatenate_slices, harvest, reach
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import Finished
@@ -140,11 +140,11 @@ class WriteGroups:
         values = self.reached.carried.open()[groups]
         order = np.argsort(values)
         begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
-        columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[slices(others, begins, sizes)]]
-        block = Block(self.packing, pack(columns, self.packing, others.size))
+        columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[concatenate_slices(others, begins, sizes)]]
+        block = Block(self.packing, pack_columns(columns, self.packing, others.size))
         written = finished.blocks[self.name]
         path = os.path.join(self.root, str(piece[0]), f"{self.name}-{self.label}-{piece[1]}-{len(written)}")
         written += store(path, block)
         keys = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
-        each = np.bincount(parcels.slots(keys, 1, self.map), weights=sizes, minlength=self.map.buckets)
+        each = np.bincount(parcels.slots_of_block(keys, 1, self.map), weights=sizes, minlength=self.map.buckets)
         finished.sizes[self.name] += each.astype(np.int64)

@@ -21,7 +21,7 @@ Source = PartitionedRelation | Reachability | Signed
 
 
 def chunks_of(relation: Source, partition: int) -> list:
-    """What `read` takes, of one partition; of groups that are made again, of one piece."""
+    """What `read_columns` takes, of one partition; of groups that are made again, of one piece."""
     if isinstance(relation, Signed):
         found = relation.stored(partition)
         return [(stored, begin, sign) for stored, sign in found for begin in range(0, stored.size, ROWS)]
@@ -31,7 +31,7 @@ def chunks_of(relation: Source, partition: int) -> list:
     return [(stored, begin) for stored in runs for begin in range(0, stored.size, ROWS)]
 
 
-def read(relation: Source, chunk):
+def read_columns(relation: Source, chunk):
     """Yields columns (arity, n), in the order they were declared in."""
     if isinstance(relation, Reachability):
         yield from relation.found((0, chunk))
@@ -51,7 +51,7 @@ def _columns(stored: StoredBlock, begin: int, order: Order) -> np.ndarray:
 def pieces_of(relation: Source, partition: int):
     """All columns of one partition, chunk by chunk."""
     for chunk in chunks_of(relation, partition):
-        yield from read(relation, chunk)
+        yield from read_columns(relation, chunk)
 
 
 @dataclass

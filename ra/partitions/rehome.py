@@ -46,7 +46,7 @@ class Leave:
                 block = stored.open()
                 key = combined_key(block, self.index.keys)
                 touched = self.changed[bucket_of(key, np.uint64(self.index.map.buckets)).astype(np.int64)]
-                target = homes[parcels.slots(block, self.index.keys, self.index.map)]
+                target = homes[parcels.slots_of_block(block, self.index.keys, self.index.map)]
                 leaves = touched & (target != partition)
                 if not leaves.any():
                     kept[part].append(stored)
@@ -71,12 +71,14 @@ class Arrive:
         (kept,) = (record for record in records if isinstance(record, dict))
         sizes, count = np.zeros(int(self.index.map.subbuckets.sum()), np.int64), 0
         for part in PARTS:
-            arrived = parcels.received(records, part)
+            arrived = parcels.received_block(records, part)
             if arrived is not None:
                 count += arrived.size
                 kept[part] += store(os.path.join(self.root, str(partition), f"{self.label}-{part}"), arrived)
             for stored in kept[part]:
-                sizes += np.bincount(parcels.slots(stored.open(), self.index.keys, self.index.map), minlength=sizes.size)
+                sizes += np.bincount(
+                    parcels.slots_of_block(stored.open(), self.index.keys, self.index.map), minlength=sizes.size
+                )
         return [Moved(partition, kept["full"], kept["delta"], sizes, count)]
 
 
@@ -101,7 +103,7 @@ class TakeCopy:
     label: str
 
     def __call__(self, partition, records):
-        arrived = parcels.received(records, "copy")
+        arrived = parcels.received_block(records, "copy")
         if arrived is None:
             return []
         return [(partition, store(os.path.join(self.root, str(partition), self.label), arrived))]

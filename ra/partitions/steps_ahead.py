@@ -16,7 +16,7 @@ from semi_naive.ra.blocks.block import Block, merged_as, stacked
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.partitions.local_insert import Born, Insert, compacted, weighed, without
+from semi_naive.ra.partitions.local_insert import Born, Insert, count_by_slot, merge_small_blocks, unknown_tuples
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.evaluate import Version
@@ -78,7 +78,7 @@ class StepsAhead:
                 seen[name] = stacked(seen[name], block)
                 streams, home = parcels.Streams(partition), relations[name].home
                 tag = tag_of(name, report.facts["steps"])
-                for destination, parcel in parcels.home(block, home.keys, home.map, tag, streams):
+                for destination, parcel in parcels.to_home(block, home.keys, home.map, tag, streams):
                     report.sent, report.bytes = report.sent + parcel.count, report.bytes + len(parcel.data)
                     yield destination, parcel
             context.deltas = made
@@ -104,7 +104,7 @@ class StepsAhead:
         for name, blocks in made.items():
             whole = merged_as(blocks, blocks[0].arity)
             own = Block(whole.packing, whole.words.copy()) if len(blocks) == 1 else whole  # a rule may hand on the delta itself
-            fresh[name] = without(own, known[name])
+            fresh[name] = unknown_tuples(own, known[name])
         return {name: block for name, block in fresh.items() if block.size}
 
 
@@ -126,9 +126,9 @@ class InsertSteps(Insert):
         known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
         report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
         for step in range(1, (max(found, default=0) if last is None else last) + 1):
-            block = parcels.received(found[step], tag_of(name, step))
+            block = parcels.received_block(found[step], tag_of(name, step))
             report.received += block.size if block is not None else 0
-            block = block and without(block, known + settled)
+            block = block and unknown_tuples(block, known + settled)
             report.facts["births"].append(block.size if block is not None else 0)
             if step == last:
                 fresh = block
@@ -137,10 +137,10 @@ class InsertSteps(Insert):
         whole = merged_as(settled, relation.arity) if settled else None
         report.sent = sum(report.facts["births"])
         (sizes, _), (later, pairs) = (
-            weighed(block, home, self.meetings.get((name, 0), []), partition) for block in (whole, fresh)
+            count_by_slot(block, home, self.meetings.get((name, 0), []), partition) for block in (whole, fresh)
         )
         stored = store(path + "-settled", whole) if whole is not None else []
-        full = compacted(home.full[partition] + stored, path + "-full")
+        full = merge_small_blocks(home.full[partition] + stored, path + "-full")
         new = store(path, fresh) if fresh is not None else []
         born = Born(name, 0, partition, full, new, sizes + later, report.sent, report, pairs, later)
         return born, {"": fresh, " settled": whole}

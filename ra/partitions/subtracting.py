@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, packing_of
-from semi_naive.ra.blocks.changes import apart, shared, together
+from semi_naive.ra.blocks.changes import apart, common_tuples, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import blocks_of
-from semi_naive.ra.partitions.local_insert import weighed
+from semi_naive.ra.partitions.local_insert import count_by_slot
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.storage.runs import subtracted, unlink, write_run
 
@@ -66,26 +66,30 @@ class Subtract:
     def __call__(self, partition, records):
         order, name = self.after.home.order, self.after.name
         old, new = self.before.home.full[partition], self.after.home.full[partition]
-        shared = {one.run.path for one in old} & {one.run.path for one in new}
-        olds, news = (list(blocks_of(each, partition, order, shared)) for each in (self.before, self.after))
+        common_tuples = {one.run.path for one in old} & {one.run.path for one in new}
+        olds, news = (list(blocks_of(each, partition, order, common_tuples)) for each in (self.before, self.after))
         sides = {"born": (news, olds), "lost": (olds, news)}
         path = os.path.join(self.root, str(partition), f"{name}-{self.label}")
         found = {side: write_left(f"{path}-{side}", *blocks, len(order)) for side, blocks in sides.items()}
         few = sum(one.size for stored in found.values() for one in stored) <= self.few
         sizes = {side: slot_sizes([one.open() for one in stored], self.after.home) for side, stored in found.items()}
-        yield PartitionDifference(partition, found["born"], found["lost"], sizes, _read(found, order) if few else None)
+        yield PartitionDifference(
+            partition, found["born"], found["lost"], sizes, _read_in_own_order(found, order) if few else None
+        )
 
 
-def _read(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
+def _read_in_own_order(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
     """The tuples of runs, in the relation's own order and in this task's memory."""
     back = tuple(order.index(place) for place in range(len(order)))
-    blocks = {side: together([one.open().reordered(back) for one in stored], len(order)) for side, stored in found.items()}
+    blocks = {
+        side: union_of_blocks([one.open().reordered(back) for one in stored], len(order)) for side, stored in found.items()
+    }
     return {side: Block(block.packing, block.words.copy()) for side, block in blocks.items()}
 
 
 def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
     """How many tuples of some blocks are in each slot of an index."""
-    return sum((weighed(block, index)[0] for block in blocks), np.zeros_like(index.sizes))
+    return sum((count_by_slot(block, index)[0] for block in blocks), np.zeros_like(index.sizes))
 
 
 @dataclass
@@ -109,13 +113,13 @@ class TakeOut:
 
     def __call__(self, partition, records):
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.gone.indexes, strict=True)):
-            gone, full, taken = together([one.open() for one in other.full[partition]], self.relation.arity), [], []
+            gone, full, taken = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity), [], []
             for place, stored in enumerate(index.full[partition]):
                 block = stored.open()
                 left = apart(block, gone)
                 path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
                 full += [stored] if left.size == block.size else store(path, left)
-                taken += [shared(gone, block)] if left.size < block.size else []
+                taken += [common_tuples(gone, block)] if left.size < block.size else []
             yield TakenOut(number, partition, full, slot_sizes(taken, index))
 
 
@@ -124,7 +128,7 @@ def write_left(path: str, those: list[Block], known: list[Block], arity: int) ->
     tuples are single words are read and written piece by piece."""
     packing = packing_of([*those, *known], arity)
     if packing.lanes > 1:
-        return store(path, apart(together(those, arity), together(known, arity)))
+        return store(path, apart(union_of_blocks(those, arity), union_of_blocks(known, arity)))
     words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (those, known)]
     run = write_run(path, subtracted(*words))
     return [StoredBlock(run, packing.bounds)] if run.words else []

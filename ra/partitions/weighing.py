@@ -30,7 +30,7 @@ class FirstJoin:
     def counted(self, block: Block, partition: int) -> np.ndarray:
         """The partners of each tuple of a block."""
         if isinstance(self.partners, PartitionedIndex):
-            known = [one.open() for one in _held(self.partners, partition)]
+            known = [one.open() for one in _blocks_of_partition(self.partners, partition)]
         else:
             known = [one.share() for one in self.partners]
         keys, total = [block.column(place) for place in self.places], np.zeros(block.size, np.int64)
@@ -40,7 +40,7 @@ class FirstJoin:
         return total
 
 
-def _held(index: PartitionedIndex, partition: int) -> list[StoredBlock]:
+def _blocks_of_partition(index: PartitionedIndex, partition: int) -> list[StoredBlock]:
     return index.full[partition] + index.delta[partition] + index.copied[partition]
 
 

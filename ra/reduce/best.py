@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, group_begins
-from semi_naive.ra.blocks.changes import selected, take_out, together
+from semi_naive.ra.blocks.changes import selected_tuples, take_out, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
-from semi_naive.ra.values.kinds import ordered
+from semi_naive.ra.values.kinds import order_of_values
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Best(Reduction):
         >>> Best("max", Kind.FLOAT).encoded(np.array([-1.5, 2.0]).view(np.int64)).argsort().tolist()
         [1, 0]
         """
-        column = ordered(column, self.kind)
+        column = order_of_values(column, self.kind)
         return ~column if self.better == "max" else column
 
     def best(self, block: Block) -> Block:
@@ -64,11 +64,11 @@ class Best(Reduction):
             good, found, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
             values = self.encoded(block.column(last, found)), self.encoded(other.column(last, lows[found]))
             good[found] = values[0] < values[1]
-            block = selected(block, good)
+            block = selected_tuples(block, good)
         return block
 
     def gathered(self, new: list[Block], block: Block) -> list[Block]:
-        return [self.best(together([*new, block], block.arity))]
+        return [self.best(union_of_blocks([*new, block], block.arity))]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
         return born, with_keys(table, keys_of(born, 1), born.size)

@@ -26,7 +26,7 @@ Sorting = Callable[[list[np.ndarray]], np.ndarray]  # columns → their rows in 
 
 
 @njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
-def _first(groups, keys, number):
+def _mark_first_of_groups(groups, keys, number):
     """Keep a row if no row kept before is in one of its groups, booleans (n,). groups: the group of each row by each key, row
     after row; number: of groups, over all keys."""
     kept = np.zeros(groups.size // keys, np.bool_)
@@ -55,7 +55,7 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
         distinct = Block.of(values, size)
         groups[:, place] = distinct.ranges(values, size)[0] + number
         number += distinct.size
-    return _first(groups.reshape(-1), len(keys), number)
+    return _mark_first_of_groups(groups.reshape(-1), len(keys), number)
 
 
 @dataclass

@@ -19,7 +19,7 @@ A table without a reduction keeps every tuple. With one, the life of a tuple (`r
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, stacked
-from semi_naive.ra.blocks.changes import empty, take_out, taken, together
+from semi_naive.ra.blocks.changes import empty, take_out, taken, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.words import sort
 
@@ -48,7 +48,7 @@ class Reduction:
     def reduce(self, table: Table) -> None:
         """End the wait of a table's candidates."""
         if table.new:
-            kept, gone = self.reduced(table, together(table.new, table.arity))
+            kept, gone = self.reduced(table, union_of_blocks(table.new, table.arity))
             take_out(table, gone)
             table.replace_new(kept)
 
@@ -77,7 +77,7 @@ def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
         rows = lows[highs > lows]
         if rows.size:
             found.append(taken(block, sort(rows.view(np.uint64)).view(np.int64)))
-    return together(found, table.arity)
+    return union_of_blocks(found, table.arity)
 
 
 def keys_of(block: Block, values: int) -> list[np.ndarray]:

@@ -46,15 +46,15 @@ class UpperBounds(Reduction):
 
     def _joined(self, blocks: list[Block]) -> Block:
         columns = [np.concatenate([block.column(at) for block in blocks]) for at in range(blocks[0].arity)]
-        columns = joined(columns, self.joins, self.values)
+        columns = upper_bounds(columns, self.joins, self.values)
         return Block.of(columns, len(columns[0]))
 
 
-def joined(columns: list[np.ndarray], joins: tuple[Join, ...], values) -> list[np.ndarray]:
+def upper_bounds(columns: list[np.ndarray], joins: tuple[Join, ...], values) -> list[np.ndarray]:
     """Join the tuples of each key into one. Each join is called as many times as the logarithm of the largest group.
 
     >>> columns = [np.array([1, 2, 1, 1]), np.array([4, 8, 1, 2])]
-    >>> [column.tolist() for column in joined(columns, (lambda pair, size, values: pair[0] | pair[1],), None)]
+    >>> [column.tolist() for column in upper_bounds(columns, (lambda pair, size, values: pair[0] | pair[1],), None)]
     [[1, 2], [7, 8]]
     """
     size, keys = len(columns[0]), len(columns) - len(joins)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import Block, pack
-from semi_naive.ra.blocks.changes import common, own_order, positions_of, selected, within
+from semi_naive.ra.blocks.block import Block, pack_columns
+from semi_naive.ra.blocks.changes import common_packing, membership, own_order, positions_of, selected_tuples
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.cached import cached
 from semi_naive.ra.expressions.terms import evaluate
@@ -36,13 +36,13 @@ class Layer:
 
     def where(self, rows: np.ndarray) -> "Layer":
         """Some of them: booleans (n,)."""
-        return Layer(selected(self.block, rows), self.ticks[rows])
+        return Layer(selected_tuples(self.block, rows), self.ticks[rows])
 
     def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
         """Where tuples are, given as columns in any order of rows; -1 if they are not there."""
         if self.block.packing.lanes > 1 or self.block.size < DIRECT:
             return positions_of(columns, size, self.block)
-        words, fitting = pack(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
+        words, fitting = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
         for column, (low, high) in zip(columns, self.block.packing.bounds, strict=True):
             fitting &= (column >= low) & (column <= high)
         lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, fitting)
@@ -69,7 +69,7 @@ class Ticks:
         """The ticks (n,) of tuples, given as columns; a binary search in each layer.
 
         >>> old, new = (Block.of([np.array(column)], len(column)) for column in ([3, 4], [4]))
-        >>> ticks = Ticks().with_births({"p": [born(old, 5)]}, 6).with_births({"p": [born(new, 6)]}, 7)
+        >>> ticks = Ticks().with_births({"p": [layer_of_tick(old, 5)]}, 6).with_births({"p": [layer_of_tick(new, 6)]}, 7)
         >>> ticks.of("p", [np.array([4, 3, 9])], 3).tolist()
         [6, 5, -1]
         """
@@ -92,12 +92,12 @@ class Ticks:
         layers = dict(self.layers)
         for name, found in births.items():
             if found:
-                layers[name] = _stacked((*layers.get(name, ()), _together(found)))
+                layers[name] = _merge_small_layers((*layers.get(name, ()), _merge_layers(found)))
         return Ticks(layers, following)
 
     def after(self, births: dict[str, list[Layer]], following: int, lost: dict[str, Block]) -> "Ticks":
         """After tuples have been born, and without what is lost, and not born again."""
-        gone = {name: [born(block, NEVER)] for name, block in lost.items() if block.size}
+        gone = {name: [layer_of_tick(block, NEVER)] for name, block in lost.items() if block.size}
         return self.with_births({name: [*found, *gone.get(name, [])] for name, found in births.items()}, following)
 
 
@@ -105,7 +105,7 @@ def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
     """A layer for each of a table's blocks, of which the largest is looked at first."""
     blocks = [block for block in table.blocks("full", own_order(table.arity)) if block.size]
     if any(block.packing.lanes > 1 for block in blocks):
-        return (_together([layer.where(within(layer.block, table)) for layer in births]),)
+        return (_merge_layers([layer.where(membership(layer.block, table)) for layer in births]),)
     found = []
     for block in sorted(blocks, key=lambda block: block.size, reverse=True):
         plain = block if type(block) is Block else Block(block.packing, block.words_once())
@@ -121,28 +121,28 @@ def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
     return tuple(reversed(found))
 
 
-def _stacked(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def _merge_small_layers(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Neighbours that are not twice as large are merged, as in tables."""
     while len(layers) > 1 and layers[-2].block.size < 2 * layers[-1].block.size:
         older, newer = layers[-2:]
         rest = positions_of(older.block.columns(), older.block.size, newer.block) < 0
-        layers = (*layers[:-2], _together([older.where(rest), newer]))
+        layers = (*layers[:-2], _merge_layers([older.where(rest), newer]))
     return layers
 
 
-def born(block: Block, tick: int | np.integer) -> Layer:
+def layer_of_tick(block: Block, tick: int | np.integer) -> Layer:
     """Tuples that are all of one tick."""
     return Layer(block, np.broadcast_to(np.int64(tick), block.size))
 
 
-def _together(layers: list[Layer]) -> Layer:
+def _merge_layers(layers: list[Layer]) -> Layer:
     blocks = [layer.block for layer in layers]
-    packing = common(blocks, blocks[0].arity)
+    packing = common_packing(blocks, blocks[0].arity)
     words = np.concatenate([block.repacked(packing).words for block in blocks], axis=1)
-    return in_order(packing, words, np.concatenate([layer.ticks for layer in layers]))
+    return sorted_layer(packing, words, np.concatenate([layer.ticks for layer in layers]))
 
 
-def in_order(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Layer:
+def sorted_layer(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Layer:
     """Tuples as words (lanes, n) in any order, and the tick of each."""
     order = np.argsort(words[0], kind="stable") if packing.lanes == 1 else np.lexsort(words[::-1])
     return Layer(Block(packing, np.ascontiguousarray(words[:, order])), ticks[order])

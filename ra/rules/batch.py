@@ -6,10 +6,10 @@ import numpy as np
 
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
-from semi_naive.ra.blocks.columns import ready
+from semi_naive.ra.blocks.columns import kernel_ready
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
-from semi_naive.ra.words import seek
+from semi_naive.ra.words import seek_word
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
 EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
@@ -97,7 +97,7 @@ class Batch:
             return True  # and `distinct` has nothing to do
         hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
         for name in names:
-            kernels.mix_in(hashes, ready(self.columns[name]))
+            kernels.mix_in(hashes, kernel_ready(self.columns[name]))
         rows = np.flatnonzero(hashes <= np.uint64(share * EVERY_HASH))
         return Batch(rows.size, self.take(rows, names)).distinct(names).size < 0.9 * share * self.size
 
@@ -119,7 +119,7 @@ class Batch:
     def rows(self, count: int) -> list["Batch"]:
         """A pair in at most so many batches, about equally large, of which no two have a first value in common."""
         keys = self._block.chunks[0]
-        ends = [seek(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
+        ends = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         ends = sorted({0, *ends, keys.size})
         parts = (tuple(each[begin:end] for each in self._block.chunks) for begin, end in pairwise(ends))
         blocks = [Chunked(HALVES, part) for part in parts]
@@ -131,7 +131,7 @@ def unit() -> Batch:
     return Batch(1, {})
 
 
-def joined(batches: list[Batch]) -> Batch:
+def concatenate_batches(batches: list[Batch]) -> Batch:
     """Several batches of the same variables as one."""
     if len(batches) == 1:
         return batches[0]

@@ -40,7 +40,7 @@ class TaskContext:
     @property
     def kept(self) -> dict:
         """Tries and sieves that steps have made, shared with the next task of this process."""
-        return _kept(self.world.folder)
+        return _cache_of_stratum(self.world.folder)
 
     @property
     def values(self):
@@ -98,7 +98,7 @@ class TaskContext:
 
 
 @functools.lru_cache(maxsize=2)
-def _kept(folder: str) -> dict:
+def _cache_of_stratum(folder: str) -> dict:
     """A process's cache for one stratum of one run; the last two are kept."""
     return {}
 

@@ -24,7 +24,7 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import GATHERED, Derivation
 from semi_naive.ra.rules.gathering import Gather
@@ -163,15 +163,15 @@ class Evaluate:
     def _arrived(self, records) -> list[Left]:
         waited = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
         found = [(v.number, self._received(records, v, self.stage - v.first)) for v in waited]
-        found += [(v.number, listed.received(records, v.tag(self.stage - v.first))) for v in waited]
+        found += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in waited]
         return [Left(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
 
     def _received(self, records, version: Version, segment: int) -> Block | None:
-        block = parcels.received(records, version.tag(segment), tight=True)
+        block = parcels.received_block(records, version.tag(segment), tight=True)
         if segment not in version.gathers:
             return block
         gather, held = version.gathers[segment]
-        waiting = parcels.received(records, version.held(segment))
+        waiting = parcels.received_block(records, version.held(segment))
         if waiting is None:
             return None
         found = block and _batch(block, version.moves[segment - 1].names)
@@ -279,7 +279,7 @@ class Evaluate:
         names, place = tuple(name for name in move.names if name != batch.name), self.streams.next()
         if isinstance(move.to, BucketMap):
             key, rest = ([move.names[at] for at in places] for places in (move.key, move.rest))
-            yield from listed.to_bucket(batch, key, rest, move.to, names, tag, place, self._stays(move))
+            yield from listed.lists_to_bucket(batch, key, rest, move.to, names, tag, place, self._stays(move))
         else:
             for part in range(self.partitions) if move.to == "every" else [self.context.partition]:
                 yield part, listed.ListParcel.of(batch, names, tag, place)
@@ -292,7 +292,7 @@ class Evaluate:
         if isinstance(move.to, tuple):
             return self._visiting(block, move, tag)
         if move.one and not move.copies:
-            return parcels.home(block, len(move.key), move.to, tag, self.streams)
+            return parcels.to_home(block, len(move.key), move.to, tag, self.streams)
         if move.one:
             rest = range(len(move.key), block.arity)
             return parcels.to_subbucket(block, move.key, rest, move.to, tag, self.streams, self._stays(move))
@@ -321,7 +321,7 @@ class Evaluate:
         def made(batch: Batch):
             return version.derivation.heads_of(batch, self.context, home.order)
 
-        return Outbox(made, lambda block: parcels.home(block, home.keys, home.map, relation.name, self.streams))
+        return Outbox(made, lambda block: parcels.to_home(block, home.keys, home.map, relation.name, self.streams))
 
 
 @dataclass
@@ -348,7 +348,7 @@ class Outbox:
 
     def flush(self):
         if self.rows:
-            whole = joined(self.waiting)
+            whole = concatenate_batches(self.waiting)
             self.waiting, self.rows = [], 0
             columns = list(whole.columns.values())
             yield Block.of(columns, whole.size, self.packing(bounds_of(columns)))

@@ -7,7 +7,7 @@ import numpy as np
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import GROUP, Context, Join, grouped, run_steps
+from semi_naive.ra.rules.steps import GROUP, Context, Join, group_bindings, run_steps
 
 FIRST = 8  # partners of a binding that are tried at once, and as many times more the next time
 ENOUGH = 1 << 12  # bindings of a batch: to make fewer takes hardly less time
@@ -21,11 +21,11 @@ class Without:
     steps: list
 
     def __call__(self, batch: Batch, context: Context):
-        groups, inverse = grouped(batch, self.outer)
-        yield batch.where(~exists(self.steps, groups, context)[inverse])
+        groups, inverse = group_bindings(batch, self.outer)
+        yield batch.where(~mark_satisfied(self.steps, groups, context)[inverse])
 
 
-def exists(steps: list, batch: Batch, context: Context) -> np.ndarray:
+def mark_satisfied(steps: list, batch: Batch, context: Context) -> np.ndarray:
     """For which bindings of a batch steps make anything: booleans (n,). Of the partners that a join finds for a binding, a few
     are tried first, and the others only where none of these leads to the end."""
     found = np.zeros(batch.size, np.bool_)
@@ -60,7 +60,7 @@ def _try(step: Join, rest: list, batch: Batch, found: np.ndarray, context: Conte
                 columns = batch.take(rows, step.keep)
                 for column, name in step.binds:
                     columns[name] = block.column(column, positions)
-                proven = exists(rest, Batch(rows.size, columns), context)
+                proven = mark_satisfied(rest, Batch(rows.size, columns), context)
                 found[groups[rows[proven]]] = True
             lows[left], width = ends, width * FIRST
             left = left[(ends < highs[left]) & ~found[groups[left]]]

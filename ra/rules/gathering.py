@@ -16,7 +16,7 @@ from semi_naive.ra.expressions.folds import Fold
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import grouped, resulting
+from semi_naive.ra.rules.steps import group_bindings, resulting
 from semi_naive.ra.values.kinds import as_bits, numbers
 
 FROM, COUNT, VALUE = "@from", "@count", "@value"
@@ -54,7 +54,7 @@ class Gather:
         combination of tuples."""
         if self.literal is not None and self.literal.init is not None:
             return self._unfolded(batch, number, values)
-        groups, group = grouped(batch, self.outer)
+        groups, group = group_bindings(batch, self.outer)
         counts, found = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
         if self.literal is not None and self.literal.target is not None:
             target, kind = evaluate(self.literal.target, batch.columns, batch.size, values), self.literal.target.kind
@@ -68,12 +68,12 @@ class Gather:
         """Each value of a group, and how often it is there: only all of them together can be folded."""
         assert self.literal is not None
         target = evaluate(self.literal.target, batch.columns, batch.size, values)
-        rows, row = grouped(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
+        rows, row = group_bindings(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
         return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
 
     def gathered(self, waiting: Batch, found: Batch | None, values) -> Batch:
         """All partitions' rows of the groups that wait here."""
-        groups, inverse = grouped(waiting, self.outer)
+        groups, inverse = group_bindings(waiting, self.outer)
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
         if found is not None:
             columns = [found.columns[name] for name in self.outer]

@@ -16,7 +16,7 @@ from semi_naive.ra.by_variable.bigjoin import Propose
 from semi_naive.ra.by_variable.listed import ArrivedLists
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.steps import START, Context, Generate, Join, scanned
+from semi_naive.ra.rules.steps import START, Context, Generate, Join, scan_blocks
 from semi_naive.ra.storage.runs import Run, write_run
 
 
@@ -28,7 +28,7 @@ class Arrived:
     names: tuple[str, ...]
 
     def __call__(self, batch: Batch, context: Context, begin=START):
-        yield from scanned([self.block], tuple(enumerate(self.names)), {}, begin, context.most, context.exact)
+        yield from scan_blocks([self.block], tuple(enumerate(self.names)), {}, begin, context.most, context.exact)
 
 
 RESUMING = (

@@ -19,12 +19,12 @@ EACH = 1  # slices for each core: all of them look at some of the same tuples
 STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate
 
 
-def slices(derivation: Derivation, context: Context, cores: int, least: int = LEAST) -> Iterator[Batch]:
+def derivation_slices(derivation: Derivation, context: Context, cores: int, least: int = LEAST) -> Iterator[Batch]:
     """What comes out of a rule's first step, in slices of at least so many bindings; all at once where slices could not be told
     from each other afterwards: symbols and records are numbered as they come."""
     for batch in run_steps(derivation.steps[:1], unit(), context):
         count = min(EACH * cores, batch.size // least)
-        if count < 2 or not divisible(derivation):
+        if count < 2 or not is_sliceable(derivation):
             yield batch
             continue
         join = uniting(derivation, batch, context)
@@ -48,16 +48,16 @@ def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | No
     return join if all(join.unites(batch, block) for block in blocks if block.size) else None
 
 
-def searches(steps) -> Iterator[tuple[str, str, Order]]:
+def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
     """The (relation, part, order) that steps search, or read."""
     for step in steps:
         if isinstance(step, Join | AntiJoin):
             yield step.relation, step.part, step.order
         if isinstance(step, Extend):
-            yield from searches((*step.joins, *step.steps))
+            yield from searched_parts((*step.joins, *step.steps))
 
 
-def divisible(derivation: Derivation) -> bool:
+def is_sliceable(derivation: Derivation) -> bool:
     """Whether slices of what the first step makes can go on by themselves."""
     terms = [*derivation.head]
     for step in derivation.steps:

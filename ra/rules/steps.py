@@ -13,7 +13,7 @@ import numpy as np
 from semi_naive.host import budget, limits
 from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, halved
+from semi_naive.ra.blocks.block import HALVES, Block, Chunked, has_half_words
 from semi_naive.ra.blocks.thinned import is_searched
 from semi_naive.ra.expressions.aggregates import GroupReduction
 from semi_naive.ra.expressions.folds import Fold
@@ -22,7 +22,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
-from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
@@ -66,7 +66,7 @@ def run_steps(steps, batch: Batch, context: Context):
     running = [iter(steps[0](batch, context))]  # a recursion would be as deep as a body is long
     while running:
         made = next(running[-1], None)
-        limits.check()
+        limits.check_limits()
         if made is None:
             running.pop()
             continue
@@ -107,7 +107,7 @@ class Join:
         keys = None  # evaluated when they are needed: the fused join needs none
         if (self.binds or self.every) and not self.keys and batch.size == 1:
             same = batch.take(np.zeros(1, np.int64), self.keep)
-            yield from scanned(blocks, self.binds, same, begin, context.most, context.exact)
+            yield from scan_blocks(blocks, self.binds, same, begin, context.most, context.exact)
         elif not self.binds and not self.every:
             yield from self._passing(batch, context) if begin == START else ()
         else:
@@ -153,7 +153,7 @@ class Join:
 
     def unites(self, batch: Batch, block: Block) -> bool:
         """True if the join is one of pairs: `ra.joins.unions` makes its heads."""
-        if self.composed is None or is_searched(block, batch.size) or not halved(block) or block.rows[1] > DENSE >> 6:
+        if self.composed is None or is_searched(block, batch.size) or not has_half_words(block) or block.rows[1] > DENSE >> 6:
             return False
         turned = self.turned(batch)
         return turned is not None and turned.block.cells <= DENSE >> 6
@@ -172,7 +172,7 @@ class Join:
 
     def _composed(self, batch, block, begin, most):
         """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins.local_join`."""
-        if self.composed is None or is_searched(block, batch.size) or not halved(block):
+        if self.composed is None or is_searched(block, batch.size) or not has_half_words(block):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin
         if batch.names == (carried, key):
@@ -208,12 +208,12 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
     return found
 
 
-def scanned(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST, exact: bool = False):
+def scan_blocks(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST, exact: bool = False):
     """Read the tuples of blocks as they lie, for the first atom of a body. `same`: columns of one row that all bindings get;
     `exact`: see `Context`."""
     for number in range(begin[0], len(blocks)):
         block, row = blocks[number], begin[1] if number == begin[0] else 0
-        if halved(block) and len(binds) == 2 and not same and not (exact and block.size > most):
+        if has_half_words(block) and len(binds) == 2 and not same and not (exact and block.size > most):
             (_, first), (_, second) = sorted(binds)
             yield Batch(block.size, pair=(first, second, block), at=(number + 1, 0, 0))
             continue
@@ -334,7 +334,7 @@ class Generate:
                 yield Batch(rows.size, columns, at=(0, row, skip))
 
 
-def grouped(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:
+def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:
     """The distinct bindings of some variables, and which of them each binding of the batch has."""
     if not outer:
         return Batch(1, {}), np.zeros(batch.size, np.int64)
@@ -365,8 +365,8 @@ class Aggregated:
     bound: bool = False  # whether the result is compared with what it has to be, or new
 
     def __call__(self, batch, context):
-        groups, inverse = grouped(batch, self.outer)
-        target, reduction = self.literal.target, reduction_of(self.literal, groups, context.values)
+        groups, inverse = group_bindings(batch, self.outer)
+        target, reduction = self.literal.target, group_reduction(self.literal, groups, context.values)
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in few_of(run_steps(self.steps, numbered, context), max(groups.size, context.most)):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
@@ -375,7 +375,7 @@ class Aggregated:
         yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
 
 
-def reduction_of(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
+def group_reduction(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
     """What an aggregate's values go to, of each of some groups of outer bindings."""
     if literal.init is not None:
         return Fold(literal, groups, values)
@@ -388,10 +388,10 @@ def few_of(batches, most: int):
     for batch in batches:
         waiting, rows = [*waiting, batch], rows + batch.size
         if rows >= most:
-            yield joined(waiting)
+            yield concatenate_batches(waiting)
             waiting, rows = [], 0
     if rows:
-        yield joined(waiting)
+        yield concatenate_batches(waiting)
 
 
 GROUP = "@group"  # the number of an outer binding, among the variables of an aggregate's body

@@ -45,7 +45,7 @@ OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
 
 @contextlib.contextmanager
-def told(sc=lambda: None, folder: str | None = None):
+def translate_failures(sc=lambda: None, folder: str | None = None):
     """What Spark, a full disk or used up memory make fail in the block leaves it as an error of ours. `sc`: gives the
     SparkContext that is used there; None if none has been needed. folder: what is written to besides our own folders."""
     try:

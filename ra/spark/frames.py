@@ -19,7 +19,7 @@ GONE = (
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def explain_missing_runs() -> Iterator[None]:
     """Say what it means that a run is missing, without the traceback of a worker, which ends with this error anyway."""
     try:
         yield
@@ -47,7 +47,7 @@ class Each:
     reader: Reader
 
     def __call__(self, rows):
-        with told():
+        with explain_missing_runs():
             for row in rows:
                 for partition in row.column(0).to_pylist():
                     yield from self.reader(partition, ())
@@ -63,7 +63,7 @@ class InBytes:
     def __call__(self, partition, records):
         import pyarrow as pa
 
-        with told():
+        with explain_missing_runs():
             for batch in self.reader(partition, records):
                 with pa.BufferOutputStream() as sink:
                     with pa.ipc.new_stream(sink, batch.schema) as writer:

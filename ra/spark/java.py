@@ -80,10 +80,10 @@ def gateway(conf, given_up: threading.Event):
         return launch_gateway(conf)
     check_java()
     scratch = Store.create()
-    for name, value in _places(conf, scratch):
+    for name, value in _folders(conf, scratch):
         conf.set(name, value)
     with tempfile.TemporaryFile() as said:
-        process, port, secret = _started(_command(conf), scratch.path("java"), said, given_up)
+        process, port, secret = _start_java(_command(conf), scratch.path("java"), said, given_up)
     os.environ[PORT], os.environ[SECRET] = port, secret
     try:
         found = launch_gateway()
@@ -96,13 +96,13 @@ def gateway(conf, given_up: threading.Event):
     return found
 
 
-def _places(conf, scratch) -> Iterator[tuple[str, str]]:
+def _folders(conf, scratch) -> Iterator[tuple[str, str]]:
     """Return the folders a local Spark writes to: below the engine's own, so that a killed process leaves nothing."""
     if not on_this_host(conf.get("spark.master", "")):
         return
     os.makedirs(scratch.path("spark"))
     yield "spark.local.dir", scratch.path("spark")
-    if sockets := _short(scratch):
+    if sockets := _socket_folder(scratch):
         yield "spark.python.unix.domain.socket.dir", sockets.root
     else:
         yield "spark.python.unix.domain.socket.enabled", "false"
@@ -111,7 +111,7 @@ def _places(conf, scratch) -> Iterator[tuple[str, str]]:
     yield OPTIONS, f"{conf.get(OPTIONS, '')} {own}"
 
 
-def _short(scratch):
+def _socket_folder(scratch):
     """A store whose path leaves room for a socket's name; None if there is none. Each store is swept where the next is made."""
     from semi_naive.ra.storage.runs import Store
 
@@ -133,7 +133,7 @@ def _command(conf) -> list[str]:
     return [os.path.join(_find_spark_home(), "bin", "spark-submit"), *settings, *arguments]
 
 
-def _started(command: list[str], told: str, said, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
+def _start_java(command: list[str], told: str, said, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
     """Start the process; return it with its port and secret. Its other output goes to a file, which is read only if it does not
     start."""
     from pyspark.serializers import UTF8Deserializer, read_int

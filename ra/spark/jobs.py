@@ -41,7 +41,7 @@ class RunsLost(RuntimeError):
     """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
 
 
-def home(partition: int) -> int:
+def partitioner(partition: int) -> int:
     """The one partitioner of all shuffles: records already are (partition, …). One function, so that Spark sees that
     the anchors and the shuffled records are partitioned alike."""
     return partition
@@ -59,7 +59,7 @@ class PartitionedJobs:
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
         # A shuffle of no records gives the anchors a partitioner and no place: a lost anchor goes to a core that is free.
-        anchors = sc.parallelize([], partitions).partitionBy(partitions, home).mapPartitionsWithIndex(_anchor, True)
+        anchors = sc.parallelize([], partitions).partitionBy(partitions, partitioner).mapPartitionsWithIndex(_anchor, True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
         self._discarded: list[list[str]] = []  # by partition: files that the next job removes
         if not self.local:
@@ -81,7 +81,7 @@ class PartitionedJobs:
         """
         shipments, lost, killed = {}, 0, memory_limits.kills()
         while True:
-            limits.check()
+            limits.check_limits()
             try:
                 rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
                 found = self.collect(rdd)
@@ -115,7 +115,7 @@ class PartitionedJobs:
             sent = shipping.shipment(self, partition, path, host if tries == 1 else None)
             if sent is not None:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
-                shipments[place] = sent.partitionBy(self.partitions, home), tries
+                shipments[place] = sent.partitionBy(self.partitions, partitioner), tries
                 return
         raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
 
@@ -123,7 +123,7 @@ class PartitionedJobs:
         rdd = self.anchors if source is None else source
         for number, task in enumerate(tasks):
             raw = number == 0 and source is not None
-            arrived = [*shipments, rdd.partitionBy(self.partitions, home)] if number else shipments
+            arrived = [*shipments, rdd.partitionBy(self.partitions, partitioner)] if number else shipments
             if arrived and not raw:
                 rdd = arrived[0] if self.local else self.sc.union([self.anchors] * (VOTES * len(arrived)) + [*arrived])
             rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, self._discarded if not raw and number == len(tasks) - 1 else []))
@@ -173,12 +173,12 @@ def watched(sc, total: int, tell: Callable[..., None]):
 
 def _look() -> None:
     """End a job if memory is about to be used up, or a limit of the evaluation is exceeded."""
-    memory.check()
-    limits.check()
+    memory.check_memory()
+    limits.check_limits()
 
 
 @functools.cache
-def _settle() -> None:
+def _freeze_garbage() -> None:
     """Once a worker has loaded the kernels: tell the collector to leave what there is alone. Spark collects garbage after
     every task, and walking numba's half a million objects took 25 ms of it; an iteration went from 140 ms to 80."""
     gc.collect()
@@ -192,10 +192,10 @@ class _Step:
         self.task, self.raw, self.discarded = task, raw, discarded
 
     def __call__(self, partition, records):
-        _settle()
+        _freeze_garbage()
         unlink(self.discarded[partition] if self.discarded else [])
         if not self.raw:
-            records = shipping.unpacked([record for _, record in records if record is not None])
+            records = shipping.receive_files([record for _, record in records if record is not None])
         try:
             yield from self.task(partition, records)
         except RunMissing as missing:

@@ -49,7 +49,7 @@ def _status(process, patience: float) -> int | None:
     return None
 
 
-def forget(sc=None) -> None:
+def forget_context(sc=None) -> None:
     """Have pyspark know nothing more of a context that is lost, or was never made, and of its Java process if that has ended.
 
     pyspark does not do so by itself, and offers nothing for it: a test pins the names that are used here.

@@ -41,7 +41,7 @@ class Look:
 
     def __call__(self, partition, records):
         time.sleep(self.lasts)
-        found = files_of(self.folder)
+        found = files_in(self.folder)
         return [(place_of(self.folder), found)] if found else []
 
 
@@ -74,7 +74,7 @@ class Send:
         return False
 
 
-def unpacked(records: list) -> list:
+def receive_files(records: list) -> list:
     """Write the files that have come with the records, unless this host has them; returns the other records."""
     rest, arrived = [], {}
     for record in records:
@@ -89,13 +89,13 @@ def unpacked(records: list) -> list:
 
 
 def _write(path: Path, pieces: list[Piece]) -> None:
-    with private.replacing(path) as file:
+    with private.open_replacing(path) as file:
         for piece in pieces:
             file.seek(piece.offset)
             file.write(piece.data)
 
 
-def files_of(folder: str) -> dict[str, int]:
+def files_in(folder: str) -> dict[str, int]:
     """The whole files of a folder of this host, by name, with their sizes."""
     with contextlib.suppress(FileNotFoundError):
         files = [entry for entry in os.scandir(folder) if entry.is_file()]

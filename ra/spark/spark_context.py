@@ -81,7 +81,7 @@ def context(master: str | None = None, cores: int | None = None):
 
     running = SparkContext._active_spark_context
     if running is not None and leftovers.is_ours(getattr(running._gateway, "proc", None)) and lost.is_lost(running):
-        lost.forget(running)
+        lost.forget_context(running)
     elif running is not None and master is None:
         return context_of(running)
     # Workers would otherwise be started by whatever `python3` is on the path, which need not have this package.
@@ -100,7 +100,7 @@ def context(master: str | None = None, cores: int | None = None):
         conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
     given_up = threading.Event()
-    return aside(lambda: _made(conf, given_up), given_up.set, limits.check)
+    return aside(lambda: _make_context(conf, given_up), given_up.set, limits.check_limits)
 
 
 def _worker_environment() -> dict[str, str]:
@@ -113,7 +113,7 @@ def _worker_environment() -> dict[str, str]:
     return {"PYTHONSAFEPATH": "1"} | ({} if root in installed else {"PYTHONPATH": root})
 
 
-def _made(conf, given_up: threading.Event):
+def _make_context(conf, given_up: threading.Event):
     from pyspark import SparkContext
 
     with SparkContext._lock:
@@ -124,7 +124,7 @@ def _made(conf, given_up: threading.Event):
             except Exception as error:
                 if not lost.ended(java, lost.ENDING_SECONDS):
                     raise
-                lost.forget()
+                lost.forget_context()
                 raise lost.error(java) from error
             # Both would tell of a Java that ends on standard error, with the stack; who uses it gets an exception.
             made._accumulatorServer.handle_error = lambda *_: None

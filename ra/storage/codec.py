@@ -19,7 +19,7 @@ _mix, _gap, _squeezed = njit(inline="always")(mix), njit(gap), njit(inline="alwa
 
 
 @njit(i64(u64, types.int64, i64), **JIT)
-def slots(words, shift, first):
+def slots_of_words(words, shift, first):
     """The slot of each sorted word in the bucket map whose table is `first` (see `BucketMap.tables`).
 
     The key, word >> shift, is hashed once for a run of equal keys; the rest only where its bucket is refined.

@@ -16,7 +16,7 @@ log = logging.getLogger("semi_naive")
 Used = TypeVar("Used")
 
 
-def once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
+def make_once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
     """Return the result of `use` on the value of `make`, pickled in a file: the first process of the host to ask makes it, the
     others read it.
 
@@ -24,15 +24,15 @@ def once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda
     pickle, or a file of which `use` says RunMissing. The caller answers for the directory: what is there is believed.
     """
     try:
-        return use(_made(path, make))
+        return use(_load_or_make(path, make))
     except RunMissing as missing:
         log.info("made again: %s", missing)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        return use(_made(path, make))
+        return use(_load_or_make(path, make))
 
 
-def _made(path: str, make: Callable[[], Any]):
+def _load_or_make(path: str, make: Callable[[], Any]):
     data = private.load(path)
     if data is None:
         private.folder(os.path.dirname(path))
@@ -40,5 +40,5 @@ def _made(path: str, make: Callable[[], Any]):
             data = private.load(path)
             if data is None:
                 data = pickle.dumps(make())
-                private.save(path, data)
+                private.save_checked(path, data)
     return pickle.loads(data)

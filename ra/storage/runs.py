@@ -21,7 +21,7 @@ import numpy as np
 
 from semi_naive.host import leftovers, private
 from semi_naive.ra.storage.checksum import Checksum, checksum_of
-from semi_naive.ra.words import drop, merge_all, seek
+from semi_naive.ra.words import drop, merge_all, seek_word
 
 PREFIX = "semi-naive-"
 MERGED_WORDS = 1 << 16  # of each run that a merge reads at a time: half a megabyte stays in the cache
@@ -110,7 +110,7 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     Costs 8 bytes a word on disk. Not synced: a lost host is what checkpoints are for.
     """
     checksum = Checksum()
-    with private.replacing(path) as file:
+    with private.open_replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
             view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
             for begin in range(0, len(view), WRITTEN_BYTES):
@@ -119,7 +119,7 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     return Run(str(path), checksum.bytes // 8, lanes, checksum.value)
 
 
-def merged(arrays: list[np.ndarray]):
+def merge_arrays(arrays: list[np.ndarray]):
     """Yield the union of sorted arrays in ascending pieces. At most PIECE words of each are in memory at a time, and
     where the arrays' ranges do not overlap nothing is copied."""
     left = [array for array in arrays if array.size]
@@ -149,7 +149,7 @@ def _bound(arrays: list[np.ndarray]) -> np.uint64:
 
 def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Split sorted arrays into their words up to a bound and the rest."""
-    ends = [seek(array, 0, bound) for array in arrays]
+    ends = [seek_word(array, 0, bound) for array in arrays]
     ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, arrays, strict=True)]
     parts = list(zip(ends, arrays, strict=True))
     return [array[:end] for end, array in parts], [array[end:] for end, array in parts if end < array.size]
@@ -177,7 +177,7 @@ class Store:
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        leftovers.forget(self.root)
+        leftovers.forget_folder(self.root)
 
     def bytes(self) -> int:
         """Bytes on this host's disk."""

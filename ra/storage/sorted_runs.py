@@ -91,11 +91,11 @@ def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
     return found[np.diff(found.sum(axis=1), prepend=-1) > 0]
 
 
-def merged(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
+def merge_sorted_runs(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
     """The words (lanes, n), in order, that runs have between positions.
 
     >>> runs = [ChunkRun(np.array([0, 1], "u8"), np.array([5, 1], "u8")), WordRun(np.array([[1, 70]], "u8"))]
-    >>> merged(runs, np.array([0, 0]), np.array([2, 1]), 1).tolist()
+    >>> merge_sorted_runs(runs, np.array([0, 0]), np.array([2, 1]), 1).tolist()
     [[0, 1, 2, 64]]
     """
     some, chunks = [], None

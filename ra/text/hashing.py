@@ -5,7 +5,7 @@ import numpy as np
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.lanes import combined
-from semi_naive.ra.text.strings import BITS, hash_of, places_of
+from semi_naive.ra.text.strings import BITS, hash_of_bytes, places_of
 from semi_naive.ra.words import JIT
 
 _read = types.Array(types.uint8, 1, "C", readonly=True)
@@ -17,7 +17,7 @@ def hash_places(data, begins, ends):
     """The hashes of the strings that stand in `data` from each `begins` to its `ends`."""
     out = np.empty(begins.size, np.uint64)
     for i in range(out.size):
-        out[i] = hash_of(data, begins[i], ends[i])
+        out[i] = hash_of_bytes(data, begins[i], ends[i])
     return out
 
 

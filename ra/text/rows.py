@@ -86,9 +86,9 @@ def _lengths(column, base, starts):
 @dataclass
 class RowFormat:
     """How rows become text. fields: of each column SIGNED or UNSIGNED, for numbers given by their bits; else the texts that its
-    values number, see `joined`.
+    values number, see `concatenate_texts`.
 
-    >>> RowFormat(["", ": ", "\\n"], [SIGNED, joined([b"a", b"bc"])]).bytes(np.array([[-7, 100], [1, 0]])).tobytes()
+    >>> RowFormat(["", ": ", "\\n"], [SIGNED, concatenate_texts([b"a", b"bc"])]).bytes(np.array([[-7, 100], [1, 0]])).tobytes()
     b'-7: bc\\n100: a\\n'
     """
 
@@ -96,7 +96,7 @@ class RowFormat:
     fields: Sequence
 
     def __post_init__(self):
-        self._seams, self._seam_starts = joined([seam.encode() for seam in self.seams])
+        self._seams, self._seam_starts = concatenate_texts([seam.encode() for seam in self.seams])
         texts = [field for field in self.fields if isinstance(field, tuple)]
         contents, starts, bases, begin, base = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], [], 0, 0
         for content, ends in texts:
@@ -126,7 +126,7 @@ class RowFormat:
         return room
 
 
-def joined(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+def concatenate_texts(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """Texts one after the other: (all bytes, where each begins and the last one ends)."""
     starts = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=starts[1:])

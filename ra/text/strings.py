@@ -51,7 +51,7 @@ def last_bytes(data, at, end):
 
 
 @njit(inline="always")
-def hash_of(data, begin, end):
+def hash_of_bytes(data, begin, end):
     """The 62-bit hash of the bytes from `begin` to `end`."""
     word, at = np.uint64(end - begin), begin
     while at + 8 <= end:
@@ -130,7 +130,7 @@ def look_up(data, begin, end, word, slots, content, begins, ends):
 
 
 @njit(inline="always")
-def marked(word, number):
+def slot_entry(word, number):
     """What is in the slot of a string: the upper half of its hash, and its number + 1."""
     return (word & HIGH_HALF) | np.uint64(number + 1)
 
@@ -143,12 +143,12 @@ def indexed(words, count, size):
         slot = words[i] & mask
         while slots[slot]:
             slot = (slot + _ONE) & mask
-        slots[slot] = marked(words[i], i)
+        slots[slot] = slot_entry(words[i], i)
     return slots
 
 
 @njit(inline="always")
-def doubled(array):
+def with_doubled_room(array):
     """A copy with room for twice as much."""
     longer = np.empty(2 * array.size, array.dtype)
     longer[: array.size] = array
@@ -159,20 +159,20 @@ def doubled(array):
 def numbered(data, begin, end, count, begins, ends, words, slots):
     """The number of the string from `begin` to `end` among the `count` different ones of the same text that were met before,
     and these with it. `words` are their hashes."""
-    word = hash_of(data, begin, end)
+    word = hash_of_bytes(data, begin, end)
     number, slot = look_up(data, begin, end, word, slots, data, begins, ends)
     if number < 0:
         number, count = count, count + 1
         begins[number], ends[number], words[number] = begin, end, word
-        slots[slot] = marked(word, number)
+        slots[slot] = slot_entry(word, number)
         if count == words.size:
-            begins, ends, words = doubled(begins), doubled(ends), doubled(words)
+            begins, ends, words = with_doubled_room(begins), with_doubled_room(ends), with_doubled_room(words)
             slots = indexed(words, count, 2 * words.size)
     return number, count, begins, ends, words, slots
 
 
 @njit(_bytes(_read, _i64, _i64, _i64), **JIT)
-def _copied(data, begins, ends, offsets):
+def _copy_strings(data, begins, ends, offsets):
     """The bytes from each `begins` to its `ends`, one after the other; fills `offsets` with where each begins, and the end."""
     out, at = np.empty((ends - begins).sum(), np.uint8), 0
     for i in range(begins.size):
@@ -204,7 +204,7 @@ class Hashed:
     def alone(self) -> "Hashed":
         """The same without the bytes around and between them."""
         offsets = np.empty(len(self) + 1, np.int64)
-        content = _copied(self.data, self.begins, self.ends, offsets)
+        content = _copy_strings(self.data, self.begins, self.ends, offsets)
         return Hashed(content, offsets[:-1], offsets[1:], self.hashes)
 
 
@@ -222,7 +222,7 @@ def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Ite
         limit = MAX_ARROW_BYTES + (total[first - 1] if first else 0)
         last = max(first + 1, int(np.searchsorted(total, limit, "right")))
         offsets = np.empty(last - first + 1, np.int64)
-        content = _copied(data, begins[first:last], ends[first:last], offsets)
+        content = _copy_strings(data, begins[first:last], ends[first:last], offsets)
         yield pa.StringArray.from_buffers(last - first, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content))
         first = last
 

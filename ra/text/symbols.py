@@ -17,7 +17,7 @@ from semi_naive.ra.bits import prefetch
 from semi_naive.ra.text.arrow_arrays import arrow_of, strings_of
 from semi_naive.ra.text.hashing import hash_places
 from semi_naive.ra.text.ids import UnknownId
-from semi_naive.ra.text.strings import HIGH_HALF, MAX_ARROW_BYTES, Hashed, indexed, look_up, marked, places_of
+from semi_naive.ra.text.strings import HIGH_HALF, MAX_ARROW_BYTES, Hashed, indexed, look_up, places_of, slot_entry
 from semi_naive.ra.words import JIT
 
 INITIAL_SYMBOLS = 256  # that a table has room for at the start
@@ -37,7 +37,7 @@ def _indexed(words, count, size):
 
 
 @njit(types.void(_read, _i64, _i64, _u64, _u64, _u8, _i64, _i64, types.int64, _i64), scratch=TABLE, **JIT)
-def _find(data, begins, ends, words, slots, content, starts, stops, limit, ids):
+def _find_numbers(data, begins, ends, words, slots, content, starts, stops, limit, ids):
     """The numbers of strings that are among the first `limit`; of others -1."""
     for i in range(words.size):
         found, _ = look_up(data, begins[i], ends[i], words[i], slots, content, starts, stops)
@@ -51,15 +51,15 @@ def _fetch(words, at, slots, content, starts):
     if at + 3 * PREFETCH_DISTANCE < words.size:
         prefetch(slots, np.int64(words[at + 3 * PREFETCH_DISTANCE] & np.uint64(slots.size - 1)))
     if at + 2 * PREFETCH_DISTANCE < words.size:
-        prefetch(starts, _first(words[at + 2 * PREFETCH_DISTANCE], slots))
+        prefetch(starts, _number_in_first_slot(words[at + 2 * PREFETCH_DISTANCE], slots))
     if at + PREFETCH_DISTANCE < words.size:
-        number = _first(words[at + PREFETCH_DISTANCE], slots)
+        number = _number_in_first_slot(words[at + PREFETCH_DISTANCE], slots)
         if number >= 0:
             prefetch(content, starts[number])
 
 
 @njit(inline="always")
-def _first(word, slots):
+def _number_in_first_slot(word, slots):
     """The number of the string in the first slot for a hash, -1 if there is none."""
     return np.int64(slots[word & np.uint64(slots.size - 1)] & ~HIGH_HALF) - 1
 
@@ -84,7 +84,7 @@ def _add(data, begins, ends, words, at, slots, content, starts, stops, known, co
                 number, place = count, starts[count]
                 for i in range(end - begin):
                     content[place + i] = data[begin + i]
-                known[number], stops[number], slots[slot] = words[at], place + (end - begin), marked(words[at], number)
+                known[number], stops[number], slots[slot] = words[at], place + (end - begin), slot_entry(words[at], number)
                 count += 1
             ids[at] = base + number
         at += 1
@@ -137,7 +137,7 @@ class SymbolTable:
         given = strings.data, begins, ends, strings.hashes
         if self.base:
             with locked(self.base._lock):
-                _find(*given, *self.base._kept(), self._below, ids)
+                _find_numbers(*given, *self.base._kept(), self._below, ids)
         with locked(self._lock):
             try:
                 at = 0
@@ -155,7 +155,7 @@ class SymbolTable:
         data, begins, ends = places_of(as_strings(strings))
         found = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
-            _find(data, begins, ends, hash_places(data, begins, ends), *self._kept(), self._count, found)
+            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._kept(), self._count, found)
         found[found >= 0] += self._below
         if self.base:
             below = self.base.find(strings)
@@ -266,7 +266,7 @@ _common: weakref.ref[SymbolTable] | None = None
 _making = threading.Lock()
 
 
-def common() -> SymbolTable:
+def process_symbols() -> SymbolTable:
     """The table of symbols in relations that any run of this process may read: a new one when nothing keeps the last."""
     global _common
     with _making:

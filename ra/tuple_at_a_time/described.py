@@ -39,7 +39,7 @@ class BlockLists:
             self.begins.append(len(words))
             words.append(len(blocks))
             for block, keys, ticks in blocks:
-                found = block.described.get(keys) or described(block, keys)
+                found = block.described.get(keys) or describe_block(block, keys)
                 places.append(len(words))
                 words.append(found.place)
                 words += [] if ticks is None else [address_of(ticks)]
@@ -49,15 +49,15 @@ class BlockLists:
         self.words[places] -= address_of(self.words) // BYTES
 
 
-def described(block: Block, keys: int) -> Described:
+def describe_block(block: Block, keys: int) -> Described:
     """Describe a block that is searched by so many columns. The description is kept with the block, as most blocks stay."""
     if keys not in block.described:
         some = isinstance(block, Thinned) and not block.spelt
-        block.described[keys] = _thinned(block, keys) if some else _whole(block, keys)
+        block.described[keys] = _describe_thinned(block, keys) if some else _describe_whole(block, keys)
     return block.described[keys]
 
 
-def _whole(block: Block, keys: int) -> Described:
+def _describe_whole(block: Block, keys: int) -> Described:
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
     present, least, within, cells = ANY, 0, EVERY - 1, 2
@@ -71,7 +71,7 @@ def _whole(block: Block, keys: int) -> Described:
     found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
     for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
         found += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
-    return _kept(np.array(found, np.int64), words, starts, present)
+    return _with_address(np.array(found, np.int64), words, starts, present)
 
 
 def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
@@ -82,15 +82,15 @@ def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
     return base, EVERY - 1, np.array([0, words.size])
 
 
-def _thinned(block: Thinned, keys: int) -> Described:
+def _describe_thinned(block: Thinned, keys: int) -> Described:
     """As the whole that it is of, and what is gone of that."""
-    whole, gone = described(block.whole, keys), np.ascontiguousarray(block.gone)
+    whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.gone)
     words = whole.words.copy()
     words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size
-    return _kept(words, whole, gone)
+    return _with_address(words, whole, gone)
 
 
-def _kept(words: np.ndarray, *arrays) -> Described:
+def _with_address(words: np.ndarray, *arrays) -> Described:
     return Described(words, arrays, address_of(words) // BYTES)
 
 

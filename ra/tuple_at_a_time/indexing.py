@@ -10,10 +10,10 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     address,
     fetch,
     flag_at,
-    held,
     put_row,
     put_value,
     put_word,
+    register_value,
     row_at,
     value_at,
     word_at,
@@ -27,11 +27,11 @@ _mix = njit(inline="always")(mix)
 
 
 @njit(**COMPILED)
-def hash_of(code, keys, count, regs):
+def hash_of_registers(code, keys, count, regs):
     """The hash of some registers."""
     hashed = np.uint64(count)
     for number in range(count):
-        hashed = _mix(hashed ^ np.uint64(held(regs, code, keys + number)))
+        hashed = _mix(hashed ^ np.uint64(register_value(regs, code, keys + number)))
     return hashed
 
 
@@ -50,7 +50,7 @@ def newest(code, relations, relation, indexes, index, keys, regs):
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
-    hashed = hash_of(code, keys, count, regs)
+    hashed = hash_of_registers(code, keys, count, regs)
     slot = hashed & mask
     while True:
         found = word_at(slots, np.int64(slot))
@@ -60,7 +60,7 @@ def newest(code, relations, relation, indexes, index, keys, regs):
             row, same = np.int64(found & ROW) - 1, True
             for number in range(count):
                 value = value_at(rows, row * arity + value_at(indexes, columns + number))
-                same &= value == held(regs, code, keys + number)
+                same &= value == register_value(regs, code, keys + number)
             if same:
                 return np.int64(slot), row
         slot = (slot + np.uint64(1)) & mask

@@ -9,15 +9,15 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
     flag_at,
-    held,
     increase,
     put_flag,
     put_value,
+    register_value,
     row_at,
     value_at,
 )
-from semi_naive.ra.tuple_at_a_time.operations import ordered
-from semi_naive.ra.tuple_at_a_time.searching import find, first_left, in_blocks, value_in
+from semi_naive.ra.tuple_at_a_time.operations import order_of_float
+from semi_naive.ra.tuple_at_a_time.searching import first_left, in_blocks, prefix_range, value_in
 
 NEW, KNOWN, BETTER = -1, -2, -3  # of a head: nothing is known of it, it is no news, or it improves on what was there before
 PREFETCH_DISTANCE = 8  # heads that are inserted while memory is fetched for one
@@ -34,7 +34,9 @@ def _improves(sort, value, known):
         return np.uint64(value) < np.uint64(known)
     if sort == at.MAX_UNSIGNED:
         return np.uint64(value) > np.uint64(known)
-    return ordered(value) < ordered(known) if sort == at.MIN_FLOAT else ordered(value) > ordered(known)
+    return (
+        order_of_float(value) < order_of_float(known) if sort == at.MIN_FLOAT else order_of_float(value) > order_of_float(known)
+    )
 
 
 @njit(**COMPILED)
@@ -59,7 +61,7 @@ def _append_pair(relations, relation, indexes, left, right):
 
 
 @njit(**COMPILED)
-def _listed(chain, row):
+def _chain_length(chain, row):
     """Count the rows of a chain from one on."""
     count = np.int64(0)
     while row >= 0:
@@ -77,11 +79,11 @@ def _unite(code, values, relations, relation, indexes, regs, state):
     """
     by_left = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
     chain, rows = value_at(indexes, by_left + at.NEXT), value_at(relations, relation + at.ROWS)
-    left, right = held(regs, code, values), held(regs, code, values + 1)
+    left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
     _, first = newest(code, relations, relation, indexes, by_left, values, regs)
     _, second = newest(code, relations, relation, indexes, by_left, values + 1, regs)
     new = np.int64(first < 0) + np.int64(second < 0 and left != right)
-    pairs = 2 * max(np.int64(1), _listed(chain, first)) * max(np.int64(1), _listed(chain, second))
+    pairs = 2 * max(np.int64(1), _chain_length(chain, first)) * max(np.int64(1), _chain_length(chain, second))
     before = value_at(relations, relation + at.COUNT)
     if before + new + pairs > value_at(relations, relation + at.ROOM):
         put_value(state, at.NEEDED, before + new + pairs)
@@ -110,7 +112,7 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 
 @njit(**COMPILED)
-def _known(code, pc, relations, indexes, regs):
+def _known_or_improved(code, pc, relations, indexes, regs):
     """KNOWN if a head is no news to the rows; else the row of a lattice that it improves on, or NEW."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
@@ -118,7 +120,7 @@ def _known(code, pc, relations, indexes, regs):
     _, known = newest(code, relations, relation, indexes, home, values, regs)
     if known >= 0:
         best = value_at(relations, relation + at.ROWS), known * arity + arity - 1
-        if sort < at.MIN or not _improves(sort, held(regs, code, values + arity - 1), value_at(best[0], best[1])):
+        if sort < at.MIN or not _improves(sort, register_value(regs, code, values + arity - 1), value_at(best[0], best[1])):
             return np.int64(KNOWN)
     return known
 
@@ -133,10 +135,10 @@ def _in_base(code, pc, relations, blocks, regs):
         return np.int64(KNOWN) if in_blocks(code, access, blocks, keys, arity, regs) else np.int64(NEW)
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
-        low, high = find(blocks, block, code, keys, arity - 1, regs)
+        low, high = prefix_range(blocks, block, code, keys, arity - 1, regs)
         low = first_left(blocks, block, low, high)
         if low < high:
-            better = _improves(sort, held(regs, code, keys + arity - 1), value_in(blocks, block, arity - 1, low))
+            better = _improves(sort, register_value(regs, code, keys + arity - 1), value_in(blocks, block, arity - 1, low))
             return np.int64(BETTER) if better else np.int64(KNOWN)
     return np.int64(NEW)
 
@@ -144,7 +146,7 @@ def _in_base(code, pc, relations, blocks, regs):
 @njit(**COMPILED)
 def _news(code, pc, relations, indexes, blocks, regs):
     """KNOWN if a head is no news; else the row of a lattice that it improves on, NEW or BETTER."""
-    known = _known(code, pc, relations, indexes, regs)
+    known = _known_or_improved(code, pc, relations, indexes, regs)
     return _in_base(code, pc, relations, blocks, regs) if known == NEW else known
 
 
@@ -168,7 +170,7 @@ def _insert_new(code, pc, known, relations, indexes, regs, state):
         put_value(state, at.NEEDED, count + 1)
         return np.int64(-1)
     for column in range(arity):
-        put_value(rows, count * arity + column, held(regs, code, values + column))
+        put_value(rows, count * arity + column, register_value(regs, code, values + column))
     if sort >= at.MIN:
         dead = value_at(relations, relation + at.DEAD)
         put_flag(dead, count, np.uint8(at.OVER if known == BETTER else at.ALIVE))
@@ -209,7 +211,7 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
     put_value(heads, place + at.PROPOSER, version)
     put_value(heads, place + at.INSTRUCTION, pc)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
-        put_value(heads, place + at.VALUES + column, held(regs, code, pc + at.HEAD_VALUES + column))
+        put_value(heads, place + at.VALUES + column, register_value(regs, code, pc + at.HEAD_VALUES + column))
     put_value(state, at.PROPOSED_COUNT, count + 1)
     return np.int64(0)
 
@@ -221,7 +223,7 @@ def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, 
     pc = value_at(heads, place + at.INSTRUCTION)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))
-    known = _known(code, pc, relations, indexes, regs)
+    known = _known_or_improved(code, pc, relations, indexes, regs)
     if known == KNOWN:
         return np.int64(0)
     if known == NEW and value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.SORT) >= at.MIN:

@@ -5,9 +5,27 @@ import numpy as np
 from semi_naive.host.jit import njit
 from semi_naive.ra.expressions.ranges import MOST
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import ROW, TAG, first_alive, hash_of, newest, rows_of, superseded, visible
-from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, increase, put_value, put_word, row_at, value_at, word_at
-from semi_naive.ra.tuple_at_a_time.searching import find, first_left, may_have, value_in
+from semi_naive.ra.tuple_at_a_time.indexing import (
+    ROW,
+    TAG,
+    first_alive,
+    hash_of_registers,
+    newest,
+    rows_of,
+    superseded,
+    visible,
+)
+from semi_naive.ra.tuple_at_a_time.memory import (
+    COMPILED,
+    increase,
+    put_value,
+    put_word,
+    register_value,
+    row_at,
+    value_at,
+    word_at,
+)
+from semi_naive.ra.tuple_at_a_time.searching import first_left, may_have, prefix_range, value_in
 
 REPETITION_SAMPLE_BINDINGS = 1 << 13  # after which it is known whether many are repetitions
 MAX_SET_BINDINGS = 1 << 22  # in a set; later bindings may be repetitions
@@ -25,13 +43,13 @@ def _left_in_base(relations, relation, indexes, blocks, access, block, low, high
 
 
 @njit(**COMPILED)
-def exists(code, pc, relations, indexes, blocks, regs):
+def has_match(code, pc, relations, indexes, blocks, regs):
     """True if a tuple begins with the keys of an instruction."""
     count, keys, relation = value_at(code, pc + at.KEYS), pc + at.LISTS, value_at(code, pc + at.RELATION)
     access = value_at(code, pc + at.ACCESS)
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
-        low, high = find(blocks, block, code, keys, count, regs)
+        low, high = prefix_range(blocks, block, code, keys, count, regs)
         if _left_in_base(relations, relation, indexes, blocks, access, block, low, high) < high:
             return True
     if relation < 0:
@@ -67,7 +85,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         stage += 1
         put_value(cursors, cursor + at.STAGE, stage)
         if stage < listed:
-            low, high = find(blocks, value_at(blocks, access + 1 + stage), code, keys, count, regs)
+            low, high = prefix_range(blocks, value_at(blocks, access + 1 + stage), code, keys, count, regs)
             put_value(cursors, cursor + at.AT, low)
             put_value(cursors, cursor + at.END, high)
         elif relation >= 0:
@@ -99,16 +117,16 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
 def _sifted(code, sieve, relations, relation, blocks, row, end, shared):
     """The first row from one on that has not been superseded, and that a sieve, if there is one, lets through. `shared`: among
     those of this thread."""
-    row = _first(relations, relation, row, end, shared)
+    row = _first_valid_row(relations, relation, row, end, shared)
     if sieve >= 0:
         rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
         while row < end and not _let_through(code, sieve, blocks, rows, row * arity):
-            row = _first(relations, relation, row + 1, end, shared)
+            row = _first_valid_row(relations, relation, row + 1, end, shared)
     return row
 
 
 @njit(**COMPILED)
-def _first(relations, relation, row, end, shared):
+def _first_valid_row(relations, relation, row, end, shared):
     """The first row from one on that has not been superseded; `shared`: of those that are this thread's. The threads take
     some rows of the delta in turn, as neighbours are likely to be alike much work."""
     row, shares = first_alive(relations, relation, row, end), value_at(relations, relation + at.SHARES)
@@ -157,12 +175,12 @@ def _bind_row(code, pc, rows, arity, row, regs):
 def bind_value(code, pc, again, cursors, regs):
     """Bind the register of a range to its first value, or to the next one: 1; 0 if there is none, -1 if there are too many."""
     cursor = value_at(code, pc + at.CURSOR)
-    start, stop = held(regs, code, pc + at.START), held(regs, code, pc + at.STOP)
+    start, stop = register_value(regs, code, pc + at.START), register_value(regs, code, pc + at.STOP)
     signed = value_at(code, pc + at.SIGNED) != 0
     upward = start < stop if signed else np.uint64(start) < np.uint64(stop)
     step, turns = np.int64(1) if upward or start == stop else np.int64(-1), True
     if value_at(code, pc + at.STEP) >= 0:
-        step, turns = held(regs, code, pc + at.STEP), signed  # an unsigned step that is given leads upward
+        step, turns = register_value(regs, code, pc + at.STEP), signed  # an unsigned step that is given leads upward
     if not again:
         rising = step > 0 if turns else step != 0
         falling = turns and step < 0
@@ -198,20 +216,20 @@ def passed(code, pc, cursors, run, regs):
     if size == value_at(found, at.BINDING_ROOM):
         return 0 if size >= MAX_SET_BINDINGS else -1
     put_value(found, at.TESTED, tested + 1)
-    slot = hash_of(code, keys, count, regs) & mask
+    slot = hash_of_registers(code, keys, count, regs) & mask
     while True:
         word = word_at(slots, np.int64(slot))
         if word >> TAG != np.uint64(run) & ROW:
             break
         begin, same = (np.int64(word & ROW) - 1) * count, True
         for number in range(count):
-            same &= value_at(bindings, begin + number) == held(regs, code, keys + number)
+            same &= value_at(bindings, begin + number) == register_value(regs, code, keys + number)
         if same:
             increase(found, at.REPEATED, 1)
             return 1
         slot = (slot + np.uint64(1)) & mask
     for number in range(count):
-        put_value(bindings, size * count + number, held(regs, code, keys + number))
+        put_value(bindings, size * count + number, register_value(regs, code, keys + number))
     put_value(found, at.BINDING_COUNT, size + 1)
     put_word(slots, np.int64(slot), (np.uint64(run) << TAG) | np.uint64(size + 1))
     return 0

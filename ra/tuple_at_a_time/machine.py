@@ -16,15 +16,15 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
-from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, exists, passed
+from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, has_match, passed
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
     flag_at,
-    held,
     increase,
     put_flag,
     put_value,
+    register_value,
     row_at,
     value_at,
 )
@@ -65,7 +65,7 @@ def _advanced(relations, indexes, relation):
 
 
 @njit(**COMPILED)
-def _noted(state, born, tuples, work):
+def _record_iteration(state, born, tuples, work):
     """An iteration becomes a part of the course."""
     course, number = value_at(state, at.COURSE), value_at(state, at.COURSE_AT)
     entry = number * at.ENTRY_SIZE
@@ -110,7 +110,7 @@ def _turned(relations, indexes, versions, state):
     increase(state, at.ITERATION, 1)
     increase(state, at.WORKED, work)
     put_value(state, at.ITERATION_MADE, 0)
-    _noted(state, delta, tuples, work)
+    _record_iteration(state, delta, tuples, work)
     if delta == 0:
         return at.FIXPOINT
     if enough or value_at(state, at.ITERATION) == value_at(state, at.ITERATIONS):
@@ -138,7 +138,7 @@ def _next_version(relations, versions, version, end):
 
 
 @njit(types.int64(*8 * (address,)), **COMPILED)
-def run(code, regs, cursors, relations, indexes, blocks, versions, state):
+def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state):
     """Go on until there is a reason to stop (`layout.PAUSED` and those after it)."""
     pc, again, version = value_at(state, at.COUNTER), value_at(state, at.AGAIN) != 0, value_at(state, at.VERSION)
     left, why = value_at(state, at.SLICE), np.int64(-1)
@@ -179,18 +179,18 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
             else:
                 pc, again = value_at(code, pc + at.BACK), True
         elif op >= at.FUNCTORS:
-            value, good = computed(op, held(regs, code, pc + at.LEFT), held(regs, code, pc + at.RIGHT))
+            value, good = computed(op, register_value(regs, code, pc + at.LEFT), register_value(regs, code, pc + at.RIGHT))
             put_value(regs, value_at(code, pc + at.INTO), value)
             pc += at.INTO + 1
             if not good:
                 why = np.int64(at.FAULT)
         elif op >= at.EQUAL:
-            if compared(op, held(regs, code, pc + at.LEFT), held(regs, code, pc + at.RIGHT)):
+            if compared(op, register_value(regs, code, pc + at.LEFT), register_value(regs, code, pc + at.RIGHT)):
                 pc += at.RIGHT + 1
             else:
                 pc, again = value_at(code, pc + at.BACK), True
         elif op == at.EXISTS or op == at.LACKS:
-            if exists(code, pc, relations, indexes, blocks, regs) == (op == at.EXISTS):
+            if has_match(code, pc, relations, indexes, blocks, regs) == (op == at.EXISTS):
                 pc += at.LISTS + 2 * value_at(code, pc + at.KEYS)
             else:
                 pc, again = value_at(code, pc + at.BACK), True
@@ -210,7 +210,7 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
             pc, again = value_at(code, pc + at.BACK), True
         elif op == at.OLDER:
             tick = tick_of(code, pc, blocks, regs)
-            if 0 <= tick < held(regs, code, pc + at.AGE):
+            if 0 <= tick < register_value(regs, code, pc + at.AGE):
                 pc += at.AGED_LIST + value_at(code, pc + at.AGED_KEYS)
             else:
                 pc, again = value_at(code, pc + at.BACK), True
@@ -247,4 +247,4 @@ def run(code, regs, cursors, relations, indexes, blocks, versions, state):
     return why
 
 
-KERNELS = run, insert_rows, insert_proposed, index_rows, forget_new
+KERNELS = run_machine, insert_rows, insert_proposed, index_rows, forget_new

@@ -14,7 +14,7 @@ COMPILED = {"error_model": "numpy", "few": -1, **JIT}  # no exceptions: what wou
 _BITS = {types.uint64: 64, types.int64: 64, types.int32: 32, types.uint8: 8}
 
 
-def _reads(kind):
+def _reader(kind):
     """An intrinsic: the number of a kind at a place of an array."""
 
     def read(typingctx, address, place):
@@ -47,7 +47,7 @@ def _pointer(builder, kind, args):
 @intrinsic
 def word_at(typingctx, address, place):
     """The uint64 at a place of an array."""
-    return _reads(types.uint64)(typingctx, address, place)
+    return _reader(types.uint64)(typingctx, address, place)
 
 
 @intrinsic
@@ -59,7 +59,7 @@ def put_word(typingctx, address, place, value):
 @intrinsic
 def value_at(typingctx, address, place):
     """The int64 at a place of an array."""
-    return _reads(types.int64)(typingctx, address, place)
+    return _reader(types.int64)(typingctx, address, place)
 
 
 @intrinsic
@@ -71,7 +71,7 @@ def put_value(typingctx, address, place, value):
 @intrinsic
 def row_at(typingctx, address, place):
     """The int32 at a place of an array."""
-    return _reads(types.int32)(typingctx, address, place)
+    return _reader(types.int32)(typingctx, address, place)
 
 
 @intrinsic
@@ -83,7 +83,7 @@ def put_row(typingctx, address, place, value):
 @intrinsic
 def flag_at(typingctx, address, place):
     """The uint8 at a place of an array."""
-    return _reads(types.uint8)(typingctx, address, place)
+    return _reader(types.uint8)(typingctx, address, place)
 
 
 @intrinsic
@@ -118,7 +118,7 @@ def as_float(typingctx, bits):
 
 
 @intrinsic
-def as_bits(typingctx, number):
+def float_bits(typingctx, number):
     """The 64 bits of a float64."""
 
     def codegen(context, builder, signature, args):
@@ -128,7 +128,7 @@ def as_bits(typingctx, number):
 
 
 @njit(**COMPILED)
-def held(regs, code, place):
+def register_value(regs, code, place):
     """Return the value of the register that an instruction names at a place."""
     return value_at(regs, value_at(code, place))
 

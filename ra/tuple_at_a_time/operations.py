@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.memory import COMPILED, as_bits, as_float
+from semi_naive.ra.tuple_at_a_time.memory import COMPILED, as_float, float_bits
 from semi_naive.ra.values import kinds
 
 LEAST = np.int64(-(1 << 63))
@@ -12,15 +12,15 @@ NAN = kinds.NAN
 
 
 @njit(**COMPILED)
-def ordered(bits):
-    """Map the bits of a float to an int64 in the order of floats, as `kinds.ordered` does."""
+def order_of_float(bits):
+    """Map the bits of a float to an int64 in the order of floats, as `kinds.order_of_values` does."""
     return bits ^ ((bits >> 63) & ~LEAST)
 
 
 @njit(**COMPILED)
-def _stored(number):
+def _canonical_bits(number):
     """The bits of a float in their one form, as `kinds.as_bits` gives them."""
-    return NAN if number != number else as_bits(number + 0.0)
+    return NAN if number != number else float_bits(number + 0.0)
 
 
 @njit(**COMPILED)
@@ -39,8 +39,8 @@ def compared(op, left, right):
     if op == at.UP_TO_UNSIGNED:
         return np.uint64(left) <= np.uint64(right)
     if op == at.LESS_FLOAT:
-        return ordered(left) < ordered(right)
-    return ordered(left) <= ordered(right)
+        return order_of_float(left) < order_of_float(right)
+    return order_of_float(left) <= order_of_float(right)
 
 
 @njit(**COMPILED)
@@ -91,23 +91,23 @@ def _of_integers(op, left, right):
 def _of_floats(op, left, right):
     """Apply a functor of floats to bits; returns bits."""
     if op == at.NUMBER_TO_FLOAT:
-        return as_bits(np.float64(left))
+        return float_bits(np.float64(left))
     if op == at.UNSIGNED_TO_FLOAT:
-        return as_bits(np.float64(np.uint64(left)))
+        return float_bits(np.float64(np.uint64(left)))
     if op == at.LEAST_FLOAT:
-        return right if ordered(right) < ordered(left) else left
+        return right if order_of_float(right) < order_of_float(left) else left
     if op == at.GREATEST_FLOAT:
-        return right if ordered(right) > ordered(left) else left
+        return right if order_of_float(right) > order_of_float(left) else left
     a, b = as_float(left), as_float(right)
     if op == at.ADD_FLOAT:
-        return _stored(a + b)
+        return _canonical_bits(a + b)
     if op == at.SUBTRACT_FLOAT:
-        return _stored(a - b)
+        return _canonical_bits(a - b)
     if op == at.MULTIPLY_FLOAT:
-        return _stored(a * b)
+        return _canonical_bits(a * b)
     if op == at.DIVIDE_FLOAT:
-        return _stored(a / b)
-    return _stored(-a if op == at.NEGATE_FLOAT else a)
+        return _canonical_bits(a / b)
+    return _canonical_bits(-a if op == at.NEGATE_FLOAT else a)
 
 
 @njit(**COMPILED)

@@ -26,7 +26,7 @@ class _Compilation:
     until = 0.0
 
 
-def ready(spent: float) -> bool:
+def machine_is_ready(spent: float) -> bool:
     """True if small iterations, which have taken so many seconds a block at a time in this stratum, go to the machine from now
     on. If it was never compiled on this computer, another process begins to do so."""
     if jit.mode != "auto" or _loaded():

@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.memory import COMPILED, held, value_at, word_at
+from semi_naive.ra.tuple_at_a_time.memory import COMPILED, register_value, value_at, word_at
 
 SIX, LOW_SIX = np.uint64(6), np.uint64(63)
 
@@ -16,7 +16,7 @@ def _word(blocks, block, code, keys, count, regs, lane):
     for number in range(count):
         field = block + at.FIELDS + number * at.FIELD_SIZE
         if value_at(blocks, field + at.LANE) == lane:
-            value = held(regs, code, keys + number)
+            value = register_value(regs, code, keys + number)
             here &= value_at(blocks, field + at.LOW) <= value <= value_at(blocks, field + at.HIGH)
             distance = np.uint64(value) - np.uint64(value_at(blocks, field + at.LOW))
             shift = np.uint64(value_at(blocks, field + at.SHIFT))
@@ -37,12 +37,12 @@ def may_have(blocks, block, value):
 
 
 @njit(**COMPILED)
-def find(blocks, block, code, keys, count, regs):
+def prefix_range(blocks, block, code, keys, count, regs):
     """The positions [low, high) of a block's tuples that begin with keys, which some registers hold."""
     size = value_at(blocks, block + at.WORDS_SIZE)
     if count == 0:
         return np.int64(0), size
-    if not may_have(blocks, block, held(regs, code, keys)):
+    if not may_have(blocks, block, register_value(regs, code, keys)):
         return np.int64(0), np.int64(0)
     word, mask, here = _word(blocks, block, code, keys, count, regs, 0)
     low, high = np.int64(0), (size if here else np.int64(0))
@@ -125,7 +125,7 @@ def in_blocks(code, access, blocks, keys, count, regs):
     """True if a block of a list has a tuple that begins with keys."""
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
-        low, high = find(blocks, block, code, keys, count, regs)
+        low, high = prefix_range(blocks, block, code, keys, count, regs)
         if first_left(blocks, block, low, high) < high:
             return True
     return False
@@ -155,7 +155,7 @@ def tick_of(code, pc, blocks, regs):
     """The tick of the tuple that an instruction names, -1 if it has none."""
     ages, count, keys = value_at(code, pc + at.AGES), value_at(code, pc + at.AGED_KEYS), pc + at.AGED_LIST
     for _ in range(value_at(blocks, ages)):
-        low, high = find(blocks, value_at(blocks, ages + at.BLOCK_AGED), code, keys, count, regs)
+        low, high = prefix_range(blocks, value_at(blocks, ages + at.BLOCK_AGED), code, keys, count, regs)
         if low < high:
             return value_at(value_at(blocks, ages + at.TICKS), low)
         ages += at.AGES_SIZE

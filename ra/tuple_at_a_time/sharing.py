@@ -87,7 +87,7 @@ class ThreadState:
         self.state[at.SLICE] = instructions
         while True:
             whole = self.whole
-            why = machine.run(
+            why = machine.run_machine(
                 *map(address_of, (whole.code, self.registers, self.cursors.words, self.relations, whole.index_words)),
                 *map(address_of, (whole.block_words, self.versions, self.state)),
             )

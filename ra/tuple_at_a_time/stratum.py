@@ -135,7 +135,7 @@ class Interpreter:
                 return why
 
     def _go_on(self) -> int:
-        return machine.run(
+        return machine.run_machine(
             *map(address_of, (self.code, self.registers, self.cursors.words, self.relation_table, self.index_words)),
             *map(address_of, (self.block_words, self.versions, self.state)),
         )

@@ -10,12 +10,12 @@ So equal branches have equal ids, and nothing but reading and printing has to kn
 import numpy as np
 
 
-def pack(tag: int, fields: np.ndarray, values) -> np.ndarray:
+def branch_ids(tag: int, fields: np.ndarray, values) -> np.ndarray:
     """The ids of branches, given the columns (k, n) of their fields. Two records at most: some 600 ns a branch.
 
     >>> from semi_naive.ra.values.values import Values
     >>> values = Values()
-    >>> cons = pack(0, np.array([[7, 8], pack(1, np.empty((0, 2), np.int64), values)]), values)
+    >>> cons = branch_ids(0, np.array([[7, 8], branch_ids(1, np.empty((0, 2), np.int64), values)]), values)
     >>> tags, payloads = open_(cons, values)
     >>> tags.tolist(), fields(payloads, 2, values)[0].tolist()
     ([0, 0], [7, 8])

@@ -30,5 +30,5 @@ class BroadcastValues(SharedValues):
         """The files that are not here yet, each whole or not at all."""
         for path, broadcast in self.files.items():
             if not os.path.exists(path):
-                with private.replacing(path) as file:
+                with private.open_replacing(path) as file:
                     file.write(broadcast.value)

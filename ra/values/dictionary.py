@@ -17,7 +17,7 @@ import numpy as np
 from semi_naive.host import private
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.text.ids import UnknownId
-from semi_naive.ra.values.distinct import distinct, first_rows
+from semi_naive.ra.values.distinct import distinct_with_inverse, first_rows
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
 INDEX = ".hashes.npy", ".order.npy"  # and the suffix of its form
@@ -62,7 +62,7 @@ class Strings:
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
-        with private.replacing(path + Strings.suffix) as file, pa.ipc.new_file(file, batch.schema) as writer:
+        with private.open_replacing(path + Strings.suffix) as file, pa.ipc.new_file(file, batch.schema) as writer:
             writer.write_batch(batch)
 
     @staticmethod
@@ -80,7 +80,7 @@ class Rows:
 
     @staticmethod
     def distinct(rows):
-        _, inverse = distinct(Rows.hashes(rows))
+        _, inverse = distinct_with_inverse(Rows.hashes(rows))
         first = first_rows(inverse)
         wrong = Rows.differ(rows, rows[:, first[inverse]])
         if wrong.any():
@@ -182,7 +182,7 @@ def _verify(path: str, checksum: int) -> None:
 
 
 def _save_array(path: str, array: np.ndarray) -> None:
-    with private.replacing(path) as file:
+    with private.open_replacing(path) as file:
         np.save(file, array)
 
 
@@ -286,7 +286,7 @@ class Dictionary:
         segment_of = np.searchsorted(starts, positions, side="right") - 1
         order = np.argsort(segment_of, kind="stable")
         parts = []
-        for number in distinct(segment_of[order])[0]:
+        for number in distinct_with_inverse(segment_of[order])[0]:
             inside = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
             parts.append(self.form.take(self.segments[number].content, positions[inside] - starts[number]))
         back = np.empty_like(order)

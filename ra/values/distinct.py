@@ -5,10 +5,10 @@ import numpy as np
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 
 
-def distinct(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct_with_inverse(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct values in order of first appearance, and for each row which of them it has. Some 40 ns a row.
 
-    >>> [part.tolist() for part in distinct(np.array([7, 3, 7]))]
+    >>> [part.tolist() for part in distinct_with_inverse(np.array([7, 3, 7]))]
     [[7, 3], [0, 1, 0]]
     """
     coded = arrow_of(column).dictionary_encode()
@@ -22,10 +22,10 @@ def distinct_rows(columns: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarr
     >>> [column.tolist() for column in rows], inverse.tolist()
     ([[1, 1, 2], [5, 6, 5]], [0, 1, 2, 0])
     """
-    _, inverse = distinct(columns[0])
+    _, inverse = distinct_with_inverse(columns[0])
     for column in columns[1:]:
-        values, more = distinct(column)  # a pair of positions fits into 64 bits: there are at most 2^31 of either
-        _, inverse = distinct(inverse.astype(np.int64) * max(len(values), 1) + more)
+        values, more = distinct_with_inverse(column)  # a pair of positions fits into 64 bits: there are at most 2^31 of either
+        _, inverse = distinct_with_inverse(inverse.astype(np.int64) * max(len(values), 1) + more)
     first = first_rows(inverse)
     return [column[first] for column in columns], inverse
 

@@ -37,10 +37,10 @@ def as_bits(found: np.ndarray) -> np.ndarray:
     return np.where(missing, NAN, bits) if missing.any() else bits
 
 
-def ordered(column: np.ndarray, kind: Kind) -> np.ndarray:
+def order_of_values(column: np.ndarray, kind: Kind) -> np.ndarray:
     """Map bits to int64 numbers that are in the order of the values. The map of each kind is its own inverse.
 
-    >>> ordered(as_bits(np.array([-1.5, -2.0, np.nan, np.inf])), Kind.FLOAT).argsort().tolist()
+    >>> order_of_values(as_bits(np.array([-1.5, -2.0, np.nan, np.inf])), Kind.FLOAT).argsort().tolist()
     [1, 0, 3, 2]
     """
     if kind == Kind.UNSIGNED:

@@ -18,7 +18,7 @@ import numpy as np
 from semi_naive.host.account import part
 from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.text.strings import Hashed, Interning
-from semi_naive.ra.text.symbols import SymbolTable, as_strings, common
+from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
 from semi_naive.ra.values.dictionary import Dictionary, Rows, Saved, Segment, Strings
 
 FIRST_RECORD = 1  # nil is 0
@@ -83,7 +83,7 @@ class Values(_Content):
     """
 
     def __init__(self, symbols: SymbolTable | None = None):
-        self.table = SymbolTable(common()) if symbols is None else symbols
+        self.table = SymbolTable(process_symbols()) if symbols is None else symbols
         self._symbols, self._records = None, {}
         self._counter = 0
         self._shared: tuple | None = None  # of the last share: directory, sizes, the snapshot

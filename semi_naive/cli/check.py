@@ -39,10 +39,10 @@ def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, s
 def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
     """The problems in the order of their places, the source files, and the program if it has no errors. A text that does not
     parse has syntax errors only; other checks need a syntax tree."""
-    from semi_naive.language import check
+    from semi_naive.language import check_source
 
     try:
-        checked = check(parsed())
+        checked = check_source(parsed())
     except ProgramError as wrong:
         return wrong.problems, wrong.sources, None
     return sorted(checked.warnings, key=lambda problem: problem.span), checked.texts, checked
@@ -50,12 +50,12 @@ def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], d
 
 def problem_to_dict(problem: Problem) -> dict:
     """A problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
-    notes = [{"message": message, **_place(span)} for message, span in problem.notes]
+    notes = [{"message": message, **_json_span(span)} for message, span in problem.notes]
     told = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
-    return _place(problem.span) | told
+    return _json_span(problem.span) | told
 
 
-def _place(span) -> dict:
+def _json_span(span) -> dict:
     return {
         "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
     }  # fmt: skip

@@ -68,14 +68,14 @@ def listen() -> None:
     numbers = [getattr(signal, name) for name in SAID if hasattr(signal, name)]
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _raise)
+            signal.signal(number, _on_signal)
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # written to at once, even while the main thread computes
     threading.Thread(target=_watch, args=[read, numbers], name="semi-naive-ending", daemon=True).start()
 
 
-def _raise(number: int, frame) -> None:
+def _on_signal(number: int, frame) -> None:
     if Ending.done or Ending.told:
         return end_now(Ending.told or ToldToEnd(number))
     Ending.told = ToldToEnd(number)

@@ -17,7 +17,7 @@ def format_programs(programs, in_place: bool, check: bool, diff: bool) -> int:
         raise BadInput("standard input cannot be changed in place", hint="name files, or leave out -i")
     changed = 0
     for program in programs:
-        text = _read(program)
+        text = _read_program(program)
         made = formatted(text)
         changed += made != text
         if diff:
@@ -32,7 +32,7 @@ def format_programs(programs, in_place: bool, check: bool, diff: bool) -> int:
     return int(check and changed > 0)
 
 
-def _read(program: str) -> str:
+def _read_program(program: str) -> str:
     if program == "-":
         return sys.stdin.read()
     with io_errors(program):

@@ -4,8 +4,8 @@
 def run_lsp() -> None:
     """Serve until the editor says good-bye."""
     try:
-        from semi_naive.editor.server import serve
+        from semi_naive.editor.server import serve_editor
     except ImportError as missing:
         told = f"semi-naive lsp needs the package {missing.name}, which is not installed"
         raise ValueError(f"{told}: pip install 'semi-naive[editor]'") from None
-    serve()
+    serve_editor()

@@ -35,11 +35,11 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
         console.print(_table(shown, rows[:top], console.width - COLUMN_GAP if terminal and not whole else None))
         if top is not None and len(rows) > top:
             console.print(f"… and {quantity(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
-    for line in _together(record):
+    for line in _lines_of_strata(record):
         console.print(line, markup=False, highlight=False)
 
 
-def _together(record: dict) -> Iterator[str]:
+def _lines_of_strata(record: dict) -> Iterator[str]:
     """A line for each recursive stratum without times by rule, such as a transitive closure along its edges."""
     ruled = {rule["relation"] for rule in record["rules"]}
     for stratum in record["strata"]:
@@ -55,14 +55,14 @@ def _order(sort: str, name: str):
 
 
 def _on_a_line(rule: dict) -> str:
-    return f"{' '.join(rule['rule'].split())}  {_place(rule)}"
+    return f"{' '.join(rule['rule'].split())}  {_source_of_rule(rule)}"
 
 
 def _as_written(rule: dict) -> str:
-    return f"{_place(rule)}\n{rule['rule'].strip()}"
+    return f"{_source_of_rule(rule)}\n{rule['rule'].strip()}"
 
 
-def _place(rule: dict) -> str:
+def _source_of_rule(rule: dict) -> str:
     return f"[{os.path.basename(rule.get('file') or '')}:{rule.get('line') or ''}]"
 
 

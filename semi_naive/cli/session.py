@@ -83,7 +83,7 @@ class Shell:
                     if self._do(line.rstrip("\r\n").lstrip()):
                         return
                 except EXPECTED as error:
-                    wrong = BadInput(_told(error), "<stdin>", number)
+                    wrong = BadInput(_message(error), "<stdin>", number)
                     if not self.interactive:
                         raise wrong from error
                     click.echo(f"semi-naive: {wrong}", err=True)
@@ -107,7 +107,7 @@ class Shell:
         """Run one command; True if it was the last."""
         if not line.strip() or line.startswith(("#", "//")):
             return False
-        command, rest = _first(line)
+        command, rest = _split_word(line)
         if command == "quit":
             return True
         if command not in ("begin", "commit", "abort", *USAGE):
@@ -170,7 +170,7 @@ class Shell:
 
     def _fact(self, rest: str) -> tuple[str, list[tuple]]:
         """Parse `R v…`: the relation, and one fact."""
-        name, rest = _first(rest)
+        name, rest = _split_word(rest)
         relation = self.session.relations[self.session.known(name)]
         fields = [] if not relation.arity and rest.strip() == "()" else _fields(rest)
         if len(fields) != relation.arity:
@@ -183,7 +183,7 @@ class Shell:
         return name, [tuple(map(_python, fields, relation.kinds))]
 
     def _file(self, rest: str, command: str) -> tuple[str, str]:
-        name, rest = _first(rest)
+        name, rest = _split_word(rest)
         path = _fields(rest)
         if len(path) != 1:
             raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
@@ -211,10 +211,10 @@ class Shell:
         return b"".join(pieces).decode().split("\n")[:-1]
 
 
-def _first(text: str) -> tuple[str, str]:
+def _split_word(text: str) -> tuple[str, str]:
     """Split off the first word, followed by one tab or by blanks.
 
-    >>> _first("insert edge\\t\\tb"), _first("edge\\t\\tb"), _first("quit")
+    >>> _split_word("insert edge\\t\\tb"), _split_word("edge\\t\\tb"), _split_word("quit")
     (('insert', 'edge\\t\\tb'), ('edge', '\\tb'), ('quit', ''))
     """
     word = (text.split(None, 1) or [""])[0]
@@ -253,7 +253,7 @@ def _fields(text: str) -> list[str]:
         if text[at].isspace():
             at += 1
             continue
-        field, at = _quoted(text, at + 1) if text[at] == '"' else _plain(text, at)
+        field, at = _quoted_field(text, at + 1) if text[at] == '"' else _unquoted_field(text, at)
         fields.append(field)
     return fields
 
@@ -262,13 +262,13 @@ def _unquoted(field: str) -> str:
     """A field between tabs, without its quotes if it has them."""
     if not field.startswith('"'):
         return field
-    found, end = _quoted(field, 1)
+    found, end = _quoted_field(field, 1)
     if end < len(field):
         raise BadInput(f"a quoted field goes on behind its quote: {abbreviated(field)}", hint='a " in quotes is written \\"')
     return found
 
 
-def _quoted(text: str, at: int) -> tuple[str, int]:
+def _quoted_field(text: str, at: int) -> tuple[str, int]:
     """The field up to a closing quote, and its end."""
     made = []
     while at < len(text) and text[at] != '"':
@@ -283,7 +283,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
     return "".join(made), at + 1
 
 
-def _plain(text: str, at: int) -> tuple[str, int]:
+def _unquoted_field(text: str, at: int) -> tuple[str, int]:
     """The field up to a blank outside of brackets, and its end. Branches have round brackets."""
     begin, depth, within = at, 0, False
     opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
@@ -301,7 +301,7 @@ def _python(field: str, kind: Kind):
     return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(of_text(field, kind), kind)
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, BadInput):
         return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -64,7 +64,7 @@ def precedence_graph(program: ir.Program) -> str:
     reads = defaultdict(set)
     for rule in program.rules:
         for literal in rule.body:
-            reads[rule.head.relation] |= _reads(literal)
+            reads[rule.head.relation] |= _relations_read(literal)
     return "\n".join(f"{name}: {' '.join(sorted(reads[name]))}".rstrip() for name in program.relations)
 
 
@@ -76,20 +76,20 @@ def precedence_dot(program: ir.Program) -> str:
     return _dot([*nodes, *(f'"{name}" -> "{by}";' for name, by in pairs)])
 
 
-def _reads(literal) -> set[str]:
+def _relations_read(literal) -> set[str]:
     if isinstance(literal, ir.Atom):
         return {literal.relation}
     if isinstance(literal, ir.Not):
         return {f"!{literal.atom.relation}"}
     if isinstance(literal, ir.Aggregate):
-        return {f"!{name.removeprefix('!')}" for each in literal.body for name in _reads(each)}
+        return {f"!{name.removeprefix('!')}" for each in literal.body for name in _relations_read(each)}
     return set()
 
 
 def scc_graph(strata: list) -> str:
     """The strata in the order of evaluation, with the strata that they read."""
     lines = []
-    for at, (stratum, before) in enumerate(zip(strata, _before(strata), strict=True), 1):
+    for at, (stratum, before) in enumerate(zip(strata, _strata_read(strata), strict=True), 1):
         after = f" after {', '.join(map(str, before))}" if before else ""
         lines.append(f"{at}: {{{', '.join(stratum.relations)}}}{' recursive' * stratum.recursive}{after}")
     return "\n".join(lines)
@@ -98,15 +98,15 @@ def scc_graph(strata: list) -> str:
 def scc_dot(strata: list) -> str:
     """The graph of strata in graphviz's language; the first stratum is _0."""
     nodes = [f'_{at}[label = "{", ".join(stratum.relations)}"];' for at, stratum in enumerate(strata)]
-    return _dot([*nodes, *(f"_{read - 1} -> _{at};" for at, before in enumerate(_before(strata)) for read in before)])
+    return _dot([*nodes, *(f"_{read - 1} -> _{at};" for at, before in enumerate(_strata_read(strata)) for read in before)])
 
 
-def _before(strata: list) -> list[list[int]]:
+def _strata_read(strata: list) -> list[list[int]]:
     """The numbers, from 1, of the strata that each stratum reads."""
     number = {name: at for at, stratum in enumerate(strata, 1) for name in stratum.relations}
     found = []
     for at, stratum in enumerate(strata, 1):
-        names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _reads(literal)}
+        names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _relations_read(literal)}
         found.append(sorted({number[name] for name in names} - {at}))
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.balance.recorded import check, replayed
+from semi_naive.balance.recorded import check_record, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
 from semi_naive.cli.program import FactOptions, Origin
 from semi_naive.config import Config
@@ -114,7 +114,7 @@ def _of_record(source: str, numbers: list[int], settings: bool, trace: str | Non
     records, refused = spread(read_trace(source)), {}
     for name in list(records):
         try:
-            check(records[name], numbers[0])
+            check_record(records[name], numbers[0])
         except ValueError as wrong:
             refused[name] = wrong
             del records[name]

@@ -94,7 +94,7 @@ warning = option_group(  # what is warned of
 )
 
 
-def _told(context, option, value):
+def _note_ignored(context, option, value):
     if value:
         context.meta.setdefault(__name__, []).append((option.name.replace("_", "-"), value))
 
@@ -103,7 +103,7 @@ def _silent(flag: Flag):
     """The option of a flag that has no effect here and is only noted."""
     names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
     how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
-    return click.option(*names, callback=_told, expose_value=False, hidden=True, **how)
+    return click.option(*names, callback=_note_ignored, expose_value=False, hidden=True, **how)
 
 
 flags = option_group(*(_silent(flag) for flag in FLAGS if flag.here))

@@ -16,8 +16,8 @@ def hover(
     """Markdown for a name. checked and compiled: the last version of the program without errors, if there was one."""
     lines = texts[declaration.span.file].split("\n")
     if declaration.kind == "variable":
-        return _code(f"{declaration.name}: {_types(declaration, _written(declaration.node.span, lines), checked)}")
-    parts = [_code(_declared(declaration, lines)), _comment(declaration.span.line, lines)]
+        return _code(f"{declaration.name}: {_types(declaration, _source_text(declaration.node.span, lines), checked)}")
+    parts = [_code(_declaration_text(declaration, lines)), _comment(declaration.span.line, lines)]
     if declaration.kind == "relation" and checked is not None:
         parts.append(_relations(declaration, root, checked, compiled))
     return "\n\n".join(filter(None, parts))
@@ -27,7 +27,7 @@ def _code(text: str) -> str:
     return f"```semi-naive\n{text}\n```"
 
 
-def _declared(declaration: Declaration, lines: list[str]) -> str:
+def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
     """The text of a declaration, if it is on one line; of a component, the text before its statements."""
     node, line = declaration.node, lines[declaration.span.line - 1]
     if isinstance(node, syntax.RelationDecl):
@@ -62,7 +62,7 @@ def _comment(line: int, lines: list[str]) -> str:
     return "\n".join(above)
 
 
-def _written(span: Span, lines: list[str]) -> str:
+def _source_text(span: Span, lines: list[str]) -> str:
     found = lines[span.line - 1 : span.end_line]
     found[-1] = found[-1][: span.end_column - 1]
     return "\n".join([found[0][span.column - 1 :], *found[1:]])

@@ -24,8 +24,8 @@ def last_run(program: str) -> LastRun | None:
     """The newest record of the program in its folder. Records of other programs, and other JSON files, are skipped."""
     newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MAX_RECORDS]
     for path, written, size in newest:
-        record = _read(str(path), written) if size <= MAX_RECORD_BYTES else None
-        if record is not None and _same(record[0], program, path.parent):
+        record = _read_record(str(path), written) if size <= MAX_RECORD_BYTES else None
+        if record is not None and _is_program_of(record[0], program, path.parent):
             return LastRun(path.name, datetime.fromtimestamp(written), record[1])
     return None
 
@@ -41,7 +41,7 @@ def _records(folder: Path):
 
 
 @lru_cache(maxsize=MAX_RECORDS)
-def _read(path: str, written: float) -> tuple[str, dict[str, int]] | None:
+def _read_record(path: str, written: float) -> tuple[str, dict[str, int]] | None:
     """The program of a record, and its relations' sizes. written: the file's time, so that a rewritten file is read again."""
     try:
         record = json.loads(Path(path).read_bytes())
@@ -51,7 +51,7 @@ def _read(path: str, written: float) -> tuple[str, dict[str, int]] | None:
         return None
 
 
-def _same(recorded: str, program: str, folder: Path) -> bool:
+def _is_program_of(recorded: str, program: str, folder: Path) -> bool:
     """True if a record's program is this one. The last part of a relative path must match, as its base is unknown."""
     if os.path.isabs(recorded):
         return os.path.realpath(recorded) == os.path.realpath(program)

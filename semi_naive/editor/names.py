@@ -157,7 +157,7 @@ class Names:
         at = lines and lines.found(node.span, re.escape(after))
         for kind, name in names if at else ():
             at = lines.found(
-                Span(node.span.file, at.end_line, at.end_column, node.span.end_line, node.span.end_column), _whole(name)
+                Span(node.span.file, at.end_line, at.end_column, node.span.end_line, node.span.end_column), _whole_word(name)
             )
             if at is None:
                 return
@@ -240,7 +240,9 @@ class Names:
     def _in(self, span: Span, name: str, before: str = "", last: bool = False) -> Span | None:
         """The span of a name inside of a span: its first occurrence after the pattern `before`, or its last one."""
         lines = self.texts.get(span.file)
-        return lines.found(span, before + f"(?P<it>{_whole(name)})" if before else _whole(name), last) if lines else None
+        return (
+            lines.found(span, before + f"(?P<it>{_whole_word(name)})" if before else _whole_word(name), last) if lines else None
+        )
 
     def _behind(self, span: Span, word: str, name: str) -> Span | None:
         """The span of a name in brackets after the word that follows a span."""
@@ -252,7 +254,7 @@ class Names:
         return span.file in self.texts and self.texts[span.file].begins(span, name)
 
 
-def _whole(name: str) -> str:
+def _whole_word(name: str) -> str:
     return WHOLE.format(re.escape(name))
 
 
@@ -277,7 +279,7 @@ class _TextLines:
 
     def begins(self, span: Span, name: str) -> bool:
         """True if this name is written at the beginning of the span."""
-        return re.compile(_whole(name)).match(self.text, self.offset(span.line, span.column)) is not None
+        return re.compile(_whole_word(name)).match(self.text, self.offset(span.line, span.column)) is not None
 
     def found(self, span: Span, pattern: str, last: bool = False) -> Span | None:
         begin, end = self.offset(span.line, span.column), self.offset(span.end_line, span.end_column)

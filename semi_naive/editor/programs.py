@@ -10,7 +10,7 @@ from semi_naive.editor.roots import root_of
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import UNSAVED, read_text
 from semi_naive.language.parsing.parse import parse, parse_all
-from semi_naive.planning.rewriting.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.ra import ir
 
 
@@ -84,7 +84,7 @@ class Programs:
         if program is not None:
             outputs = {each.relation for each in program.directives if each.kind in ("output", "printsize")}
             inputs = [each.relation for each in program.directives if each.kind == "input"]
-            self._checked[root] = Checked(program, compiled(program, outputs or None, inputs))
+            self._checked[root] = Checked(program, apply_passes(program, outputs or None, inputs))
         return problems, set(texts)
 
     def checked(self, root: str) -> Checked | None:

@@ -226,6 +226,6 @@ def _changes(server: EditorServer) -> None:
         return lsp.WorkspaceEdit(changes=changes)
 
 
-def serve() -> None:
+def serve_editor() -> None:
     """Serve an editor on standard input and output until it says good-bye."""
     make_server().start_io()

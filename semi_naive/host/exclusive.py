@@ -45,7 +45,7 @@ def _is_locked(path, patience: float, opened: list) -> bool:
     try:
         while fcntl is not None:
             opened.append(open(path, "ab", opener=opener))
-            if _taken(opened[0], until) and _is_at(opened[0], path):  # otherwise the last holder has removed the file
+            if _lock_taken(opened[0], until) and _is_at(opened[0], path):  # otherwise the last holder has removed the file
                 _files.add(opened[0])
                 return True
             opened.pop().close()
@@ -73,7 +73,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_copies)
 
 
-def _taken(file, until: float) -> bool:
+def _lock_taken(file, until: float) -> bool:
     """Return True once the lock is held; raises TimeoutError."""
     while True:
         try:

@@ -48,20 +48,20 @@ class _Compiling:
 def dispatcher_of(kernel) -> Dispatcher:
     """The compiled or loaded kernel of a `host.jit.Kernel`. The kernels that it calls are compiled only if needed."""
     if is_cached(kernel):
-        return _made(kernel)
+        return _make_dispatcher(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
     _Compiling.since = _Compiling.since or now
     if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
         _Compiling.told = True
         log.getChild("compiling").info("compiling kernels that are new on this machine: some seconds, once")
     try:
-        return _made(kernel)
+        return _make_dispatcher(kernel)
     finally:
         if outermost:
             _Compiling.seconds, _Compiling.since = _Compiling.seconds + time.monotonic() - _Compiling.since, 0.0
 
 
-def _made(kernel) -> Dispatcher:
+def _make_dispatcher(kernel) -> Dispatcher:
     made: Any = numba.njit(**kernel.targetoptions)(kernel.py_func)
     if kernel.cache:
         made._cache = KernelCache(kernel)  # not public; `Dispatcher.enable_caching` sets it
@@ -127,7 +127,7 @@ class KernelCache:
             return
         path = self.path(signature)
         try:
-            private.save(path, dumps(made._reduce()))
+            private.save_checked(path, dumps(made._reduce()))
         except OSError as error:
             log.info("%s is not kept: %s", self.kernel.py_func.__name__, error)
 
@@ -204,18 +204,18 @@ def wheel_kernels() -> Path:
 @cache
 def kernel_inputs(kernel) -> tuple:
     """All inputs of a kernel's machine code: its options and code, and those of the functions that it calls."""
-    return tuple(_parts(kernel, set()))
+    return tuple(_fingerprint_parts(kernel, set()))
 
 
-def _parts(thing, seen: set) -> Iterator:
+def _fingerprint_parts(thing, seen: set) -> Iterator:
     if hasattr(thing, "py_func"):  # a kernel
         yield sorted(map(repr, thing.targetoptions.items()))
-        yield from _parts(thing.py_func, seen)
+        yield from _fingerprint_parts(thing.py_func, seen)
     elif isinstance(thing, FunctionType) and thing not in seen:
         seen.add(thing)
         yield from _code(thing.__code__)
-        for one in _named(thing):
-            yield from _parts(one, seen)
+        for one in _globals_of(thing):
+            yield from _fingerprint_parts(one, seen)
     elif isinstance(thing, int | float | str | tuple | np.generic):
         yield repr(thing)
     elif isinstance(thing, np.ndarray):
@@ -224,7 +224,7 @@ def _parts(thing, seen: set) -> Iterator:
         yield _source(module)
 
 
-def _named(function: FunctionType) -> Iterator:
+def _globals_of(function: FunctionType) -> Iterator:
     """The globals that a function refers to, including attributes of our modules, and the values that it closes over."""
     names = function.__code__.co_names
     for name in names:

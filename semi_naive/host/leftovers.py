@@ -26,7 +26,7 @@ def add(path: str) -> None:
     _paths[path] = os.getpid()
 
 
-def forget(path: str) -> None:
+def forget_folder(path: str) -> None:
     _paths.pop(path, None)
 
 

@@ -4,8 +4,8 @@
         …
     limits.cancel("its client has left")                  # any thread
 
-An evaluation calls `check` between bounded pieces of work: batches of bindings, slices of the compiled machine, iterations,
-Spark jobs. There it raises LimitExceeded, and its caller rolls back.
+An evaluation calls `check_limits` between bounded pieces of work: batches of bindings, slices of the compiled machine,
+iterations, Spark jobs. There it raises LimitExceeded, and its caller rolls back.
 """
 
 import contextlib
@@ -112,7 +112,7 @@ def are_set() -> bool:
     return _here.get() is not None
 
 
-def check() -> None:
+def check_limits() -> None:
     """Raise LimitExceeded if a deadline has passed, or the evaluation was cancelled. 0.1 µs without limits."""
     if _here.get() is not None:
         for limits in in_force():
@@ -133,9 +133,9 @@ def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
 
 
 def check_waiting(why: str) -> None:
-    """Run `check` for an evaluation that has not begun. why: the reason for the wait."""
+    """Run `check_limits` for an evaluation that has not begun. why: the reason for the wait."""
     try:
-        check()
+        check_limits()
     except LimitExceeded as error:
         error.locate("", why)
         raise

@@ -59,7 +59,7 @@ def check_is_due() -> bool:
     return True
 
 
-def check() -> None:
+def check_memory() -> None:
     """Raise OutOfMemory if a limit is near."""
     for room in rooms():
         if room.near and _ours(room):
@@ -73,8 +73,8 @@ def _ours(room: Room) -> bool:
 
 
 def bytes_before_kill() -> tuple[float, OutOfMemory | None]:
-    """The bytes left before the system kills a process, and the error once less than half of `check`'s reserve is left. A
-    shortage of address space is an error of its own. Costs 0.1 ms while memory suffices."""
+    """The bytes left before the system kills a process, and the error once less than half of `check_memory`'s reserve is left.
+    A shortage of address space is an error of its own. Costs 0.1 ms while memory suffices."""
     room = min((room for room in rooms() if room.of != ADDRESSES), key=lambda each: each.left, default=None)
     if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None

@@ -88,7 +88,7 @@ def _check_above(path: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike, synced: bool = False):
+def open_replacing(path: str | os.PathLike, synced: bool = False):
     """Yield a binary file to write. It replaces `path` at the end of the block, or is removed after an error. synced: force it
     to the disk before returning."""
     with files.replacing(path) as partial:
@@ -129,14 +129,14 @@ def sync(path: str | os.PathLike) -> None:
         os.close(file)
 
 
-def save(path: str | os.PathLike, data: bytes, synced: bool = False) -> None:
+def save_checked(path: str | os.PathLike, data: bytes, synced: bool = False) -> None:
     """Write a file with a checksum, for `load`."""
-    with replacing(path, synced) as file:
+    with open_replacing(path, synced) as file:
         file.write(zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little") + data)
 
 
 def load(path: str | os.PathLike) -> bytes | None:
-    """Read a file written by `save`; None if it is missing or damaged."""
+    """Read a file written by `save_checked`; None if it is missing or damaged."""
     try:
         with open(path, "rb") as file:
             saved = file.read()

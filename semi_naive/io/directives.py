@@ -82,7 +82,7 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
 def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
     """The file that a directive names: an absolute path, or one below the directive's fact-dir or output-dir, else below
     `folder`. Raises BadInput for a path outside of the sandbox."""
-    path = _named(directive, form, folder)
+    path = _path_of(directive, form, folder)
     check_sandbox([path], directive, sandbox)
     return path
 
@@ -95,7 +95,7 @@ def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
             raise BadInput(message, *directive_place(directive), hint=sandbox.advice)
 
 
-def _named(directive, form: Format, folder: str) -> str:
+def _path_of(directive, form: Format, folder: str) -> str:
     given = directive.parameters
     reading = directive.kind == "input"
     extension = EXTENSIONS[form.io]

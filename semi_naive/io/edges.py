@@ -115,13 +115,13 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
         data = list(data)
     elif data.shape == (0,):
         data = data.reshape(0, 2)
-    return source_of(data, edge_relation(_kind_of_value(_first(data), vertex, strings)), {})
+    return source_of(data, edge_relation(_kind_of_value(_first_vertex(data), vertex, strings)), {})
 
 
 def _of_first(columns, row, vertex, strings, path: str) -> Relation:
     """The relation of rows with these columns, given its first vertex."""
     names, read = _graph(list(columns), path)
-    value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else _first([row])
+    value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else _first_vertex([row])
     return Relation("edges", tuple((name, _kind_of_value(value, vertex, strings)) for name in names))
 
 
@@ -137,7 +137,7 @@ def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]
     return names, list(range(len(columns))) if order is None else order
 
 
-def _first(pairs):
+def _first_vertex(pairs):
     """The first vertex of some pairs; 0 if there are none."""
     first = pairs[0] if len(pairs) else ()
     return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
@@ -164,10 +164,10 @@ def _relation(columns: list, types: list, vertex, strings, file: str | None = No
 
 def edge_files(paths, **reading) -> Source:
     """The edges of several files, or patterns of files, as one source. reading: as for `edge_source`."""
-    return _together(", ".join(paths), [edge_source(path, **reading) for path in paths])
+    return _combined_source(", ".join(paths), [edge_source(path, **reading) for path in paths])
 
 
-def _together(path: str, parts: list[Source]) -> Source:
+def _combined_source(path: str, parts: list[Source]) -> Source:
     """One source of several. Raises BadInput if some have names for vertices and others numbers."""
     of = {part.relation.kinds[0]: part for part in reversed(parts)}
     if len(of) > 1:
@@ -177,7 +177,7 @@ def _together(path: str, parts: list[Source]) -> Source:
 
 def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
     if (found := match_files(path)) is not None:
-        return _together(path, [_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found])
+        return _combined_source(path, [_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found])
     if is_parquet(path):
         empty, _ = read_schema(path)
         relation = _relation(empty.column_names, empty.schema.types, vertex, strings, path)

@@ -170,7 +170,7 @@ def atomic_files():
         for unfinished, path in waiting:
             with _denied(path):
                 os.replace(unfinished, path)
-            leftovers.forget(unfinished)
+            leftovers.forget_folder(unfinished)
     finally:
         _waiting.reset(token)
         for unfinished, _ in waiting:
@@ -188,7 +188,7 @@ def atomic_path(path: str):
             yield unfinished
             if (waiting := _waiting.get()) is None:
                 os.replace(unfinished, path)
-                leftovers.forget(unfinished)
+                leftovers.forget_folder(unfinished)
             else:
                 waiting.append((unfinished, path))
     except BaseException:
@@ -212,7 +212,7 @@ def _denied(path: str):
 
 
 def _remove(path: str) -> None:
-    leftovers.forget(path)
+    leftovers.forget_folder(path)
     with contextlib.suppress(OSError):
         os.unlink(path)
 

@@ -29,12 +29,12 @@ def identifiers(names: Sequence) -> list[str]:
     """
     made: list[str] = []
     for at, name in enumerate(names, 1):
-        plain = _plain(name)
+        plain = _identifier(name)
         made.append(plain if plain.strip("_") and plain not in made else f"column{at}")
     return made
 
 
-def _plain(name) -> str:
+def _identifier(name) -> str:
     name = re.sub(r"[^\w?]", "_", str(name).strip())
     return f"_{name}" if name[:1].isdigit() else name
 
@@ -55,7 +55,7 @@ def column_places(relation, columns: Sequence, file=None, line: int | None = Non
     if len(matched) == len(attributes) and not twice:
         return chosen
     wrong = f"two columns are called {twice[0]}" if twice else f"only {', '.join(matched)} {_is(matched)} in both lists"
-    lists = f"{relation.name} has the attributes {', '.join(attributes)}, its facts have the columns {_listed(columns)}"
+    lists = f"{relation.name} has the attributes {', '.join(attributes)}, its facts have the columns {_column_list(columns)}"
     raise BadInput(f"{where}{lists}: {wrong}", file, line, hint=HINT)
 
 
@@ -63,7 +63,7 @@ def _is(names: list) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _listed(columns: Sequence) -> str:
+def _column_list(columns: Sequence) -> str:
     return ", ".join(str(name).strip() or "(no name)" for name in columns)
 
 
@@ -74,7 +74,7 @@ def note_order(relation, columns: Sequence, file: str) -> None:
     if not named or not relation.attributes or column_places(relation, columns, file) is not None:
         return
     attributes = ", ".join(name for name, _ in relation.attributes)
-    text = f"the columns {_listed(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
+    text = f"the columns {_column_list(columns)} are read in their order: none is an attribute of {relation.name}({attributes})"
     folder, name = os.path.split(file)
     key = (folder, os.path.splitext(name)[1], text)
     if key not in _noted or not folder:

@@ -30,7 +30,7 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
     form = format_of(directive, relation)
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):
-        return Given(relation, types, lambda values: _parsed(standard_input(), form, relation, types, values, "<stdin>"))
+        return Given(relation, types, lambda values: _parse_facts(standard_input(), form, relation, types, values, "<stdin>"))
     path = path_of(directive, form, "." if folder == STDOUT else folder, options.sandbox)
     try:
         if form.io != "sqlite" and (found := match_files(path)) is not None:
@@ -56,10 +56,10 @@ def file_source(path: str, form: Format, relation, types: dict) -> Source:
         from semi_naive.io.formats.sqlite import read_sqlite
 
         return Given(relation, types, partial(read_sqlite, path, form, relation, types))
-    return Given(relation, types, lambda values: _parsed(contents(path), form, relation, types, values, path))
+    return Given(relation, types, lambda values: _parse_facts(contents(path), form, relation, types, values, path))
 
 
-def _parsed(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
+def _parse_facts(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
     if form.io in ("json", "jsonfile"):
         from semi_naive.io.formats.json_data import read_json
 

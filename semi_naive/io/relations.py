@@ -12,7 +12,7 @@ from semi_naive.io.sources import schema_of
 from semi_naive.io.values.fields import kind_of_arrow
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Relation
-from semi_naive.ra.text.symbols import common, keep
+from semi_naive.ra.text.symbols import keep, process_symbols
 from semi_naive.ra.values.values import Values
 from semi_naive.schema import Schema
 
@@ -27,7 +27,7 @@ def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
         if len(row) != len(names):
             raise ValueError(f"tuple {number} has {len(row)} values: expected {len(names)}, of {names}")
     found = [given.get(name) or _kind_of([row[at] for row in tuples]) for at, name in enumerate(names)]
-    return _held(Schema(names, found), tuples)
+    return _schema_and_table(Schema(names, found), tuples)
 
 
 def _kind_of(values: list) -> Kind:
@@ -49,7 +49,7 @@ def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"the array has dtype {array.dtype}: {EXPECTED}; convert it first")
     kind = Kind.FLOAT if array.dtype.kind == "f" else Kind.NUMBER
-    return _held(Schema(names, [given.get(name) or kind for name in names]), array)
+    return _schema_and_table(Schema(names, [given.get(name) or kind for name in names]), array)
 
 
 def of_arrow(table, names=None) -> tuple[Schema, Table]:
@@ -62,7 +62,7 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
         if column.null_count and not pa.types.is_null(column.type):
             raise BadInput(f"column {name!r} has {column.null_count} nulls", hint="drop those rows or fill them first")
     schema = Schema(names, _kinds(names, table.schema.types, table.schema.types))
-    return _held(schema, table.rename_columns(list(names)))
+    return _schema_and_table(schema, table.rename_columns(list(names)))
 
 
 def _kinds(names, types: list, told, where: str = "") -> list[Kind]:
@@ -88,14 +88,14 @@ def of_frame(frame, names=None) -> tuple[Schema, Any]:
     return schema, frame.toDF(*(f"{stem}_{number}" for number in range(schema.arity)))
 
 
-def _held(schema: Schema, data) -> tuple[Schema, Table]:
+def _schema_and_table(schema: Schema, data) -> tuple[Schema, Table]:
     return schema, fact_table(schema.relation("relation"), data)
 
 
 def fact_table(relation: Relation, data) -> Table:
     """Facts as a table of this process that any run may read. Symbols have ids of the common symbol table, which it keeps
     alive."""
-    symbols = common()
+    symbols = process_symbols()
     table = columns_table(as_columns(data, relation, {}, Values(symbols)))
     keep(symbols, table)
     return table

@@ -6,10 +6,10 @@
 - checks, inlining, grounded, types.type_checks, reductions: errors
 - lower: the rules
 
-`checking.check` calls them in this order.
+`checking.check_source` calls them in this order.
 """
 
 from semi_naive.lazy import lazily
 
-__all__ = ["check", "compile_text"]
+__all__ = ["check_source", "compile_text"]
 __getattr__ = lazily(__name__, dict.fromkeys(__all__, "semi_naive.language.checking"))

@@ -33,7 +33,7 @@ from semi_naive.language.reductions.user_lattices import (
     used_lubs,
     with_bounds,
 )
-from semi_naive.language.scopes import Scoped, resolve
+from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.trees import walk
 from semi_naive.language.types.inference import typed
@@ -49,7 +49,7 @@ from semi_naive.language.wellfounded import (
     three_valued,
     with_companions,
 )
-from semi_naive.planning.strata import Edge, components, recursive_relations, unstratified
+from semi_naive.planning.strata import Edge, recursive_relations, strong_components, unstratified
 from semi_naive.ra import ir
 
 NOTHING = MappingProxyType({})
@@ -64,7 +64,7 @@ def compile_text(
     functors: Mapping | None = None,
     legacy: bool = False,
 ) -> ir.Program:
-    """Parse and check a program. See `parse` and `check`.
+    """Parse and check a program. See `parse` and `check_source`.
 
     >>> program = compile_text(".decl a(x: number)  .decl b(x: number)  .output b  a(1).  b(x + 1) :- a(x).")
     >>> print(*program.rules)
@@ -72,16 +72,16 @@ def compile_text(
     """
     from semi_naive.language.parsing.parse import parse
 
-    return check(parse(text, file, include_dirs, defines, sandbox, legacy), functors=functors)
+    return check_source(parse(text, file, include_dirs, defines, sandbox, legacy), functors=functors)
 
 
-def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
+def check_source(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
     """The rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may occur as a
     variable. functors: the function of each declared functor; None: not required, but then a program with functors cannot be
     evaluated."""
-    from semi_naive.language.components.components import expand
+    from semi_naive.language.components.components import expand_components
 
-    source = expand(source)
+    source = expand_components(source)
     problems = list(depth_problems(source))
     if problems:
         raise ProgramError(problems, source.texts)
@@ -97,7 +97,7 @@ def check(source: syntax.SourceProgram, parameters: bool = False, functors: Mapp
     heads = head_aggregates(found, relations, problems)
     ops = lattices(heads, found)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
-    scoped = [resolve(single) for single in found]
+    scoped = [resolve_scopes(single) for single in found]
     problems += env.problems
     problems += declaration_problems(source, env)
     called = used_functors(found) | used_lubs(relations, bounds)
@@ -149,7 +149,7 @@ class _Graph:
 
 def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
     edges = list(dict.fromkeys([*(edge for single in found for edge in _edges(single)), *more]))
-    return _Graph(edges, components(relations, edges))
+    return _Graph(edges, strong_components(relations, edges))
 
 
 def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:

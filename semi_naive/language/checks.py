@@ -6,7 +6,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variable_names, variables, walk, walk_all
+from semi_naive.language.trees import children, variable_names, variable_occurrences, walk, walk_all
 from semi_naive.language.types.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
@@ -162,7 +162,7 @@ def _constant(arg) -> bool:
 
 def occurrence_warnings(clause: syntax.Clause):
     """Warn of variables that occur once, which is often a slip, and of variables marked as single that occur more often."""
-    found = [variable for part in clause.parts for variable in variables(part)]
+    found = [variable for part in clause.parts for variable in variable_occurrences(part)]
     times = Counter(variable.name for variable in found)
     last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
     aggregates = [node for part in clause.parts for node in walk(part) if isinstance(node, syntax.Aggregate)]

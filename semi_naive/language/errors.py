@@ -55,13 +55,13 @@ def rendered(problem: Problem, sources: dict[str, str]) -> str:
     --------^~~~-
     hint: declare it: .decl B(x: number)
     """
-    lines = [f"{problem.severity}: {problem.message} {_place(problem.span)}", *_excerpt(problem.span, sources)]
+    lines = [f"{problem.severity}: {problem.message} {_where(problem.span)}", *_excerpt(problem.span, sources)]
     for message, span in problem.notes:
-        lines += [f"note: {message} {_place(span)}", *_excerpt(span, sources)]
+        lines += [f"note: {message} {_where(span)}", *_excerpt(span, sources)]
     return "\n".join(lines + [f"hint: {problem.hint}"] * bool(problem.hint))
 
 
-def _place(span: Span) -> str:
+def _where(span: Span) -> str:
     return f"in file {span.file} at line {span.line}, column {span.column}"
 
 

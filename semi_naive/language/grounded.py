@@ -7,7 +7,7 @@ outer variables are.
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.trees import children, variable_names, variables, walk, written_name
+from semi_naive.language.trees import children, variable_names, variable_occurrences, walk, written_name
 from semi_naive.language.types.inference import key
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes imply nothing by themselves
@@ -141,4 +141,4 @@ def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variabl
 
 
 def target_names(aggregate: syntax.Aggregate) -> set[str]:
-    return {v.name for v in variables(aggregate.target)} if aggregate.target is not None else set()
+    return {v.name for v in variable_occurrences(aggregate.target)} if aggregate.target is not None else set()

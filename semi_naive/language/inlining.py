@@ -7,10 +7,10 @@ from semi_naive.host import limits
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
-from semi_naive.language.scopes import resolve
+from semi_naive.language.scopes import resolve_scopes
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
-from semi_naive.planning.strata import Edge, components, recursive_relations
+from semi_naive.planning.strata import Edge, recursive_relations, strong_components
 
 MAX_INLINED_ATOMS = (
     10_000  # atoms of a clause after inlining; in a chain of relations that each read the previous one twice they double
@@ -60,7 +60,7 @@ def _io_problems(source, relations, inline):
 
 def _cycle_problems(relations, inline, edges):
     among = [edge for edge in edges if edge.head in inline and edge.body in inline]
-    groups = components([name for name in relations if name in inline], among)
+    groups = strong_components([name for name in relations if name in inline], among)
     cyclic = recursive_relations(groups, among)
     for group in groups:
         if group[0] in cyclic:
@@ -132,7 +132,7 @@ class Expansions:
                 message = f"Inlining makes more than {MAX_INLINED_ATOMS:,} atoms of this clause"
                 yield Problem(message, single.clause.span, "drop inline of a relation that reads others several times")
                 return
-            each = resolve(Single(single.head, body, single.clause))
+            each = resolve_scopes(Single(single.head, body, single.clause))
             yield from grounded_problems(each.single, set(), each.injected, each.refused)
 
     def _expanded(self, body, turn: int) -> tuple:
@@ -143,7 +143,7 @@ class Expansions:
         """x = a, y = b, body for s(a, b) and the definition s(x, y) :- body, with fresh variables."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
-        limits.check()
+        limits.check_limits()
         self._made += 1
         if self._made > MAX_INLINED_ATOMS:
             return ()

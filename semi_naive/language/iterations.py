@@ -82,7 +82,7 @@ def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
     found = {name: replace(relations[name], follows=(of,)) for name, of in born.items()}
     for rule in rules:
-        if name := _asked(rule):
+        if name := _iteration_relation(rule):
             group_of = tuple(sorted(group(name.partition("@")[0])))
             found[name] = ir.Relation(name, (("number", type_),), follows=group_of)
     for of in {name for relation in found.values() for name in relation.follows}:
@@ -90,5 +90,5 @@ def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict
     return found
 
 
-def _asked(rule: ir.Rule) -> str:
+def _iteration_relation(rule: ir.Rule) -> str:
     return next((part.relation for part in rule.body if isinstance(part, ir.Atom) and part.relation.endswith("@iteration")), "")

@@ -17,7 +17,7 @@ from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, 
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
 from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
-from semi_naive.language.trees import variable_names, variables, walk
+from semi_naive.language.trees import variable_names, variable_occurrences, walk
 from semi_naive.language.types.inference import Typing
 from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
 from semi_naive.planning.spoken import spoken
@@ -36,8 +36,8 @@ def lowered(
     functors,
 ) -> ir.Program:
     """Lower a program without errors. aggregated: "min" or "max" of lattices (see `lattices`), and how other heads aggregate
-    (see `heads`); group: the strongly connected component of a relation; functors: see `checking.check`. Raises ProgramError
-    for keys of a sum in recursion that depend on values."""
+    (see `heads`); group: the strongly connected component of a relation; functors: see `checking.check_source`. Raises
+    ProgramError for keys of a sum in recursion that depend on values."""
     lattices, summed = aggregated
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
@@ -78,11 +78,11 @@ def lowered(
         functors=functors,
         loops=tuple(order.loop() for order in orders),
         sums=sums,
-        inlined=_inlined(source, relations),
+        inlined=_inline_relations(source, relations),
     )
 
 
-def _inlined(source, relations) -> dict[str, list[syntax.Node]]:
+def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
     """The declaration and the clauses, without their other heads, of each relation qualified `inline`."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
     for node in source.statements if found else ():
@@ -126,7 +126,7 @@ def rule(
     """Lower one clause to a rule. `lines`: of the source files, by name; `calls`: user-defined functors; `number`: the relation
     that holds the iteration number."""
     single, lowering = typing.single, Lowering(typing, projections, calls, number)
-    single = _compared(single) if single.dominates else single
+    single = _lower_subsumption(single) if single.dominates else single
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
         head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
@@ -139,10 +139,10 @@ def rule(
         before = [*before, ir.Atom(number, (lowering.asked,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
-    return ir.Rule(low_head, (*body, *before), plan or None, span, _written(span, lines), single.clause.join)
+    return ir.Rule(low_head, (*body, *before), plan or None, span, _clause_text(span, lines), single.clause.join)
 
 
-def _compared(single: Single) -> Single:
+def _lower_subsumption(single: Single) -> Single:
     """Lower a subsumptive clause: its head collects the dominated tuples, and its first two atoms read the compared ones."""
     worse, better, *rest = single.body
     head = replace(single.head, relation=f"{single.head.relation}@dominated")
@@ -162,11 +162,11 @@ def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "P
         else:
             key.append(lowering.term(arg, body))
     span = single.clause.span
-    made = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _written(span, lines), single.clause.join)
+    made = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _clause_text(span, lines), single.clause.join)
     return Head(made, tuple(key), of, any(map(is_aggregate, single.head.args)))
 
 
-def _written(span, lines) -> str:
+def _clause_text(span, lines) -> str:
     """The text of a clause on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
     if not found:
@@ -183,7 +183,7 @@ class Lowering:
         """number: the relation that has the number of the iteration; empty where that is 0."""
         self.typing, self.projections, self.calls = typing, projections, calls
         self.number, self.asked = number, None
-        self._numbers = count(1 + max(_taken(typing.single), default=0))
+        self._numbers = count(1 + max(_renamed_numbers(typing.single), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
         return ir.Var(f"{name}@{next(self._numbers)}", kind)
@@ -315,7 +315,7 @@ class Lowering:
         return result
 
 
-def _taken(single):
+def _renamed_numbers(single):
     """The numbers that renamed variables of a clause already have."""
     for literal in single.literals:
         for name in variable_names(literal):
@@ -332,7 +332,7 @@ def _of_a_set(aggregate: syntax.Aggregate) -> bool:
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
     atoms = [literal for literal in aggregate.body if isinstance(literal, syntax.Atom)]
-    found = [variable.name for atom in atoms for variable in variables(atom)]
+    found = [variable.name for atom in atoms for variable in variable_occurrences(atom)]
     inside = (node for part in (*aggregate.body, aggregate.target) if part is not None for node in walk(part))
     return len(atoms) > 1 or len(found) > len(set(found)) or any(isinstance(node, syntax.Aggregate) for node in inside)
 

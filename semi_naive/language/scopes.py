@@ -26,7 +26,7 @@ class Scoped:
     refused: set[str]
 
 
-def resolve(single: Single) -> Scoped:
+def resolve_scopes(single: Single) -> Scoped:
     """Rename the local variables of aggregates apart, and make witnesses explicit."""
     aggregates = [node for node in walk_all(single.literals) if isinstance(node, syntax.Aggregate)]
     if not aggregates:

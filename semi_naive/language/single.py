@@ -59,14 +59,14 @@ def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> lis
 
 def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
     """A subsumptive clause as clauses whose head is the dominated tuple."""
-    worse, better = _named(clause)
+    worse, better = _with_named_wildcards(clause)
     apart = _different(clause, worse, better)
     literals = (worse, better, clause.body, *([syntax.Or(tuple(apart))] if apart else []))
     bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
     return [replace(_single(worse, body, clause, problems), dominates=True) for body in bodies]
 
 
-def _named(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
+def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
     """The two atoms, with a variable for each argument `_`."""
     atoms = []
     for side, atom in enumerate((clause.heads[0], clause.dominating)):
@@ -134,7 +134,7 @@ def disjuncts(body) -> list[tuple]:
     >>> [[literal.relation for literal in way] for way in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
     [['a', 'b'], ['a', 'c']]
     """
-    body = _opened(body)
+    body = _normal_form(body)
     if isinstance(body, syntax.Or):
         return [way for item in body.items for way in disjuncts(item)]
     if isinstance(body, syntax.And):
@@ -144,13 +144,13 @@ def disjuncts(body) -> list[tuple]:
 
 def count_disjuncts(body) -> int:
     """The number of `disjuncts`, without building them."""
-    body = _opened(body)
+    body = _normal_form(body)
     if isinstance(body, syntax.Or):
         return sum(map(count_disjuncts, body.items))
     return prod(map(count_disjuncts, body.items)) if isinstance(body, syntax.And) else 1
 
 
-def _opened(body):
+def _normal_form(body):
     """A conjunction, a disjunction, or a literal that is neither; negations and equalities of records are resolved."""
     if isinstance(body, tuple):
         return syntax.And(body)
@@ -163,12 +163,12 @@ def _negated(node: syntax.Negation):
     """The negation, by De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Negation):
-        return _opened(inner.body)
+        return _normal_form(inner.body)
     if isinstance(inner, (syntax.And, syntax.Or)):
         other = syntax.Or if isinstance(inner, syntax.And) else syntax.And
         return other(tuple(syntax.Negation(item, span=item.span) for item in inner.items), span=inner.span)
     if isinstance(inner, syntax.Constraint) and inner.op in OPPOSITE:
-        return _opened(replace(inner, op=OPPOSITE[inner.op], span=node.span))
+        return _normal_form(replace(inner, op=OPPOSITE[inner.op], span=node.span))
     return node
 
 

@@ -13,12 +13,12 @@ def children(node) -> tuple:
     return getattr(node, "args", ()) if below is None else below(node)
 
 
-def _listed(body) -> tuple:
+def _as_tuple(body) -> tuple:
     return body if isinstance(body, tuple) else (body,)
 
 
 _BELOW: dict[type, Callable[[Any], tuple]] = {
-    syntax.Aggregate: lambda node: (*(each for each in (node.target, node.init) if each is not None), *_listed(node.body)),
+    syntax.Aggregate: lambda node: (*(each for each in (node.target, node.init) if each is not None), *_as_tuple(node.body)),
     syntax.Negation: lambda node: (node.body,),
     syntax.As: lambda node: (node.value,),
     syntax.And: lambda node: node.items,
@@ -57,7 +57,7 @@ def rebuilt(node, change):
     if isinstance(node, syntax.Aggregate):
         target = rebuilt(node.target, change) if node.target is not None else None
         init = rebuilt(node.init, change) if node.init is not None else None
-        return replace(node, target=target, init=init, body=tuple(rebuilt(item, change) for item in _listed(node.body)))
+        return replace(node, target=target, init=init, body=tuple(rebuilt(item, change) for item in _as_tuple(node.body)))
     if isinstance(node, syntax.Negation):
         return replace(node, body=rebuilt(node.body, change))
     if isinstance(node, syntax.As):
@@ -69,13 +69,13 @@ def rebuilt(node, change):
     return replace(node)
 
 
-def variables(node) -> list[syntax.Variable]:
+def variable_occurrences(node) -> list[syntax.Variable]:
     """Every occurrence of a named variable, including those in aggregates."""
     return [below for below in walk(node) if isinstance(below, syntax.Variable)]
 
 
 def variable_names(node) -> set[str]:
-    return {variable.name for variable in variables(node)}
+    return {variable.name for variable in variable_occurrences(node)}
 
 
 def written_name(name: str) -> str:

@@ -25,7 +25,7 @@ from semi_naive.language.errors import NOWHERE, Problem, ProgramError
 from semi_naive.language.single import Single
 from semi_naive.language.trees import walk_all
 from semi_naive.planning import rewrite
-from semi_naive.planning.strata import Edge, components, edges_of, rule_edges
+from semi_naive.planning.strata import Edge, edges_of, rule_edges, strong_components
 from semi_naive.ra import ir
 
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
@@ -92,13 +92,15 @@ def three_valued(program: ir.Program) -> ir.Program:
     meaning with undefined tuples."""
     made = companions(program.relations)
     edges = edges_of(program)
-    groups = [set(group) for group in components(program.relations, edges)]
+    groups = [set(group) for group in strong_components(program.relations, edges)]
     cyclic = [group for group in groups if any({edge.head, edge.body} <= group and edge.via == "negation" for edge in edges)]
-    unsure = _readers(set().union(*cyclic), edges)
+    unsure = _with_dependents(set().union(*cyclic), edges)
     if problems := list(_problems(program, unsure)):
         raise ProgramError(problems, program.texts)
     group_of = {name: group for group in cyclic for name in group}
-    rules = [each for rule in program.rules for each in _both(rule, unsure, group_of.get(rule.head.relation, set()))]
+    rules = [
+        each for rule in program.rules for each in _true_and_possible(rule, unsure, group_of.get(rule.head.relation, set()))
+    ]
     relations = dict(program.relations)
     for name in sorted(unsure):
         relation = relations[name]
@@ -117,7 +119,7 @@ def three_valued(program: ir.Program) -> ir.Program:
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
-def _readers(names: set[str], edges: list[Edge]) -> set[str]:
+def _with_dependents(names: set[str], edges: list[Edge]) -> set[str]:
     """Relations, and all relations that depend on them."""
     reads: dict[str, set[str]] = {}
     for edge in edges:
@@ -125,7 +127,7 @@ def _readers(names: set[str], edges: list[Edge]) -> set[str]:
     return rewrite.reachable(names, reads)
 
 
-def _both(rule: ir.Rule, unsure: set[str], group: set[str]) -> Iterator[ir.Rule]:
+def _true_and_possible(rule: ir.Rule, unsure: set[str], group: set[str]) -> Iterator[ir.Rule]:
     """The rules of the true and of the possible tuples."""
     if rule.head.relation not in unsure:
         yield rule

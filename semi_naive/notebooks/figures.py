@@ -43,10 +43,10 @@ def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str
     outputs a thick one; a dashed line leads to a stratum that negates or aggregates. Empty if there are many strata."""
     if not 0 < len(found) <= MAX_STRATA:
         return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
-    boxes = _placed(found)
+    boxes = _place_boxes(found)
     width = max(box.x + box.width for box in boxes) + 2
     height = max(box.y for box in boxes) + HIGH + 2
-    lines = "".join(_line(before, box, whole) for box in boxes for before, whole in box.before.items())
+    lines = "".join(_draw_edge(before, box, whole) for box in boxes for before, whole in box.before.items())
     drawn = "".join(_box(box, inputs, outputs) for box in boxes)
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     told = quantity(len(found), "stratum", "strata")
@@ -54,7 +54,7 @@ def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str
     return f'<div style="overflow-x:auto">{svg}</div>'
 
 
-def _placed(found: list[Stratum]) -> list[StratumBox]:
+def _place_boxes(found: list[Stratum]) -> list[StratumBox]:
     """Boxes in columns, sorted in each by the positions of the strata that they read."""
     boxes = [StratumBox(stratum) for stratum in found]
     home = {name: box for box in boxes for name in box.stratum.relations}
@@ -76,7 +76,7 @@ def _placed(found: list[Stratum]) -> list[StratumBox]:
     return boxes
 
 
-def _line(before: StratumBox, box: StratumBox, whole: bool) -> str:
+def _draw_edge(before: StratumBox, box: StratumBox, whole: bool) -> str:
     begin, end, y, to = before.x + before.width, box.x, before.y + HIGH / 2, box.y + HIGH / 2
     bend = min(GAP, (end - begin) / 2)
     path = f"M{begin:.0f} {y:.0f}C{begin + bend:.0f} {y:.0f} {end - bend:.0f} {to:.0f} {end:.0f} {to:.0f}"

@@ -16,7 +16,7 @@ LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-a
 
 def tuples_shown(found: Any, about: str = "") -> str:
     """A relation by itself: a heading and its first tuples. about: HTML between these."""
-    return f"{_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
+    return f"{_html_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
 def rows_shown(found: Any, count: int) -> str:
@@ -24,13 +24,13 @@ def rows_shown(found: Any, count: int) -> str:
     try:
         rows = found.first(count)
     except ValueError as closed:
-        return _line(str(closed))
+        return _html_line(str(closed))
     if not rows or not found.columns:
         return ""
     left = found.count() - len(rows)
     kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(found.columns))]
     shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows])
-    return shown + (_line(f"… and {quantity(left, 'more tuple')}") if left else "")
+    return shown + (_html_line(f"… and {quantity(left, 'more tuple')}") if left else "")
 
 
 def relations_shown(headline: str, found: Any) -> str:
@@ -45,17 +45,17 @@ def relations_shown(headline: str, found: Any) -> str:
         inner = rows_shown(each, FOLDED)
         rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{each.count():,}"])
     left = len(found) - len(names)
-    more = _line(f"… and {quantity(left, 'more relation')}") if left else ""
-    return f"{_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
+    more = _html_line(f"… and {quantity(left, 'more relation')}") if left else ""
+    return f"{_html_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
 
 
 def program_shown(program: Any) -> str:
     """A program: its inputs and outputs, and its strata, drawn in order."""
     found = program.compile().strata
     said = {"reads": program.inputs, "writes": program.outputs}
-    lines = [f"<b>{word}</b> {escape(_named(names))}" for word, names in said.items() if names]
+    lines = [f"<b>{word}</b> {escape(_some_names(names))}" for word, names in said.items() if names]
     drawn = strata_svg(found, set(program.inputs), set(program.outputs))
-    return f"{_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
+    return f"{_html_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
 
 
 def run_shown(headline: str, trace: dict) -> str:
@@ -63,12 +63,12 @@ def run_shown(headline: str, trace: dict) -> str:
     from semi_naive.plots.pages.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
-    return f"{_line(headline)}{_table([], facts)}{balance_svg(trace)}"
+    return f"{_html_line(headline)}{_table([], facts)}{balance_svg(trace)}"
 
 
 def text_shown(headline: str, text: str) -> str:
     """Preformatted text under a heading."""
-    return _line(headline) + (f"<pre>{escape(text)}</pre>" if text else "")
+    return _html_line(headline) + (f"<pre>{escape(text)}</pre>" if text else "")
 
 
 def clipped_value(value) -> str:
@@ -84,11 +84,11 @@ def clipped_value(value) -> str:
     return shortened(text, MAX_VALUE_CHARACTERS)
 
 
-def _named(names: list[str]) -> str:
+def _some_names(names: list[str]) -> str:
     return ", ".join(names[:MAX_LISTED]) + f", … ({len(names):,})" * (len(names) > MAX_LISTED)
 
 
-def _line(text: str) -> str:
+def _html_line(text: str) -> str:
     return f"<div>{escape(text)}</div>" if text else ""
 
 

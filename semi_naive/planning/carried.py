@@ -76,7 +76,7 @@ def _thread(places: dict[str, frozenset], recursive) -> tuple[dict[str, int], Ru
     while places != before:  # what a rule leaves of one relation's places, another may narrow down
         before = places
         for rule, atom in ((rule, atom) for rule, own in recursive for atom in own):
-            pairs = _same(rule.head, atom, places)
+            pairs = _equal_places(rule.head, atom, places)
             places = places | {rule.head.relation: frozenset(i for i, _ in pairs)}
             places = places | {atom.relation: frozenset(j for _, j in pairs)}
             if not pairs:
@@ -88,7 +88,7 @@ def _thread(places: dict[str, frozenset], recursive) -> tuple[dict[str, int], Ru
     return next((one for one in found if one[0]), found[0])
 
 
-def _same(head: Atom, atom: Atom, places) -> list[tuple[int, int]]:
+def _equal_places(head: Atom, atom: Atom, places) -> list[tuple[int, int]]:
     """The places of a head and of a recursive atom that hold the same variable, or the same constant."""
     found = [(i, j) for i in places[head.relation] for j in places[atom.relation] if head.args[i] == atom.args[j]]
     found = [(i, j) for i, j in found if isinstance(head.args[i], Var | Const)]

@@ -19,7 +19,7 @@ FLIPPED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
@@ -28,7 +28,7 @@ def children(node) -> list:
     found: list = []
     if node.__class__ in LEAVES:
         return found
-    for name in _names(node.__class__):
+    for name in _field_names(node.__class__):
         value = getattr(node, name)
         if value.__class__ in NODES:
             found.append(value)
@@ -52,7 +52,7 @@ def map_children(node, change: Callable):
     if node.__class__ in LEAVES:
         return node
     changed = {}
-    for name in _names(node.__class__):
+    for name in _field_names(node.__class__):
         value = getattr(node, name)
         if value.__class__ in NODES:
             if (made := change(value)) is not value:
@@ -161,7 +161,7 @@ def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
     return replace(rule, body=body, plan=rule.plan if same else None)
 
 
-def changed(rule: ir.Rule, body: tuple) -> ir.Rule:
+def with_literals(rule: ir.Rule, body: tuple) -> ir.Rule:
     """The rule with another body; the same object, if the literals are the same objects."""
     return replace(rule, body=body) if any(map(is_not, body, rule.body)) else rule
 

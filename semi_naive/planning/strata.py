@@ -39,7 +39,7 @@ def strata(program: ir.Program) -> list[Stratum]:
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
     read += [Edge(now, before) for loop in program.loops for now in loop.now for before in loop.before]
     edges = read + joint_edges(program)
-    groups = components(program.relations, edges)
+    groups = strong_components(program.relations, edges)
     problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})
     if problems:
         raise ProgramError(problems, program.texts)
@@ -63,7 +63,7 @@ def joint_edges(program: ir.Program) -> list[Edge]:
 
 
 def rule_edges(rule: ir.Rule) -> list[Edge]:
-    return [Edge(rule.head.relation, name, via, rule.span or NOWHERE) for name, via in _reads(rule.body, "")]
+    return [Edge(rule.head.relation, name, via, rule.span or NOWHERE) for name, via in _relations_with_kind(rule.body, "")]
 
 
 def is_fact(rule: ir.Rule) -> bool:
@@ -89,27 +89,29 @@ def readers(found: list[Stratum]) -> dict[str, set[int]]:
     return by_name
 
 
-def _reads(body, via):
+def _relations_with_kind(body, via):
     for literal in body:
         if isinstance(literal, ir.Atom):
             yield literal.relation, via
         elif isinstance(literal, ir.Not):
             yield literal.atom.relation, via or "negation"
         elif isinstance(literal, ir.Aggregate):
-            yield from _reads(literal.body, "aggregation")
+            yield from _relations_with_kind(literal.body, "aggregation")
 
 
 def recursion_groups(program: ir.Program) -> dict[str, int]:
     """Number relations: mutually recursive relations have the same number."""
-    return {name: number for number, group in enumerate(components(program.relations, edges_of(program))) for name in group}
+    return {
+        name: number for number, group in enumerate(strong_components(program.relations, edges_of(program))) for name in group
+    }
 
 
-def components(names, edges) -> list[tuple[str, ...]]:
+def strong_components(names, edges) -> list[tuple[str, ...]]:
     """Strongly connected components, what is read before what reads it; members in the order of `names`.
 
     Tarjan's algorithm with a stack of its own: a program may have thousands of relations in a row.
 
-    >>> components("abc", [Edge("a", "b"), Edge("b", "a"), Edge("a", "c")])
+    >>> strong_components("abc", [Edge("a", "b"), Edge("b", "a"), Edge("a", "c")])
     [('c',), ('a', 'b')]
     """
     reads: dict[str, dict[str, bool]] = defaultdict(dict)

@@ -52,7 +52,7 @@ class Paths:
         for vertices, begins in self._levels(first):
             levels.append((vertices, begins))
             if np.searchsorted(vertices, last, "right") > np.searchsorted(vertices, last):
-                return _back(levels, last)
+                return _trace_back(levels, last)
         return None
 
     def _levels(self, first: int, column: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -122,7 +122,7 @@ def paths_of(relation: Relation, instances: Instances, given) -> Paths | None:
     return Paths(relation.name, bases[0], steps[0], form, instances.database.tables[edges])
 
 
-def _back(levels: list[tuple[np.ndarray, np.ndarray]], last: int) -> list[int]:
+def _trace_back(levels: list[tuple[np.ndarray, np.ndarray]], last: int) -> list[int]:
     """The path that ends in a vertex of the last level."""
     found = [last]
     for vertices, begins in reversed(levels):

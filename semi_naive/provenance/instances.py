@@ -131,20 +131,22 @@ class Instances:
         for one in self.asked.get(name, []):
             columns, size = self._local.evaluated(one, f"{name}:", known)
             arity = len(one.of.head.args)
-            heads = _rows(columns[:arity], size)
+            heads = _rows_of_columns(columns[:arity], size)
             bound = dict(zip((variable.name for variable in one.variables), columns[arity:], strict=True))
             met = [self._met(atom, bound, size) for atom in one.atoms]
             premises = list(zip(*met, strict=True)) if met else [()] * size
-            made = map(partial(Instance, one), _rows(columns[arity:], size), premises)
+            made = map(partial(Instance, one), _rows_of_columns(columns[arity:], size), premises)
             if one.free:
                 yield from (
-                    (row, each) for head, each in zip(heads, made, strict=True) for row in _alike(head, one.free, known)
+                    (row, each)
+                    for head, each in zip(heads, made, strict=True)
+                    for row in _matching_heads(head, one.free, known)
                 )
             else:
                 yield from (pair for pair in zip(heads, made, strict=True) if pair[0] in known)
 
     def _met(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
-        rows = _rows([evaluate(term, bound, size, self.database.values) for term in atom.args], size)
+        rows = _rows_of_columns([evaluate(term, bound, size, self.database.values) for term in atom.args], size)
         return list(zip(repeat(atom.relation), rows, strict=False))
 
 
@@ -214,7 +216,7 @@ class _Local(Local):
 
 def with_names(rule: Rule, relations: dict[str, Relation]) -> Rule:
     """The rule with variables in place of `_` in its positive atoms."""
-    return replace(rule, body=tuple(_named(literal, place, relations) for place, literal in enumerate(rule.body)))
+    return replace(rule, body=tuple(_without_wildcards(literal, place, relations) for place, literal in enumerate(rule.body)))
 
 
 def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
@@ -226,7 +228,7 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     >>> print(instance_rule(Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (Wild(), z)))), 1, "p:0", known).rule)
     p:0(x, z, x, z, y, ?::1_0) :- p:(x, z), p(x, y), e(?::1_0, z).
     """
-    body = tuple(_named(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
+    body = tuple(_without_wildcards(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
     counted = {
         side.name for literal in body if isinstance(literal, Compare) and _counts(literal)
@@ -240,7 +242,9 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
         for term in rule.head.args
     )
     terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
-    variables = tuple(dict.fromkeys(_outside((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body))))
+    variables = tuple(
+        dict.fromkeys(_outer_variables((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body)))
+    )
     head = Atom(name, (*terms, *variables))
     asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}:", patterns), *body), plan=None, join="binary")
     return InstanceRule(rule, rule, number, asked, variables, atoms, frozenset(free))
@@ -283,7 +287,7 @@ def relation_of_terms(name: str, terms: list[Term]) -> Relation:
     return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))
 
 
-def _named(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
+def _without_wildcards(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
     """A positive atom with variables in place of `_`, so that an instance has their values."""
     if not isinstance(literal, Atom):
         return literal
@@ -302,7 +306,7 @@ def _counts(literal: Compare) -> bool:
     return isinstance(literal.left, Autoinc) or isinstance(literal.right, Autoinc)
 
 
-def _outside(body: Iterable) -> Iterator[Var]:
+def _outer_variables(body: Iterable) -> Iterator[Var]:
     """The variables of literals, without those local to an aggregate."""
     for literal in body:
         if isinstance(literal, Aggregate):
@@ -311,9 +315,9 @@ def _outside(body: Iterable) -> Iterator[Var]:
             yield from (term for term in rewrite.walk(literal) if isinstance(term, Var))
 
 
-def _rows(columns: list[np.ndarray], size: int) -> list[Row]:
+def _rows_of_columns(columns: list[np.ndarray], size: int) -> list[Row]:
     return list(zip(*(column.tolist() for column in columns), strict=True)) if columns else [()] * size
 
 
-def _alike(head: Row, free: frozenset[int], known: set[Row]) -> list[Row]:
+def _matching_heads(head: Row, free: frozenset[int], known: set[Row]) -> list[Row]:
     return [row for row in known if all(a == b for i, (a, b) in enumerate(zip(row, head, strict=True)) if i not in free)]

@@ -102,7 +102,7 @@ class Proof:
         """The proof as dictionaries and lists, for JSON; a shared proof is repeated."""
         made: dict[int, dict] = {}
         for each in reversed(self._below()):
-            found: dict[str, Any] = {"relation": each.relation, "tuple": _listed(each.tuple), "atom": each.atom}
+            found: dict[str, Any] = {"relation": each.relation, "tuple": _json_of_value(each.tuple), "atom": each.atom}
             if each.rule is not None:
                 found |= {"rule": each.rule, "number": each.number, "place": each.place}
                 found |= {"premises": [made[id(one)] for one in each.premises], "conditions": list(each.conditions)}
@@ -116,11 +116,11 @@ class Proof:
         """The proof as a matplotlib figure: each tuple above the one it is a premise of. `path`: also save it, in the format of
         the extension. A large proof is cut to the 30 tuples nearest to the conclusion."""
         from semi_naive.plots.proofs import proof_figure
-        from semi_naive.plots.style import save
+        from semi_naive.plots.style import save_figure
 
         figure = proof_figure(self.to_dict())
         if path is not None:
-            save(figure, path)
+            save_figure(figure, path)
         return figure
 
     def _repr_html_(self) -> str:
@@ -169,7 +169,7 @@ class WhyNot:
 
     def to_dict(self) -> dict:
         """The reasons as dictionaries and lists, for JSON."""
-        found = {"relation": self.relation, "tuple": _listed(self.tuple), "atom": atom(self.relation, self.tuple)}
+        found = {"relation": self.relation, "tuple": _json_of_value(self.tuple), "atom": atom(self.relation, self.tuple)}
         return found | {"failures": [asdict(failure) for failure in self.failures]}
 
     def to_json(self, **options) -> str:
@@ -206,8 +206,8 @@ def value_text(value) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
-def _listed(value):
+def _json_of_value(value):
     """A value for JSON; a branch becomes its text."""
     if isinstance(value, Branch):
         return str(value)
-    return [*map(_listed, value)] if isinstance(value, tuple) else value
+    return [*map(_json_of_value, value)] if isinstance(value, tuple) else value

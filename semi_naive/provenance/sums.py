@@ -45,17 +45,17 @@ def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]
             target = ", ".join(_text(term, program.relations) for term in terms)
             what = f"{op} {target}" if head.aggregates else target
             found.setdefault(what, []).append(", ".join(_text(literal, program.relations) for literal in body))
-        pieces = [_piece(what, [body for body in bodies if body]) for what, bodies in found.items()]
-        yield f"{values[at]} = {_together(op, pieces)}"
+        pieces = [_group_text(what, [body for body in bodies if body]) for what, bodies in found.items()]
+        yield f"{values[at]} = {_combined_text(op, pieces)}"
 
 
-def _piece(what: str, bodies: list[str]) -> str:
+def _group_text(what: str, bodies: list[str]) -> str:
     return f"{what} : {{ {' ; '.join(bodies)} }}" if bodies else what
 
 
-def _together(op: str, pieces: list[str]) -> str:
+def _combined_text(op: str, pieces: list[str]) -> str:
     """
-    >>> _together("sum", ["sum c : { a(c) }", "7"]), _together("max", ["max c : { a(c) }", "7"])
+    >>> _combined_text("sum", ["sum c : { a(c) }", "7"]), _combined_text("max", ["max c : { a(c) }", "7"])
     ('sum c : { a(c) } + 7', 'max of max c : { a(c) } and 7')
     """
     if op in ("sum", "count") or len(pieces) == 1:

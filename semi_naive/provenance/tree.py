@@ -41,7 +41,7 @@ class Tree:
         """
         drawn: dict[int, list[str]] = {}
         for each in self._inner_last():
-            drawn[id(each)] = _over(each, [drawn.pop(id(one)) for one in each.above]) if each.rule else [each.text]
+            drawn[id(each)] = _draw_above(each, [drawn.pop(id(one)) for one in each.above]) if each.rule else [each.text]
         return "\n".join(drawn[id(self)])
 
     def to_json(self) -> str:
@@ -75,7 +75,7 @@ def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
     return found
 
 
-def _over(tree: Tree, above: list[list[str]]) -> list[str]:
+def _draw_above(tree: Tree, above: list[list[str]]) -> list[str]:
     """The lines of the blocks above a bar, side by side, the bar, and the text below it."""
     number = f"(R{tree.rule})"
     high = max(map(len, above), default=0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.joins.body import Compiler, names
+from semi_naive.planning.joins.body import Compiler, names_of_variables
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
@@ -33,7 +33,7 @@ from semi_naive.ra.ir import (
     Var,
     Wild,
 )
-from semi_naive.ra.rules.batch import Batch, joined
+from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import run_steps
 from semi_naive.running.relations.database import Database
 
@@ -79,19 +79,23 @@ class BodyWalk:
 
     def walked(self, bound: Bits) -> Walked:
         """Walk from some values to the first literal that nothing matches."""
-        batch = _one(bound)
+        batch = _batch_of_one(bound)
         for literal in self._ordered(bound):
             made = self._through(literal, batch)
             if made is None:
-                return Walked(_first(batch), None if self._of_head(literal) else literal)
+                return Walked(_first_binding(batch), None if self._of_head(literal) else literal)
             batch = made
-        return Walked(_first(batch), None)
+        return Walked(_first_binding(batch), None)
 
     def told(self, bound: Bits) -> Iterator[tuple[Literal, bool, Bits]]:
         """Each literal in the rule's order, whether it holds by itself, and the values with those that it binds."""
         for literal in self.rule.body:
-            made = self._through(literal, _one(bound)) if _is_ready(literal, bound.keys(), self._others(literal)) else None
-            bound = bound if made is None else _first(made)
+            made = (
+                self._through(literal, _batch_of_one(bound))
+                if _is_ready(literal, bound.keys(), self._others(literal))
+                else None
+            )
+            bound = bound if made is None else _first_binding(made)
             yield literal, made is not None, bound
 
     def _of_head(self, literal: Literal) -> bool:
@@ -105,21 +109,23 @@ class BodyWalk:
         while left:
             ready = next((one for one in left if _is_ready(one, known, self._others(one))), left[0])
             left.remove(ready)
-            known |= names(ready)
+            known |= names_of_variables(ready)
             yield ready
 
     def _others(self, literal: Literal) -> set[str]:
         """The variables of the rule outside of a literal."""
-        return names([self.rule.head, *(other for other in self.rule.body if other is not literal)])
+        return names_of_variables([self.rule.head, *(other for other in self.rule.body if other is not literal)])
 
     def _through(self, literal: Literal, batch: Batch) -> Batch | None:
         """The bindings left after a literal, with those it adds; None if there are none."""
-        kept = batch.columns.keys() | self._others(literal) | (names(literal) if isinstance(literal, Atom) else set())
+        kept = (
+            batch.columns.keys() | self._others(literal) | (names_of_variables(literal) if isinstance(literal, Atom) else set())
+        )
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
         with self._with_pairs(literal, batch):
             made = [one for one in run_steps(steps, batch, self.database) if one.size]
-        return joined(made) if made else None
+        return concatenate_batches(made) if made else None
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
@@ -141,42 +147,44 @@ class BodyWalk:
 
     @staticmethod
     def _known(term, batch: Batch) -> bool:
-        return not isinstance(term, Wild) and names(term) <= batch.columns.keys()
+        return not isinstance(term, Wild) and names_of_variables(term) <= batch.columns.keys()
 
 
 def term_kind(term) -> Kind:
     return getattr(term, "kind", Kind.NUMBER)
 
 
-def _one(bound: Bits) -> Batch:
+def _batch_of_one(bound: Bits) -> Batch:
     return Batch(1, {name: np.array([value], np.int64) for name, value in bound.items()})
 
 
-def _first(batch: Batch) -> Bits:
+def _first_binding(batch: Batch) -> Bits:
     return {name: int(column[0]) for name, column in batch.columns.items()}
 
 
 def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
     """True if a literal can be evaluated with some variables bound; others: the variables of the rest of its rule."""
     if isinstance(literal, Atom):
-        told = bound | {term.name for arg in literal.args for term in _opened(arg) if isinstance(term, Var)}
-        return all(_is_made(arg, told) for arg in literal.args)
+        told = bound | {term.name for arg in literal.args for term in _fields_of(arg) if isinstance(term, Var)}
+        return all(_can_be_bound(arg, told) for arg in literal.args)
     if isinstance(literal, Compare) and literal.op == "=":
         pairs = ((literal.left, literal.right), (literal.right, literal.left))
-        return any(names(known) <= bound and _is_made(other, bound) for known, other in pairs)
-    inside = names(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
+        return any(names_of_variables(known) <= bound and _can_be_bound(other, bound) for known, other in pairs)
+    inside = names_of_variables(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
     return (inside & others if isinstance(literal, Aggregate) else inside) <= bound
 
 
-def _opened(term) -> Iterator:
+def _fields_of(term) -> Iterator:
     """A term, or the fields of a record."""
     if isinstance(term, Pack):
         for field in term.args:
-            yield from _opened(field)
+            yield from _fields_of(field)
     else:
         yield term
 
 
-def _is_made(term, bound) -> bool:
+def _can_be_bound(term, bound) -> bool:
     """True if an equality binds the variables of a term: it is a variable, a record of such, or all are bound."""
-    return isinstance(term, Wild) or all(names(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call))
+    return isinstance(term, Wild) or all(
+        names_of_variables(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call)
+    )

@@ -13,7 +13,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning import rewrite
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.rewriting.magic import is_adorned
 from semi_naive.planning.spoken import ASKED, as_written
 from semi_naive.provenance.closures import Paths, paths_of
@@ -24,7 +24,7 @@ from semi_naive.provenance.search import NoProof, Search
 from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import BodyWalk
-from semi_naive.ra.blocks.changes import plain as settled
+from semi_naive.ra.blocks.changes import settled_copy as settled
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import (
     Aggregate,
@@ -173,12 +173,12 @@ class Why:
             return paths.proven(node) is not None
         if node[0] in self.instances.inlined:
             return self._is_fact(node) or any(True for _ in self.instances.of(node[0], [node[1]]))
-        return _has(self.tables[node[0]], node[1])
+        return _contains_tuple(self.tables[node[0]], node[1])
 
     def _is_fact(self, node: Node) -> bool:
         name, row = node
         known = name not in self.instances.asked or node in self.instances.facts
-        return known or (name in self.given and _has(self.given[name], row))
+        return known or (name in self.given and _contains_tuple(self.given[name], row))
 
     # -- the parts of an answer
 
@@ -206,11 +206,11 @@ class Why:
             return Proof(node[0], values)
         rule, bound = instance.asked.of, self._bound(instance.asked, instance.values)
         premises = iter(instance.premises)
-        body = (made[next(premises)] if isinstance(part, Atom) else _with(part, bound) for part in rule.body)
+        body = (made[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.body)
         told = [self._told(part) for part in body if not _says_nothing(part)]
         if node[0] in self.program.sums:
             told = [*aggregated_from(self.program, node[0], values), *told]
-        return Proof(node[0], values, instance.asked.text, _place(rule), instance.asked.number, tuple(told))
+        return Proof(node[0], values, instance.asked.text, _rule_place(rule), instance.asked.number, tuple(told))
 
     def _told(self, part) -> Proof | str:
         """A premise as a proof, or another literal as text."""
@@ -231,16 +231,16 @@ class Why:
         rule, walk = asked.made, BodyWalk(asked.made, self.instances.database, self._paths)
         start = walk.start(row)
         if start is None:
-            return Failure(asked.text, _place(rule), f"its head is {rule.head}")
+            return Failure(asked.text, _rule_place(rule), f"its head is {rule.head}")
         walked = walk.walked(start)
         bound = self._constants(rule, walked.bound, _of_head(rule.head, values))
         shown = {name: value for name, value in bound.items() if not name.startswith(UNNAMED) and "@" not in name}
         example = ", ".join(f"{name} = {value}" for name, value in shown.items())
         if walked.missing is None:
             rival = self._rival(rule.head.relation, row)
-            return Failure(asked.text, _place(rule), rival or f"its head is {_with(rule.head, bound)} then")
-        missing = as_written(_with(walked.missing, bound), self.program.relations)
-        return Failure(asked.text, _place(rule), _lack(missing), example)
+            return Failure(asked.text, _rule_place(rule), rival or f"its head is {_instantiate(rule.head, bound)} then")
+        missing = as_written(_instantiate(walked.missing, bound), self.program.relations)
+        return Failure(asked.text, _rule_place(rule), _lack(missing), example)
 
     def _rival(self, name: str, row: Row) -> str:
         """The tuple that a choice or a best value has kept instead; empty if there is none."""
@@ -265,7 +265,9 @@ class Why:
     def variables(self, name: str, number: int) -> list[Var]:
         """The variables in the body of a rule and not in its head, without records and computed ones."""
         rule = self.rules(name)[number - 1].made
-        outside = names(rule.head) | {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
+        outside = names_of_variables(rule.head) | {
+            part.result.name for part in rule.body if isinstance(part, Range | Aggregate)
+        }
         found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
         named = [term for term in dict.fromkeys(found) if not term.name.startswith(UNNAMED)]
         return [term for term in named if term.name not in outside and term.kind != Kind.RECORD]
@@ -288,7 +290,7 @@ class Why:
                 start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
                 said[variable.name] = ShownConstant(given[variable.name], variable.kind)
         told = walk.told(walk.walked(start).bound)
-        parts = ((_with(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
+        parts = ((_instantiate(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
         return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
 
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
@@ -324,7 +326,7 @@ def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
     }
 
 
-def _has(table, row: Row) -> bool:
+def _contains_tuple(table, row: Row) -> bool:
     """True if a settled table has a tuple: a search in each block."""
     if not row:
         return table.count > 0
@@ -344,7 +346,7 @@ def _lack(part) -> str:
     return f"there is {part.atom}" if isinstance(part, Not) else f"it is not so that {part}"
 
 
-def _with(part, bound: dict[str, Const]):
+def _instantiate(part, bound: dict[str, Const]):
     """A literal with constants in place of variables, but for those local to an aggregate, and `_` for unnamed variables. A
     record of constants is one constant."""
 
@@ -366,5 +368,5 @@ def _says_nothing(part) -> bool:
     return isinstance(part, Compare) and part.left == part.right
 
 
-def _place(rule: Rule) -> str:
+def _rule_place(rule: Rule) -> str:
     return f"{rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""

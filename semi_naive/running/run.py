@@ -19,7 +19,7 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.reduce.choice import Choice
-from semi_naive.ra.spark.failures import told
+from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.runs import RunMissing
 from semi_naive.ra.values import branches
@@ -46,7 +46,7 @@ class ProgramRun(RunState):
 
     def run(self, facts, lenient: bool) -> Result:
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
-        with open_account() as self.account, told(lambda: self.cluster.known), bounded:
+        with open_account() as self.account, translate_failures(lambda: self.cluster.known), bounded:
             self.account.claimed = True
             if self.cluster.in_process and not self.bounded:
                 self._stay()
@@ -114,7 +114,7 @@ class ProgramRun(RunState):
                 try:
                     yield relation.name, source_of_directive(directive, relation, types, folder, options)
                 except BadInput as missing:
-                    yield relation.name, Given(relation, types, partial(_raise, missing))
+                    yield relation.name, Given(relation, types, partial(_raise_missing, missing))
 
     def load_constants(self, wanted=None) -> None:
         """Load the facts in the program's text, those of one relation together."""
@@ -147,7 +147,7 @@ class ProgramRun(RunState):
     def _record(self, pack: Pack) -> int:
         """The id of a record of constants."""
         fields = np.array([self._column([term], term.kind) for term in pack.args], np.int64).reshape(-1, 1)
-        return int((branches.pack(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
+        return int((branches.branch_ids(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
 
     # -- strata
 
@@ -321,5 +321,5 @@ class ProgramRun(RunState):
         return tell
 
 
-def _raise(error: Exception, values) -> np.ndarray:
+def _raise_missing(error: Exception, values) -> np.ndarray:
     raise error

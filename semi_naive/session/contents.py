@@ -17,7 +17,7 @@ from semi_naive.ra.ir import Kind, Program, Relation, Type
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.database import Database
 from semi_naive.running.results.answers import Answer
-from semi_naive.session.facts import beginning
+from semi_naive.session.facts import with_prefixes
 from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
 from semi_naive.tuples import Relations
@@ -177,7 +177,7 @@ class Changes(Answer):
     A large change of a relation on Spark's partitions stays there, and can be read as long as the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
-        attributes = (*relation.attributes, (_free(DIFF, relation), SIGN))
+        attributes = (*relation.attributes, (_unused_attribute(DIFF, relation), SIGN))
         shown = replace(relation, attributes=attributes)
         if isinstance(change, SpreadChange):
             held = EpochDatabase({relation.name: shown}, {}, {relation.name: change.signed})
@@ -192,13 +192,13 @@ class Changes(Answer):
         session, relation, change = self._made_of
         assert isinstance(change, Change)
         wanted = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))
-        return Changes(session, relation, Change(beginning(change.born, wanted), beginning(change.lost, wanted)))
+        return Changes(session, relation, Change(with_prefixes(change.born, wanted), with_prefixes(change.lost, wanted)))
 
     def __repr__(self) -> str:
         return f"<Changes of {self.name}: {self.inserted:,} inserted, {self.deleted:,} deleted>"
 
 
-def _free(name: str, relation: Relation) -> str:
+def _unused_attribute(name: str, relation: Relation) -> str:
     """The name, with underscores if an attribute has it already."""
     while any(name == attribute for attribute, _ in relation.attributes):
         name += "_"

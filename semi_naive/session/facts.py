@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, empty, selected, together, within
+from semi_naive.ra.blocks.changes import Change, apart, empty, membership, selected_tuples, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 
 MOST_WAITING = 4096  # tuples of operations that wait to be made net; bounds their memory
@@ -47,7 +47,7 @@ class PendingChange:
     def clear(self) -> None:
         """Delete all facts."""
         self.waiting, self.waited, self.inserted = [], 0, empty(self.arity)
-        self.deleted = together(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
+        self.deleted = union_of_blocks(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
 
     def replaced(self, columns: np.ndarray, key: tuple[int, ...]) -> Block:
         """The facts that an upsert of columns replaces: they agree with one of them in the key, and are none of them."""
@@ -56,14 +56,14 @@ class PendingChange:
         mine.insert_block(self.inserted)
         mine.settle()
         kept = apart(agreeing(self.explicit, columns, key), self.deleted)
-        return together([kept, agreeing(mine, columns, key)], self.arity)
+        return union_of_blocks([kept, agreeing(mine, columns, key)], self.arity)
 
     def net(self) -> tuple[Change, int]:
         """The change, and the number of net operations that change nothing."""
         self._fold()
-        known = within(self.inserted, self.explicit)
-        there = within(self.deleted, self.explicit)
-        change = Change(selected(self.inserted, ~known), selected(self.deleted, there))
+        known = membership(self.inserted, self.explicit)
+        there = membership(self.deleted, self.explicit)
+        change = Change(selected_tuples(self.inserted, ~known), selected_tuples(self.deleted, there))
         return change, self.inserted.size + self.deleted.size - change.size
 
     def _fold(self) -> None:
@@ -79,8 +79,8 @@ class PendingChange:
         elif waiting:  # all insert, or all delete: of equal tuples any one will do
             one = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
             born, lost = (one, lost) if waiting[0][0] else (born, one)
-        self.inserted = together([apart(self.inserted, lost), born], self.arity)
-        self.deleted = together([apart(self.deleted, born), lost], self.arity)
+        self.inserted = union_of_blocks([apart(self.inserted, lost), born], self.arity)
+        self.deleted = union_of_blocks([apart(self.deleted, born), lost], self.arity)
 
 
 def columns_of(tuples: Block | Table) -> np.ndarray:
@@ -114,11 +114,11 @@ def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
     wanted = block_of(columns[list(key)])
     order = (*key, *(i for i in range(table.arity) if i not in key))
     back = tuple(order.index(i) for i in range(table.arity))
-    found = [beginning(block, wanted).reordered(back) for block in table.blocks("all", order)]
-    return apart(together(found, table.arity), block_of(columns))
+    found = [with_prefixes(block, wanted).reordered(back) for block in table.blocks("all", order)]
+    return apart(union_of_blocks(found, table.arity), block_of(columns))
 
 
-def beginning(block: Block, keys: Block) -> Block:
+def with_prefixes(block: Block, keys: Block) -> Block:
     """The tuples of a block that begin with one of some keys."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)

@@ -25,9 +25,9 @@ def answers(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None
         if session.is_there(name):
             asked = query_of(atom, session.relations, types, values)
             session.registry.key(name, parameters)
-            return _asked(session, asked, session.at(session.epoch).kept(name))
+            return _answer_query(session, asked, session.at(session.epoch).kept(name))
         with session.alone(), session.registry.answer(name, parameters, owner) as (relation, table):
-            return _asked(session, query_of(atom, {name: relation}, types, values), table)
+            return _answer_query(session, query_of(atom, {name: relation}, types, values), table)
 
 
 def everything(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
@@ -46,6 +46,6 @@ def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray
     return Answer(cast(Any, View({relation.name: relation}, held, session, own=values)), relation.name)
 
 
-def _asked(session: Any, asked: Query, kept: Kept) -> Answer:
+def _answer_query(session: Any, asked: Query, kept: Kept) -> Answer:
     columns = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept)
     return answer_of(session, asked.answer, lambda: columns)

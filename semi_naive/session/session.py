@@ -37,7 +37,7 @@ from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import atom_of
 from semi_naive.session.reading import answer_of, answers
 from semi_naive.session.registered.registry import Registry
-from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, shown
+from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
 from semi_naive.session.served.streams import StreamSink
 from semi_naive.session.system import RELATIONS, System
 from semi_naive.session.transaction import Transaction
@@ -148,7 +148,7 @@ class Session(Committing, Relations):
         with self.alone() if parameters else nullcontext():  # their values may be new symbols
             key = self.registry.key(relation, parameters) if parameters else ()
             change = self.registry.between(relation, key, since, until)
-        return Changes(self, shown(self.registry.relation(relation), len(key)), change)
+        return Changes(self, without_parameters(self.registry.relation(relation), len(key)), change)
 
     def query(self, atom: str, /, **parameters: Any) -> Answer:
         """The answers to an atom with constants, `_` and variables, as `path(1, y)` or `list($Cons(x, _))`: a relation with an

@@ -25,18 +25,18 @@ OVER = "this transaction is over: begin another one with session.transaction()"
 
 class _Exit:
     """`__exit__` of a transaction. A with statement gets it when it begins, and drops it when it ends. If an interrupt came
-    before the first line of `_leave`, the transaction is given up then."""
+    before the first line of `_exit`, the transaction is given up then."""
 
     def __get__(self, transaction: Transaction | None, owner=None):
         if transaction is None:
-            return _leave
-        leave, known = partial(_leave, transaction), weakref.proxy(transaction)
+            return _exit
+        leave, known = partial(_exit, transaction), weakref.proxy(transaction)
         if not transaction._open:
             transaction._with = weakref.ref(leave, lambda _: known._give_up())
         return leave
 
 
-def _leave(transaction: Transaction, kind, error, trace) -> None:
+def _exit(transaction: Transaction, kind, error, trace) -> None:
     if transaction._open and not (error is not None and transaction._session.is_foreign):
         transaction._end(failed=error is not None)
     transaction._with = None

@@ -32,7 +32,7 @@ def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: boo
     for u, v in pattern.edges:
         if (u, v) not in covered or ((u, v) not in told and {(u, v), (v, u)} & less):
             atoms.append(_edge_atom(u, v, less, pattern.directed))
-    return ConjunctiveQuery(tuple(atoms), tuple(_comparisons(pattern, less)), _ordered(pattern, order))
+    return ConjunctiveQuery(tuple(atoms), tuple(_comparisons(pattern, less)), _checked_order(pattern, order))
 
 
 def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
@@ -75,7 +75,7 @@ def _triangle_atom(cover, less) -> QueryAtom:
     return QueryAtom("triangle", tuple(VARIABLES[v] for v in ascending))
 
 
-def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
+def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
     if order is None:
         return None
     order = list(order)
@@ -85,16 +85,16 @@ def _ordered(pattern: Pattern, order) -> tuple[str, ...] | None:
     return tuple(VARIABLES[pattern.names.index(name)] for name in order)
 
 
-def searched(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
+def find_matches(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
     """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. Plans that
     keep a trace call `trace` with it."""
     tries = vertices.want({atom.relation for atom in query.atoms})
     if plan == "leapfrog" and _elsewhere(spark):
-        found = shares.run(query, tries, _context(spark), count=count)
+        found = shares.run_shares(query, tries, _context(spark), count=count)
     elif plan == "leapfrog":
-        found = leapfrog.run(query, tries, count=count)
+        found = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
-        boxed = boxing.run(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
+        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
         found = boxed.count if count else boxed.rows
         if trace:
             trace(boxed.trace)
@@ -105,7 +105,7 @@ def searched(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool
 
 def _on_partitions(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     batch = None if memory is None else max(1, memory // 8)
-    query = replace(query, order=query.order or orders.choose(query, vertices.tries))
+    query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
     found, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
     if trace:
         trace(record)

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from semi_naive.host.memory import at
-from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, searched
+from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, find_matches
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
 
@@ -68,7 +68,7 @@ def subgraphs(
     """
     _check_options(plan, memory, trace)
     pattern = Pattern.of(pattern, directed)
-    with at(lambda: "the search for subgraphs", HELPS), _prepared(graph, directed, reading) as vertices:
+    with at(lambda: "the search for subgraphs", HELPS), _vertices_of(graph, directed, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
@@ -77,14 +77,14 @@ def subgraphs(
             return found * embeddings
         query = embedding_query(pattern, symmetry or count, order, triangles)
         records = []
-        found = searched(query, vertices, _plan(plan, memory), count, memory, spark, records.append)
+        found = find_matches(query, vertices, _plan(plan, memory), count, memory, spark, records.append)
         record = records[-1] if records else None
         if trace and record:
             trace(record)
         return found * embeddings if count else Subgraphs(pattern.names, found, vertices, query, _plan(plan, memory), record)
 
 
-def _prepared(graph, directed: bool, reading: dict):
+def _vertices_of(graph, directed: bool, reading: dict):
     return nullcontext(graph) if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading)
 
 

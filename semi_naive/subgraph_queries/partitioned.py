@@ -16,11 +16,11 @@ import numpy as np
 
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.order import Greedy, plan_all
-from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.by_variable.bigjoin import Intersect
 from semi_naive.ra.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
@@ -30,8 +30,8 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.evaluate import HeadColumns, Version
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
-from semi_naive.running.balanced.exchange_segments import cut
-from semi_naive.running.balanced.rounds import evaluated
+from semi_naive.running.balanced.exchange_segments import cut_into_segments
+from semi_naive.running.balanced.rounds import evaluate_in_rounds
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.splitting import joined_columns
@@ -74,7 +74,7 @@ class PartitionedGraph:
             version = self._version(query, rows)
             record.begin(version)
             stale: list[list[str]] = [[] for _ in range(record.partitions)]
-            for results, left in evaluated(self.cluster, self._world(), [version], record.threshold, "pattern"):
+            for results, left in evaluate_in_rounds(self.cluster, self._world(), [version], record.threshold, "pattern"):
                 answers = [result for result in results if isinstance(result, HeadColumns)]
                 count += sum(answer.count for answer in answers)
                 found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
@@ -107,14 +107,16 @@ class PartitionedGraph:
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
         (body,) = plan_all(partial(self._planned, bodies, rule, core), [()], bodies, self.indexes, self.placing)
         wanted = keyed([body])
-        if found := scanned(body, wanted):
+        if found := colocated_index(body, wanted):
             wanted.setdefault(found[0], {found[1]: found[2]})
         if self.split:
             read = [(name, order) for name, orders in wanted.items() for order in orders]
             self.statics.met |= joined_columns([body], read)
         self.statics.partition(wanted, 0)
         self.statics.prepare(body, 0)
-        version = replace(cut(0, rule, body, self.statics.partitioned, self.statics.map), answer="rows" if rows else "count")
+        version = replace(
+            cut_into_segments(0, rule, body, self.statics.partitioned, self.statics.map), answer="rows" if rows else "count"
+        )
         if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
             version.segments[-1][-1] = replace(last, listing=False)
         return version
@@ -124,7 +126,7 @@ class PartitionedGraph:
             greedy = Greedy(self.database, {})
             compiler = Compiler(rule, greedy, self.indexes.order_for, {}, placing=self.placing, deal=True)
             compiler.core = core
-            steps = compiler.compile(rule.body, outside=names(rule.head))
+            steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
             bodies["body"] = PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log)
         return bodies["body"]
 

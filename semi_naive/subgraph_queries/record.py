@@ -12,7 +12,7 @@ result: tuples
 
 import time
 
-from semi_naive.balance.trace import VERSION, plain
+from semi_naive.balance.trace import VERSION, json_value
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import MOST, Join
@@ -48,7 +48,7 @@ class Record:
             phase = _phase(segment) if number else "scan"
             stage = min(at + (phase == "count"), len(order) - 1)
             self.steps.append({"stage": stage, "phase": phase, **{name: list(own) for name, own in lists.items()}})
-        several = any(_copied(move) for move in version.moves) or self.facts["form"] == "skew"
+        several = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
         copies = self.partitions if several else 1  # of a binding, in the worst case
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
@@ -82,7 +82,7 @@ class Record:
         """The whole record."""
         work = [sum(step["received"][p] + step["sent"][p] for step in self.steps) for p in range(self.partitions)]
         moved, size = (sum(sum(step[name]) for step in self.steps) for name in ("received", "bytes"))
-        return plain(
+        return json_value(
             {
                 "version": VERSION,
                 **self.facts,
@@ -109,8 +109,8 @@ def _phase(segment: list) -> str:
     return next((phase for kind, phase in kinds if any(isinstance(step, kind) for step in segment)), "visit")
 
 
-def _copied(move) -> bool:
-    return any(map(_copied, move.to)) if isinstance(move.to, tuple) else move.to == "every"
+def _goes_to_all(move) -> bool:
+    return any(map(_goes_to_all, move.to)) if isinstance(move.to, tuple) else move.to == "every"
 
 
 def _size(left) -> int:

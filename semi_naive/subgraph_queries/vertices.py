@@ -106,7 +106,7 @@ class Vertices:
         return np.concatenate([self.source, self.target]), np.concatenate([self.target, self.source])
 
     def _triangle(self):
-        rows = leapfrog.run(clique(3), self.want(["up"])).astype(np.int32)
+        rows = leapfrog.leapfrog_join(clique(3), self.want(["up"])).astype(np.int32)
         return tuple(np.ascontiguousarray(column) for column in rows.T)
 
     def _corner(self):
@@ -126,7 +126,7 @@ class Vertices:
         return rooted and (lambda: rooted.count(*self.adjacency))
 
     def _cliques(self, size: int) -> int:
-        return math.factorial(size) * leapfrog.run(clique(size), self.want(["up"]), count=True)
+        return math.factorial(size) * leapfrog.leapfrog_join(clique(size), self.want(["up"]), count=True)
 
     def _book(self, shape: Pattern, spine: tuple[int, int]) -> int:
         """All vertices beside the spine are independent once that is bound: the product of their counts. OverflowError if
@@ -136,7 +136,7 @@ class Vertices:
         if np.sum(np.minimum(left, right) ** both * np.maximum(left, right) ** (shape.size - 2 - both)) > 2**62:
             raise OverflowError("the homomorphisms may be more than 2^63")
         query, factor = book_query(shape, spine)
-        return factor * leapfrog.run(query, self.want({atom.relation for atom in query.atoms}), count=True)
+        return factor * leapfrog.leapfrog_join(query, self.want({atom.relation for atom in query.atoms}), count=True)
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:

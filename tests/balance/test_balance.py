@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from semi_naive import Config, graphs, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.placement import planned, spread_inner
+from semi_naive.balance.placement import plan_map_change, spread_inner
 from semi_naive.balance.policy import imbalance_ratio, to_consolidate, to_refine
 from semi_naive.balance.trace import read_trace, write_trace
 
@@ -72,7 +72,7 @@ def watched(draw):
 @given(watched(), st.booleans())
 def test_rebalancing_by_work_pays_or_is_left(case, splits):
     placement, sizes, work = case
-    change = planned(placement, sizes, work, Config(), least=1, splits=splits)
+    change = plan_map_change(placement, sizes, work, Config(), least=1, splits=splits)
     before = np.bincount(placement.tables()[1], weights=work, minlength=placement.partitions)
     if change is None:
         return
@@ -88,14 +88,14 @@ def test_rebalancing_by_work_pays_or_is_left(case, splits):
 
 def test_a_partition_that_is_too_heavy_gives_away_what_has_fewest_tuples_for_its_work():
     placement = BucketMap.deal(4, 2)
-    change = planned(placement, np.array([90, 1, 1, 1]), np.array([7, 1, 3, 1]), Config(grain=2), least=1)
+    change = plan_map_change(placement, np.array([90, 1, 1, 1]), np.array([7, 1, 3, 1]), Config(grain=2), least=1)
     assert change.map.homes == ((0,), (1,), (1,), (1,)) and change.kinds == {"move": [2]}
-    assert planned(placement, np.array([90, 1, 1, 1]), np.array([7, 1, 3, 1]), Config(grain=2), least=99) is None
+    assert plan_map_change(placement, np.array([90, 1, 1, 1]), np.array([7, 1, 3, 1]), Config(grain=2), least=99) is None
 
 
 def test_one_hot_bucket_is_split_in_proportion():
     work = np.array([800.0, 10, 10, 10])
-    change = planned(BucketMap.deal(4, 4), np.zeros(4), work, Config(), least=1)
+    change = plan_map_change(BucketMap.deal(4, 4), np.zeros(4), work, Config(), least=1)
     assert len(change.map.homes[0]) == 8 and set(change.map.homes[0]) == {0, 1, 2, 3} and change.kinds == {"refine": [0]}
 
 

@@ -11,7 +11,7 @@ from plot_traces import GROUPS, REFINED, program, stratum, trace
 from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.machine import Machine
-from semi_naive.balance.recorded import flows, replayed, shared
+from semi_naive.balance.recorded import apportion, flows, replayed
 from semi_naive.balance.trace import read_trace, spread, write_trace
 
 PLAIN = {"buckets": 7, "partitions": 3, "run_ahead": 0}
@@ -139,7 +139,7 @@ def test_all_of_a_bucket_goes_somewhere(counts):
 
 @given(st.integers(0, 2**50), st.lists(st.integers(0, 2**40), min_size=1, max_size=40).filter(any))
 def test_shares_are_whole_and_add_up(total, weights):
-    parts = shared(total, np.array(weights))
+    parts = apportion(total, np.array(weights))
     exact = np.array([total * weight / sum(weights) for weight in weights])
     assert parts.sum() == total and np.abs(parts - exact).max() <= 1.01 and parts.min() >= 0
 

@@ -13,7 +13,7 @@ from pygls.lsp.client import LanguageClient
 
 from semi_naive.__main__ import main
 from semi_naive.editor.names import Names
-from semi_naive.language import check
+from semi_naive.language import check_source
 from semi_naive.language.origins import read_text
 from semi_naive.language.parsing.layout import formatted
 from semi_naive.language.parsing.parse import parse, parse_all, words
@@ -260,7 +260,7 @@ def test_all_names_of_a_program_can_be_others(path):
     text = read_text(path)
     if "#" in text or ".include" in text:
         pytest.skip("names that macros make, and names in other files, are not renamed here")
-    before, after = check(parse(text, str(path))), check(parse(renamed(text, str(path)), str(path)))
+    before, after = check_source(parse(text, str(path))), check_source(parse(renamed(text, str(path)), str(path)))
     assert len(after.rules) == len(before.rules) and len(after.relations) == len(before.relations)
     assert not {name.split(".")[0] for name in before.relations} & {name.split(".")[0] for name in after.relations}
 

@@ -97,7 +97,7 @@ def test_a_java_that_never_says_how_it_is_reached_is_given_up(tmp_path, monkeypa
         open(tmp_path / "said", "w+b") as said,
         pytest.raises(java.NotStarted, match="has not said in 0 s|has not said in 1 s"),
     ):
-        java._started(["sleep", "60"], str(tmp_path / "told"), said, threading.Event())
+        java._start_java(["sleep", "60"], str(tmp_path / "told"), said, threading.Event())
 
 
 @pytest.mark.parametrize("end, status", [("None", 0), ("sys.exit(2)", 2), ("sys.exit()", 0), ("1 / 0", 1)])

@@ -64,7 +64,7 @@ def flipped(path):
 
 
 def of_another_build(path):
-    private.save(path, b"\x80\x04garbage")
+    private.save_checked(path, b"\x80\x04garbage")
 
 
 def test_a_damaged_kernel_is_compiled_again(cache, caplog):
@@ -142,7 +142,7 @@ def test_code_of_others_is_not_run(tmp_path, monkeypatch, caplog):
 def test_modes_do_not_depend_on_the_umask(tmp_path):
     before = os.umask(0)
     try:
-        private.save(tmp_path / "a" / "b" / "file", b"text")
+        private.save_checked(tmp_path / "a" / "b" / "file", b"text")
         place = private.first_private(tmp_path / "c" / "d")
     finally:
         os.umask(before)
@@ -153,9 +153,9 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
 
 def test_kernels_are_loaded_without_what_compiles_them():
     """Arrays that a kernel makes are what most of numba would be loaded for. It is, when something is compiled after all."""
-    from semi_naive.ra.text.strings import _copied
+    from semi_naive.ra.text.strings import _copy_strings
 
-    _copied.compiled()
+    _copy_strings.compiled()
     found = """
         import numpy as np, sys
         from semi_naive.host.jit import njit

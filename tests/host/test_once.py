@@ -9,7 +9,7 @@ import time
 import pytest
 
 from semi_naive.host.exclusive import exclusive
-from semi_naive.ra.storage.once import once
+from semi_naive.ra.storage.once import make_once
 
 MEET = """
     import os, sys, time
@@ -80,16 +80,16 @@ def test_a_kernel_is_compiled_by_one_process(tmp_path):
 
 def test_what_is_made_may_fail(tmp_path):
     with pytest.raises(ZeroDivisionError):
-        once(f"{tmp_path}/thing", lambda: 1 // 0)
-    assert once(f"{tmp_path}/thing", lambda: 5) == once(f"{tmp_path}/thing", lambda: 6) == 5
+        make_once(f"{tmp_path}/thing", lambda: 1 // 0)
+    assert make_once(f"{tmp_path}/thing", lambda: 5) == make_once(f"{tmp_path}/thing", lambda: 6) == 5
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", None])
 def test_what_is_damaged_is_made_again(tmp_path, damage):
     thing = tmp_path / "thing"
-    once(str(thing), lambda: list(range(100)))
+    make_once(str(thing), lambda: list(range(100)))
     thing.write_bytes(damage if damage is not None else thing.read_bytes()[:-1])
-    assert once(str(thing), lambda: 6) == once(str(thing), lambda: 7) == 6
+    assert make_once(str(thing), lambda: 6) == make_once(str(thing), lambda: 7) == 6
 
 
 def test_a_lock_ends_with_its_process(tmp_path):

@@ -116,10 +116,10 @@ def test_threads_that_share_the_work_have_its_limits():
         assert list(in_threads(lambda _: [*limits.in_force()][0] is limit, range(5), 2)) == [True] * 5
         limit.cancel("enough")
         with pytest.raises(LimitExceeded, match="enough"):
-            list(in_threads(lambda _: limits.check(), range(5), 2))
+            list(in_threads(lambda _: limits.check_limits(), range(5), 2))
         with limits.lifted():
-            assert list(in_threads(lambda _: limits.check(), range(5), 2)) == [None] * 5
-    limits.check()
+            assert list(in_threads(lambda _: limits.check_limits(), range(5), 2)) == [None] * 5
+    limits.check_limits()
 
 
 def test_an_evaluation_is_cancelled_from_another_thread(machine):
@@ -152,7 +152,7 @@ def test_a_job_of_spark_is_cancelled(monkeypatch, main):
     def wait():
         with limits.within() as limit, pytest.raises(LimitExceeded, match="its client has left"):
             limit.cancel("its client has left")
-            aside.aside(job, ended.set, limits.check)
+            aside.aside(job, ended.set, limits.check_limits)
 
     if main:
         wait()

@@ -55,11 +55,11 @@ def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of
     monkeypatch.setattr(kernel_cache, "is_cached", lambda kernel: asked.append(kernel))
     with monkeypatch.context() as still:
         still.setattr(ready.time, "monotonic", lambda: 5.0)
-        assert not any(ready.ready(1.0) for _ in range(1000)) and len(asked) == 1
+        assert not any(ready.machine_is_ready(1.0) for _ in range(1000)) and len(asked) == 1
     for now in (6.0, 7.0, 8.0):
         with monkeypatch.context() as later:
             later.setattr(ready.time, "monotonic", lambda now=now: now)
-            assert not ready.ready(1.0)
+            assert not ready.machine_is_ready(1.0)
     assert len(asked) == 2 and caplog.text.count("kernels could not be compiled") == 1
 
 

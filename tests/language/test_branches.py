@@ -347,9 +347,9 @@ def test_parameters_of_registered_rules_stand_in_branches():
 
 def test_a_page_has_branches_as_lists():
     pytest.importorskip("starlette")
-    from semi_naive.session.served.as_json import _rows
+    from semi_naive.session.served.as_json import _json_rows
 
-    assert _rows([(lists(1), 2, float("inf"))]) == [[["Cons", 1, ["Nil"]], 2, "inf"]]
+    assert _json_rows([(lists(1), 2, float("inf"))]) == [[["Cons", 1, ["Nil"]], 2, "inf"]]
 
 
 # -- what a pattern must not meet

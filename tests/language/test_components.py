@@ -2,7 +2,7 @@
 
 import pytest
 
-from semi_naive.language.components.components import expand
+from semi_naive.language.components.components import expand_components
 from semi_naive.language.errors import ProgramError
 from semi_naive.language.parsing.parse import parse
 from semi_naive.language.syntax import RecordDecl, RelationDecl, SubtypeDecl, UnionDecl
@@ -12,7 +12,7 @@ class Flat:
     """An expanded program: relations and types by name, the rest as the text says that it should be."""
 
     def __init__(self, text):
-        self.statements = expand(parse(text, "p.dl")).statements
+        self.statements = expand_components(parse(text, "p.dl")).statements
         self.relations = {s.name: dict(s.attributes) for s in self.statements if isinstance(s, RelationDecl)}
         self.records = {s.name: dict(s.fields) for s in self.statements if isinstance(s, RecordDecl)}
         self.types = {s.name: s.base for s in self.statements if isinstance(s, SubtypeDecl)}
@@ -27,13 +27,13 @@ class Flat:
 
 def problems(text):
     with pytest.raises(ProgramError) as caught:
-        expand(parse(text, "p.dl"))
+        expand_components(parse(text, "p.dl"))
     return caught.value.problems
 
 
 def test_a_program_without_components_is_left_alone():
     source = parse("A(1).")
-    assert expand(source) is source
+    assert expand_components(source) is source
 
 
 def test_an_instance_has_its_name_before_all_it_declares():

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from bench.fuzz.oracle import solve
 from semi_naive import Program, Relation, vectorised
 from semi_naive.ra.ir import Kind
-from semi_naive.ra.values.kinds import ordered
+from semi_naive.ra.values.kinds import order_of_values
 from semi_naive.relation import max_, min_
 
 NAN = math.nan
@@ -214,5 +214,5 @@ def test_the_order_of_a_written_result(tmp_path):
 
 def test_ordered_bits_are_in_the_order_of_floats():
     values = np.array([-math.inf, -1e308, -1.5, -5e-324, 0.0, 5e-324, 2.0, math.inf, NAN])
-    keys = ordered(values.view(np.int64), Kind.FLOAT)
-    assert (np.diff(keys.astype(object)) > 0).all() and (ordered(keys, Kind.FLOAT) == values.view(np.int64)).all()
+    keys = order_of_values(values.view(np.int64), Kind.FLOAT)
+    assert (np.diff(keys.astype(object)) > 0).all() and (order_of_values(keys, Kind.FLOAT) == values.view(np.int64)).all()

@@ -13,7 +13,7 @@ from bench.fuzz.operators import substr
 from semi_naive import Program
 from semi_naive.ra import ir
 from semi_naive.ra.expressions import patterns
-from semi_naive.ra.expressions.patterns import BadRegularExpression, compiled
+from semi_naive.ra.expressions.patterns import BadRegularExpression, compile_pattern
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import EvaluationError, evaluate, holds
 from semi_naive.ra.expressions.text import FUNCTIONS, TESTS
@@ -309,8 +309,8 @@ def test_contains_of_many_strings(needles, negated):
 )
 def test_patterns_as_ecmascript_writes_them(pattern, matching, other):
     assert patterns.matching(pattern, pa.array([matching, other])).tolist() == [True, False]
-    assert compiled(pattern).fullmatch(matching.encode())
-    assert not compiled(pattern).fullmatch(other.encode())
+    assert compile_pattern(pattern).fullmatch(matching.encode())
+    assert not compile_pattern(pattern).fullmatch(other.encode())
 
 
 PIECES = [
@@ -362,7 +362,7 @@ PIECES += [
 )
 def test_patterns_match_the_same_with_and_without_re2(pattern, strings):
     try:
-        expression = compiled(pattern)
+        expression = compile_pattern(pattern)
     except BadRegularExpression:
         return
     expected = [bool(expression.fullmatch(string.encode())) for string in strings]
@@ -390,7 +390,7 @@ def test_a_pattern_that_takes_too_long_is_given_up_on_every_number_of_cores(monk
 @pytest.mark.parametrize("pattern", ["(", "[a", "*a", "a\\", "(?<n>a)", "[[:what:]]", "[z-a]", "{2}", "a)"])
 def test_what_is_no_pattern(pattern):
     with pytest.raises(BadRegularExpression):
-        compiled(pattern)
+        compile_pattern(pattern)
 
 
 def test_ranges():

@@ -5,7 +5,7 @@ import pytest
 from bench.fuzz.oracle import solve
 from semi_naive.language import compile_text
 from semi_naive.language.errors import ProgramError
-from semi_naive.planning.strata import Edge, components, strata
+from semi_naive.planning.strata import Edge, strata, strong_components
 from semi_naive.ra import ir
 
 DECLARED = """
@@ -217,5 +217,5 @@ def test_strata_refuse_a_negation_in_a_cycle():
 def test_a_program_may_have_thousands_of_relations_in_a_row():
     names = [str(i) for i in range(20_000)]
     chain = [Edge(head, body) for head, body in zip(names, names[1:], strict=False)]
-    assert components(names, chain) == [(name,) for name in reversed(names)]
-    assert components(names, [*chain, Edge(names[-1], names[0])]) == [tuple(names)]
+    assert strong_components(names, chain) == [(name,) for name in reversed(names)]
+    assert strong_components(names, [*chain, Edge(names[-1], names[0])]) == [tuple(names)]

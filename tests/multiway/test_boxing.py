@@ -17,7 +17,7 @@ from semi_naive.graphs import generators
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
-from semi_naive.ra.multiway.tries.slices import bytes_of, cut, least_bytes, siblings
+from semi_naive.ra.multiway.tries.slices import bytes_of, copy_slice, least_bytes, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
 from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.storage.runs import Store
@@ -38,18 +38,18 @@ def test_any_query_under_any_budget_equals_the_oracle(case, random, uncompiled):
         return
     expected = sorted(answer(query, case.facts))
     tries, budget = Tries.of(arrays(case.facts)), least(query) + random.randint(0, 80)
-    boxed = boxing.run(query, tries, budget, threads=1)
+    boxed = boxing.run_boxed(query, tries, budget, threads=1)
     assert rows_of(boxed.rows) == expected and boxed.count == len(expected)
     assert within(boxed, budget)
-    assert boxing.run(query, tries, budget, count=True, threads=1).count == len(expected)
-    assert rows_of(boxing.run(query, tries, 1 << 40, threads=1).rows) == expected  # in one box
+    assert boxing.run_boxed(query, tries, budget, count=True, threads=1).count == len(expected)
+    assert rows_of(boxing.run_boxed(query, tries, 1 << 40, threads=1).rows) == expected  # in one box
 
 
 def test_every_budget_counts_the_same_triangles(uncompiled):  # noqa: F811
     small = np.sort(generators.gnp(12, 0.4, seed=3), axis=1)
-    expected, counts = leapfrog.run(TRIANGLE, {"e": small}, count=True), set()
+    expected, counts = leapfrog.leapfrog_join(TRIANGLE, {"e": small}, count=True), set()
     for budget in range(least(TRIANGLE), 700, 7):
-        boxed = boxing.run(TRIANGLE, {"e": small}, budget, threads=1)
+        boxed = boxing.run_boxed(TRIANGLE, {"e": small}, budget, threads=1)
         counts.add(boxed.count)
         assert within(boxed, budget) and len(np.unique(boxed.rows, axis=0)) == boxed.count
     assert counts == {expected} and len(boxed.trace["boxes"]) == 1
@@ -58,12 +58,12 @@ def test_every_budget_counts_the_same_triangles(uncompiled):  # noqa: F811
 @pytest.mark.parametrize("query", [TRIANGLE, CLIQUE], ids=["triangle", "4-clique"])
 def test_less_memory_makes_more_boxes(oriented, query):  # noqa: F811
     tries = Tries.of({"e": oriented})
-    expected, before = leapfrog.run(query, tries, count=True), 0
-    whole = boxing.run(query, tries, 1 << 40, count=True)
+    expected, before = leapfrog.leapfrog_join(query, tries, count=True), 0
+    whole = boxing.run_boxed(query, tries, 1 << 40, count=True)
     assert whole.count == expected and len(whole.trace["boxes"]) == 1
     for percent in (100, 30):
         budget = whole.trace["input_bytes"] * percent // 100
-        boxed = boxing.run(query, tries, budget, count=True)
+        boxed = boxing.run_boxed(query, tries, budget, count=True)
         assert boxed.count == expected and within(boxed, budget)
         assert len(boxed.trace["boxes"]) > before
         before = len(boxed.trace["boxes"])
@@ -82,7 +82,7 @@ def test_all_dimensions_but_the_last_have_the_same_share(tmp_path):
 
 
 def test_what_the_trace_says_adds_up(oriented):  # noqa: F811
-    boxed = boxing.run(TRIANGLE, {"e": oriented}, 6_000, count=True)
+    boxed = boxing.run_boxed(TRIANGLE, {"e": oriented}, 6_000, count=True)
     trace, boxes = boxed.trace, boxed.trace["boxes"]
     assert sum(box["count"] for box in boxes) == trace["result"]["tuples"] == boxed.count
     assert boxes[0]["copied"] == boxes[0]["bytes"] and all(0 < box["copied"] <= box["bytes"] for box in boxes)
@@ -96,10 +96,10 @@ def test_the_list_of_a_value_that_is_too_long_spills(oriented):  # noqa: F811
     hub = np.stack([np.zeros(500, np.int64), np.arange(1, 501)], axis=1)
     pairs = np.concatenate([hub, oriented])
     query = edges("xy", "yz", "xz", order=("x", "y", "z"))
-    boxed = boxing.run(query, {"e": pairs}, 2_500, count=True)
+    boxed = boxing.run_boxed(query, {"e": pairs}, 2_500, count=True)
     spilled = [box for box in boxed.trace["boxes"] if box["ranges"][0] == [0, 0]]
     assert len(spilled) > 1 and len({tuple(box["ranges"][2]) for box in spilled}) > 1
-    assert boxed.count == leapfrog.run(query, {"e": pairs}, count=True) and within(boxed, 2_500)
+    assert boxed.count == leapfrog.leapfrog_join(query, {"e": pairs}, count=True) and within(boxed, 2_500)
 
 
 def test_tries_that_are_damaged_on_disk_are_one_clear_error(monkeypatch):
@@ -113,35 +113,35 @@ def test_tries_that_are_damaged_on_disk_are_one_clear_error(monkeypatch):
 
     monkeypatch.setattr(TrieFile, "write", damaged)
     with pytest.raises(RunsLost, match="a run is damaged or cut short: .*0.trie"):
-        boxing.run(TRIANGLE, {"e": np.arange(20).reshape(2, 10).T}, 6_000, count=True)
+        boxing.run_boxed(TRIANGLE, {"e": np.arange(20).reshape(2, 10).T}, 6_000, count=True)
 
 
 def test_a_comparison_skips_boxes():
     both = generators.gnp(300, 0.05, seed=1)
     ordered = ConjunctiveQuery(TRIANGLE.atoms, (Comparison("<", "x", "y"), Comparison("<", "y", "z")), ("x", "y", "z"))
     plain = ConjunctiveQuery(TRIANGLE.atoms, (), ("x", "y", "z"))
-    few, many = (boxing.run(query, {"e": both}, 6_000, count=True) for query in (ordered, plain))
+    few, many = (boxing.run_boxed(query, {"e": both}, 6_000, count=True) for query in (ordered, plain))
     assert len(few.trace["boxes"]) < 0.7 * len(many.trace["boxes"])
-    assert few.count == leapfrog.run(ordered, {"e": both}, count=True)
+    assert few.count == leapfrog.leapfrog_join(ordered, {"e": both}, count=True)
 
 
 def test_a_budget_below_the_smallest_box_says_what_works():
     pairs = np.array([[1, 2], [2, 3], [1, 3]])
     with pytest.raises(BudgetTooSmall, match="a budget of 95 bytes .* the least that works is 96"):
-        boxing.run(TRIANGLE, {"e": pairs}, 95)
-    assert boxing.run(TRIANGLE, {"e": pairs}, 96).rows.tolist() == [[1, 2, 3]]
+        boxing.run_boxed(TRIANGLE, {"e": pairs}, 95)
+    assert boxing.run_boxed(TRIANGLE, {"e": pairs}, 96).rows.tolist() == [[1, 2, 3]]
 
 
 def test_boxes_are_tasks_of_spark(spark, oriented):  # noqa: F811
     query = ConjunctiveQuery(
         (*TRIANGLE.atoms, QueryAtom("e", ("x", Constant(3)), True)), (Comparison("!=", ("+", "x", "y"), "z"),)
     )
-    boxed = boxing.run(query, {"e": oriented}, 9_000, sc=spark.sparkContext)
-    assert rows_of(boxed.rows) == rows_of(leapfrog.run(query, {"e": oriented}))
+    boxed = boxing.run_boxed(query, {"e": oriented}, 9_000, sc=spark.sparkContext)
+    assert rows_of(boxed.rows) == rows_of(leapfrog.leapfrog_join(query, {"e": oriented}))
     assert within(boxed, 9_000) and len(boxed.trace["boxes"]) > 10
-    assert boxing.run(TRIANGLE, {"e": oriented}, 9_000, count=True, sc=spark.sparkContext).count == leapfrog.run(
-        TRIANGLE, {"e": oriented}, count=True
-    )
+    assert boxing.run_boxed(
+        TRIANGLE, {"e": oriented}, 9_000, count=True, sc=spark.sparkContext
+    ).count == leapfrog.leapfrog_join(TRIANGLE, {"e": oriented}, count=True)
 
 
 ids = st.integers(0, 9)
@@ -153,7 +153,7 @@ def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(rows, path, low
     trie = TrieArray.build(np.array(list(rows)).T, 10)
     high = max(low, high)
     of = siblings(trie, path)
-    piece = cut(of, low, high)
+    piece = copy_slice(of, low, high)
     assert piece.bytes == bytes_of(of, low, high)
     depth = len(path)
     if piece.values[depth].size:
@@ -167,7 +167,7 @@ def test_a_budget_of_very_many_boxes_is_told(uncompiled, monkeypatch, caplog):  
     query = ConjunctiveQuery(tuple(QueryAtom("edge", pair) for pair in ("xy", "yz", "xz")))
     for budget, told in ((200, True), (1 << 20, False)):
         caplog.clear()
-        assert boxing.run(query, {"edge": edges}, budget, count=True).count == 220
+        assert boxing.run_boxed(query, {"edge": edges}, budget, count=True).count == 220
         assert (
             any(re.search(r"3 boxes of 200 bytes have covered [\d.]+ % of the values of", text) for text in caplog.messages)
             == told

@@ -51,8 +51,8 @@ def oriented():
 def agree(query, relations):
     expected = sorted(answer(query, relations))
     tries = Tries.of(arrays(relations))
-    assert rows_of(leapfrog.run(query, tries)) == expected
-    assert leapfrog.run(query, tries, count=True) == len(expected)
+    assert rows_of(leapfrog.leapfrog_join(query, tries)) == expected
+    assert leapfrog.leapfrog_join(query, tries, count=True) == len(expected)
 
 
 @random_cases(300, random_query)
@@ -68,7 +68,7 @@ def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(case, rand
     first = query.order[: random.randint(0, len(query.order))]
     places = [query.variables.index(name) for name in first]
     expected = Counter(tuple(row[place] for place in places) for row in answer(query, relations))
-    rows, counts = leapfrog.grouped(query, arrays(relations), first)
+    rows, counts = leapfrog.count_extensions(query, arrays(relations), first)
     assert dict(zip(map(tuple, rows.tolist()), counts.tolist(), strict=True)) == expected
 
 
@@ -108,7 +108,7 @@ sets = st.one_of(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 400), min_s
 def test_intersections_whatever_the_lengths(left, right):
     a, b = (np.array(sorted(values), np.int32) for values in (left, right))
     expected, mark = sorted(left & right), np.zeros(512, np.uint8)
-    seeks.put(mark, a, 0, a.size, 1)
+    seeks.set_marks(mark, a, 0, a.size, 1)
     ranges = a, 0, a.size, b, 0, b.size
     out = np.zeros(1 + min(a.size, b.size), np.int32)
     for kernel in (seeks.keep_common, seeks.keep_galloping):
@@ -121,10 +121,10 @@ def test_intersections_whatever_the_lengths(left, right):
 
 def test_triangles_and_cliques_are_those_of_networkx(oriented):
     triangles = sum(nx.triangles(nx.Graph(oriented.tolist())).values()) // 3
-    assert leapfrog.run(TRIANGLE, {"e": oriented}, count=True) == triangles > 1000
+    assert leapfrog.leapfrog_join(TRIANGLE, {"e": oriented}, count=True) == triangles > 1000
     dense = np.unique(np.sort(generators.gnp(40, 0.2, seed=1), axis=1), axis=0)
     sizes = Counter(map(len, nx.enumerate_all_cliques(nx.Graph(dense.tolist()))))
-    assert leapfrog.run(CLIQUE, {"e": dense}, count=True) == sizes[4] > 50
+    assert leapfrog.leapfrog_join(CLIQUE, {"e": dense}, count=True) == sizes[4] > 50
 
 
 def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
@@ -135,14 +135,14 @@ def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
         source = Generator(Shape(query, query.order), 0).kernel()
         assert "count_both" in source
         for limit in (0, 20, local.LIMIT):
-            kernel = compiled.compiled(source.replace("LIMIT:", f"{limit}:"))
+            kernel = compiled.compile_kernel(source.replace("LIMIT:", f"{limit}:"))
             monkeypatch.setattr(leapfrog, "compiled", lambda _, kernel=kernel: kernel)
             leapfrog.nest.cache_clear()
-            counts.add(leapfrog.run(query, {"e": oriented}, count=True))
+            counts.add(leapfrog.leapfrog_join(query, {"e": oriented}, count=True))
         monkeypatch.undo()
         leapfrog.nest.cache_clear()
         for first in ("vw", "vwx", "vwxyz"):
-            found, ways = leapfrog.grouped(query, {"e": oriented}, tuple(first))
+            found, ways = leapfrog.count_extensions(query, {"e": oriented}, tuple(first))
             rows.append(
                 Counter(dict(zip(map(tuple, found[:, :2].tolist()), ways.tolist(), strict=True))) if first == "vw" else found
             )
@@ -153,9 +153,9 @@ def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
 
 def test_threads_and_orders_do_not_change_the_answer(oriented, monkeypatch):
     monkeypatch.setattr(leapfrog, "LEAST_PIECE", 10)
-    expected = rows_of(leapfrog.run(TRIANGLE, {"e": oriented}, threads=1))
+    expected = rows_of(leapfrog.leapfrog_join(TRIANGLE, {"e": oriented}, threads=1))
     for order, threads in (("xyz", 2), ("yxz", 3), ("yxz", 1)):
-        rows = leapfrog.run(edges("xy", "yz", "xz", order=tuple(order)), {"e": oriented}, threads=threads)
+        rows = leapfrog.leapfrog_join(edges("xy", "yz", "xz", order=tuple(order)), {"e": oriented}, threads=threads)
         assert rows_of(rows) == expected
 
 
@@ -166,7 +166,7 @@ def test_variables_that_nothing_connects_are_counted_apart(oriented):
     shape = Shape(house, order)
     assert shape.components([2, 3, 4]) == [[2], [3, 4]]
     small = oriented[oriented.max(axis=1) < 150]
-    assert leapfrog.run(house, {"e": small}, count=True) == len(leapfrog.run(house, {"e": small})) > 1000
+    assert leapfrog.leapfrog_join(house, {"e": small}, count=True) == len(leapfrog.leapfrog_join(house, {"e": small})) > 1000
 
 
 def test_names_and_values_do_not_change_the_kernel():
@@ -181,8 +181,8 @@ def test_names_and_values_do_not_change_the_kernel():
 
 def test_machine_code_is_kept_for_other_processes(oriented):
     source = Generator(Shape(TRIANGLE, TRIANGLE.variables), 0).kernel()
-    compiled.compiled(source).compiled()
-    again = compiled.compiled.__wrapped__(source).compiled()
+    compiled.compile_kernel(source).compiled()
+    again = compiled.compile_kernel.__wrapped__(source).compiled()
     assert sum(again.stats.cache_hits.values()) == 1 and not again.stats.cache_misses
 
 
@@ -190,10 +190,10 @@ def test_a_good_order_is_chosen(oriented):
     """Every next variable is joined to one before it, and a relation of few tuples comes first."""
     query = ConjunctiveQuery((QueryAtom("e", ("x", "y")), QueryAtom("e", ("y", "z")), QueryAtom("few", ("z", "w"))))
     tries = Tries.of({"e": oriented, "few": [[5], [400]]})
-    assert orders.choose(query, tries)[0] in ("z", "w")
-    assert orders.choose(query, tries, first=("x",))[0] == "x"
+    assert orders.choose_order(query, tries)[0] in ("z", "w")
+    assert orders.choose_order(query, tries, first=("x",))[0] == "x"
     path = edges(*zip("abcdefg", "bcdefgh", strict=True))  # too many variables to try every order
-    assert orders.Estimate(path, tries).connected(orders.choose(path, tries))
+    assert orders.Estimate(path, tries).connected(orders.choose_order(path, tries))
 
 
 def test_tries_in_files_are_the_same(tmp_path):
@@ -209,11 +209,11 @@ def test_tries_in_files_are_the_same(tmp_path):
 
 def test_relations_without_tuples_and_queries_without_variables():
     nothing = np.empty((0, 2), np.int64)
-    assert leapfrog.run(TRIANGLE, {"e": nothing}).shape == (0, 3)
-    assert leapfrog.run(TRIANGLE, {"e": nothing}, count=True) == 0
+    assert leapfrog.leapfrog_join(TRIANGLE, {"e": nothing}).shape == (0, 3)
+    assert leapfrog.leapfrog_join(TRIANGLE, {"e": nothing}, count=True) == 0
     ground = ConjunctiveQuery((QueryAtom("e", (Constant(1), Constant(2))),))
-    assert leapfrog.run(ground, {"e": [[1], [2]]}).shape == (1, 0)
-    assert leapfrog.run(ground, {"e": [[2], [1]]}).shape == (0, 0)
+    assert leapfrog.leapfrog_join(ground, {"e": [[1], [2]]}).shape == (1, 0)
+    assert leapfrog.leapfrog_join(ground, {"e": [[2], [1]]}).shape == (0, 0)
 
 
 LARGEST = (1 << 63) - 1
@@ -223,7 +223,7 @@ def test_the_ends_of_64_bits():
     query = ConjunctiveQuery(
         (QueryAtom("e", ("x", "y")),), (Comparison("<=", "x", Constant(LARGEST)), Comparison(">", "y", Constant(-LARGEST - 1)))
     )
-    rows = leapfrog.run(query, {"e": [[LARGEST, -LARGEST - 1, 0], [0, LARGEST, -LARGEST - 1]]})
+    rows = leapfrog.leapfrog_join(query, {"e": [[LARGEST, -LARGEST - 1, 0], [0, LARGEST, -LARGEST - 1]]})
     assert rows_of(rows) == [(-LARGEST - 1, LARGEST), (LARGEST, 0)]
 
 
@@ -246,19 +246,19 @@ WRONG = [
 @pytest.mark.parametrize("query, message", WRONG)
 def test_what_cannot_be_evaluated_is_said(query, message):
     with pytest.raises(QueryError, match=message):
-        leapfrog.run(query, {"e": np.array([[1, 2]])})
+        leapfrog.leapfrog_join(query, {"e": np.array([[1, 2]])})
 
 
 @pytest.mark.parametrize("relation", [np.array([1, 2]), [[1, 2], [3]], [[1.5], [2.5]]])
 def test_relations_that_are_none(relation):
     with pytest.raises(QueryError):
-        leapfrog.run(edges("xy"), {"e": relation})
+        leapfrog.leapfrog_join(edges("xy"), {"e": relation})
 
 
 def test_variables_asked_for_first_that_cannot_be():
     given_order = edges("xy", "yz", order=("x", "y", "z"))
     with pytest.raises(QueryError, match="z are to be bound first"):
-        leapfrog.grouped(given_order, {"e": np.array([[1, 2]])}, ["z"])
+        leapfrog.count_extensions(given_order, {"e": np.array([[1, 2]])}, ["z"])
     equation = edges("xy", comparisons=(Comparison("=", "u", ("+", "x", "y")),))
     with pytest.raises(QueryError, match="no variable order begins with u"):
-        leapfrog.grouped(equation, {"e": np.array([[1, 2]])}, ["u"])
+        leapfrog.count_extensions(equation, {"e": np.array([[1, 2]])}, ["u"])

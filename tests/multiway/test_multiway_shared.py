@@ -55,11 +55,11 @@ def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, 
     relations = {name: rng.integers(0, 9, (60, arity)) * factor for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
     expected = answer(QUERY, relations)
     assert not SharedTries.there(tmp_path)
-    first = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations))
+    first = leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: relations))
     assert rows_of(first) == sorted(expected) and len(expected) > 5
     built = len(builds)
     assert SharedTries.there(tmp_path) and built >= 3
-    again = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: pytest.fail("the relations are there")))
+    again = leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: pytest.fail("the relations are there")))
     assert np.array_equal(first, again) and len(builds) == built
 
 
@@ -67,12 +67,12 @@ def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, 
 def test_shared_tries_that_are_damaged_are_built_again(tmp_path, builds, damage):
     """Each file in turn, as another process finds it: the handles, the relations, and every trie."""
     relations = {name: np.random.default_rng(1).integers(0, 9, (60, arity)) for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
-    first = leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations))
+    first = leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: relations))
     for path in list(tmp_path.iterdir()):
         data = path.read_bytes()
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage is None else damage)
         runs._verified.clear()  # as in another process
-        assert np.array_equal(leapfrog.run(QUERY, SharedTries.at(tmp_path, lambda: relations)), first)
+        assert np.array_equal(leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: relations)), first)
         assert path.read_bytes() == data
 
 
@@ -106,7 +106,7 @@ def test_tasks_have_tries_of_earlier_strata_in_common(monkeypatch, builds, sc):
     jobs = JobsAsSpark(4, sc)
     monkeypatch.setattr(Cluster, "jobs", jobs)
     monkeypatch.setattr(Cluster, "sc", sc)
-    monkeypatch.setattr(context, "_kept", lambda folder: {})
+    monkeypatch.setattr(context, "_cache_of_stratum", lambda folder: {})
     edges = np.unique(np.random.default_rng(2).integers(0, 200, (2_000, 2)), axis=0)
     with Program(REACH).run({"edge": edges}, multiway="never") as expected:
         answer = expected["reach"].to_set()

@@ -34,9 +34,9 @@ class Cluster(ContextHere):
 
 def test_on_spark(spark):
     edges = np.unique(np.sort(generators.rmat(9, 4 << 9), axis=1), axis=0)
-    rows = shares.run(TRIANGLE, {"e": edges}, spark.sparkContext)
-    assert rows_of(rows) == rows_of(leapfrog.run(TRIANGLE, {"e": edges}))
-    assert shares.run(TRIANGLE, {"e": edges}, spark.sparkContext, count=True) == len(rows) > 1000
+    rows = shares.run_shares(TRIANGLE, {"e": edges}, spark.sparkContext)
+    assert rows_of(rows) == rows_of(leapfrog.leapfrog_join(TRIANGLE, {"e": edges}))
+    assert shares.run_shares(TRIANGLE, {"e": edges}, spark.sparkContext, count=True) == len(rows) > 1000
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def cluster():
 @random_cases(60, random_query)
 def test_any_query_equals_the_oracle(case, random, cluster):
     query, expected, tries = case.query, sorted(answer(case.query, case.facts)), Tries.of(arrays(case.facts))
-    assert rows_of(shares.run(query, tries, cluster)) == expected
-    assert shares.run(query, tries, cluster, count=True) == len(expected)
+    assert rows_of(shares.run_shares(query, tries, cluster)) == expected
+    assert shares.run_shares(query, tries, cluster, count=True) == len(expected)
 
 
 def test_every_task_has_a_share_and_leaves_nothing_behind(cluster, monkeypatch, tmp_path):
@@ -70,7 +70,7 @@ def test_every_task_has_a_share_and_leaves_nothing_behind(cluster, monkeypatch, 
 
     monkeypatch.setattr(shares.Share, "__call__", noted)
     edges = np.unique(np.sort(generators.gnp(60, 0.3, seed=1), axis=1), axis=0)
-    total = shares.run(TRIANGLE, {"e": edges}, cluster, count=True, local_dir=str(tmp_path))
+    total = shares.run_shares(TRIANGLE, {"e": edges}, cluster, count=True, local_dir=str(tmp_path))
     assert sum(found.values()) == total and len(found) == cluster.made[-1].partitions == 8
     assert 0 < max(found.values()) < total / 2
     assert not list(Path(tmp_path).iterdir())

@@ -9,7 +9,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.ir import Compare, Const, Kind, Var
 from semi_naive.ra.rules import exists as module
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.exists import exists
+from semi_naive.ra.rules.exists import mark_satisfied
 from semi_naive.ra.rules.steps import GROUP, Filter, Join, run_steps
 
 PAIRS = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=25)
@@ -53,7 +53,7 @@ def test_it_is_what_all_bindings_tell(name, first, second, asked):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FIRST", 2)
         patch.setattr(module, "ENOUGH", 1)
-        assert set(np.flatnonzero(exists(steps, batch, context)).tolist()) == expected
+        assert set(np.flatnonzero(mark_satisfied(steps, batch, context)).tolist()) == expected
 
 
 def test_few_partners_are_looked_at_where_the_first_are_enough():
@@ -68,5 +68,5 @@ def test_few_partners_are_looked_at_where_the_first_are_enough():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "ENOUGH", 1)
-        assert exists([step, look], Batch(1, {"x": np.zeros(1, np.int64)}), context).all()
+        assert mark_satisfied([step, look], Batch(1, {"x": np.zeros(1, np.int64)}), context).all()
     assert sum(looked) == module.FIRST

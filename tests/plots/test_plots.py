@@ -13,11 +13,11 @@ from plot_traces import GROUPS, NOT_REFINED, REFINE, REFINED, SIMULATED, SPREAD,
 from semi_naive import graphs, transitive_closure
 from semi_naive.__main__ import main
 from semi_naive.balance.trace import VERSION, write_trace
-from semi_naive.plots.balance import save
+from semi_naive.plots.balance import save_overview
 from semi_naive.plots.command import draw
 from semi_naive.plots.figures import PANELS, comparison, figures, overview
 from semi_naive.plots.labels import labels
-from semi_naive.plots.panels import duplicates, heat_map, imbalance, shuffled, times, tuples
+from semi_naive.plots.panels import duplicates, heat_map, imbalance, shuffled_bytes, times, tuples
 from semi_naive.plots.run import RecordedRun, lasting
 from semi_naive.plots.style import new_figure, svg
 
@@ -156,7 +156,7 @@ def test_a_decomposed_run_shows_its_tasks_and_its_steps():
     shown = seen(found["balance"])
     assert "Tuples of each task" in shown and "2 tasks: imbalance 1.33" in shown and "full: 15 at the end" in shown
     figure = new_figure(6, 4)
-    for panel in (heat_map, imbalance, shuffled, duplicates):
+    for panel in (heat_map, imbalance, shuffled_bytes, duplicates):
         panel(figure.add_subplot(), RecordedRun(GROUPS))  # by itself it says why it has nothing to show
     assert "this plan moves nothing" in seen(figure)
 
@@ -212,11 +212,11 @@ def test_runs_that_cannot_be_compared_are_refused():
 
 
 def test_saving_goes_by_the_name_and_leaves_no_parts(tmp_path):
-    save(GROUPS, tmp_path / "a.png")
-    save(GROUPS, tmp_path / "a.svg")
+    save_overview(GROUPS, tmp_path / "a.png")
+    save_overview(GROUPS, tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG") and "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="expected a name ending in .png"):
-        save(GROUPS, tmp_path / "a.gif")
+        save_overview(GROUPS, tmp_path / "a.gif")
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -261,7 +261,7 @@ def test_real_traces_are_drawn(here, plan, tmp_path):
         assert loads.sum() == closure.count() == 3586
         figure = overview(closure.trace)
         assert not overlapping(figure) and not outside(figure)
-        save(closure.trace, tmp_path / "run.png")
+        save_overview(closure.trace, tmp_path / "run.png")
         assert (tmp_path / "run.png").stat().st_size > 10_000
 
 

@@ -12,7 +12,7 @@ from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
 from semi_naive.ra import chunks, words
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, merged, snug
+from semi_naive.ra.blocks.block import HALVES, Block, Chunked, merge_blocks, snug
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.ra.joins import unions
@@ -68,19 +68,21 @@ def test_columns_as_words(ends, size, random):
     inside = [all(low <= v <= high for v, (low, high) in zip(row, packing.bounds, strict=True)) for row in asked.T.tolist()]
     for way in ("__call__", "uncompiled"):
         words = np.zeros((packing.lanes, size), np.uint64)
-        getattr(kernels.pack, way)(words, columns, packing.layout)
+        getattr(kernels.pack_fields, way)(words, columns, packing.layout)
         assert words.tolist() == expected.tolist()
         assert getattr(kernels.unpack, way)(words, packing.layout).tolist() == columns.tolist()
-        assert getattr(kernels.inside, way)(asked, packing.layout).tolist() == inside
+        assert getattr(kernels.mark_within_bounds, way)(asked, packing.layout).tolist() == inside
         low, high = packing.bounds[0]
-        assert getattr(kernels.inside, way)(asked[:1], packing.layout).tolist() == [low <= v <= high for v in asked[0].tolist()]
+        assert getattr(kernels.mark_within_bounds, way)(asked[:1], packing.layout).tolist() == [
+            low <= v <= high for v in asked[0].tolist()
+        ]
         assert [tuple(each) for each in getattr(kernels.bounds, way)(columns).tolist()] == [
             (min(c), max(c)) for c in columns.tolist()
         ]
     first = np.zeros((packing.lanes, size), np.uint64)
     for column, (low, _) in zip(columns[1:], packing.bounds[1:], strict=True):
         column[:] = low
-    kernels.pack(first, columns[:1], packing.layout)
+    kernels.pack_fields(first, columns[:1], packing.layout)
     assert first.tolist() == packing.pack(columns).tolist()
 
 
@@ -102,7 +104,7 @@ def test_slots_are_the_bucket_maps(pairs, buckets, partitions):
     given = array([x << 10 | y for x, y in pairs])
     first, _ = placement.tables()
     keys, rests = given >> np.uint64(10), given & np.uint64(1023)
-    assert codec.slots(given, 10, first).tolist() == placement.slots_of(keys, rests).tolist()
+    assert codec.slots_of_words(given, 10, first).tolist() == placement.slots_of(keys, rests).tolist()
 
 
 def test_refining_splits_subbuckets_in_place():
@@ -230,7 +232,7 @@ def test_a_block_is_the_same_in_chunks():
 
     for left, right in itertools.product(forms(first), forms(second)):
         assert left.without(right).words[0].tolist() == sorted({*first.tolist()} - {*second.tolist()})
-        assert merged([left, right], HALVES).words[0].tolist() == sorted({*first.tolist(), *second.tolist()})
+        assert merge_blocks([left, right], HALVES).words[0].tolist() == sorted({*first.tolist(), *second.tolist()})
         assert left.size == first.size and left.nbytes > 0
         assert [left.column(n).tolist() for n in (0, 1)] == [forms(first)[0].column(n).tolist() for n in (0, 1)]
         for places in ([0, 0, 5, 77, 140], [140, 7], list(range(left.size))):  # a few that ascend, a few that do not, all

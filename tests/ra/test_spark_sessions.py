@@ -76,7 +76,7 @@ def test_the_sockets_of_workers_have_short_names_in_a_folder_of_ours(tmp_path, m
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * length)))
     conf = SparkConf(loadDefaults=False, _jconf=None).setMaster("local[2]")
     scratch = Store.create()
-    places = dict(java._places(conf, scratch))
+    places = dict(java._folders(conf, scratch))
     folder = places["spark.python.unix.domain.socket.dir"]
     assert os.path.isdir(folder) and len(folder) <= java.MAX_SOCKET_FOLDER_CHARACTERS and folder in leftovers.folders()
     for store in {scratch.root, folder}:
@@ -87,7 +87,7 @@ def test_a_temporary_folder_may_have_blanks_and_quotes_in_its_name(tmp_path, mon
     """Spark splits Java's options as a shell does."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a b'c"))
     scratch = Store.create()
-    places = dict(java._places(SparkConf(loadDefaults=False, _jconf=None).setMaster("local[2]"), scratch))
+    places = dict(java._folders(SparkConf(loadDefaults=False, _jconf=None).setMaster("local[2]"), scratch))
     assert f"-Djava.io.tmpdir={scratch.path('spark')}" in shlex.split(places[java.OPTIONS])
     for store in {scratch.root, places.get("spark.python.unix.domain.socket.dir", scratch.root)}:
         Store(store).remove()
@@ -105,7 +105,7 @@ def test_a_java_that_ends_while_the_context_is_made(monkeypatch):
 
     monkeypatch.setattr("pyspark.SparkContext", Context)
     with pytest.raises(SparkLost, match="Spark's Java process was killed by signal 9: start a new SparkSession"):
-        spark_context._made(None, threading.Event())
+        spark_context._make_context(None, threading.Event())
     assert Context._gateway is None
 
 

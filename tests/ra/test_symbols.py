@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from semi_naive import Program
 from semi_naive.ra.text import symbols
 from semi_naive.ra.text.hashing import hash_strings
-from semi_naive.ra.text.symbols import SymbolTable, common
+from semi_naive.ra.text.symbols import SymbolTable, process_symbols
 from semi_naive.relation import Relation
 
 
@@ -103,15 +103,15 @@ def test_what_a_run_made_goes_with_it():
 def test_the_common_table_stays_as_long_as_a_relation_has_ids_of_it(monkeypatch):
     monkeypatch.setattr(symbols, "_common", None)  # the one of this process may be kept by what other tests have made
     edge = Relation.from_tuples([("kept apart", "b"), ("b", "kept apart too")], ["x", "y"])
-    table = weakref.ref(common())
+    table = weakref.ref(process_symbols())
     two = edge.join(edge.rename(x="y", y="z")).project("x", "z")
     assert two.to_set() == {("kept apart", "kept apart too")}
     del edge
     gc.collect()
-    assert two.rename(x="a").to_set() == {("kept apart", "kept apart too")} and table() is common()
+    assert two.rename(x="a").to_set() == {("kept apart", "kept apart too")} and table() is process_symbols()
     del two
     gc.collect()
-    assert table() is None and len(common()) == 0
+    assert table() is None and len(process_symbols()) == 0
 
 
 def test_relations_that_runs_made_with_new_symbols_meet():

@@ -19,7 +19,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import sharing, stratum
-from semi_naive.ra.tuple_at_a_time.described import described
+from semi_naive.ra.tuple_at_a_time.described import describe_block
 from semi_naive.running.driver import local, small
 
 BLOCKS = {"small_delta": 0}
@@ -465,6 +465,6 @@ def test_an_equivalence_without_pairs_comes_back_from_the_machine():
 
 def test_a_block_is_described_once_and_its_addresses_stay_in_this_process():
     block = Block.of([np.arange(100), np.arange(100) % 7], 100)
-    assert described(block, 1) is described(block, 1) is not described(block, 2)
+    assert describe_block(block, 1) is describe_block(block, 1) is not describe_block(block, 2)
     copied = pickle.loads(pickle.dumps(block))
-    assert copied.described == {} and described(copied, 1).words[at.WORDS] != described(block, 1).words[at.WORDS]
+    assert copied.described == {} and describe_block(copied, 1).words[at.WORDS] != describe_block(block, 1).words[at.WORDS]

@@ -117,11 +117,11 @@ def test_a_manifest_that_is_not_of_this_version_or_not_complete_is_one_clear_err
         (block, "bounds"),
     ]:
         kept = inside.pop(key)
-        private.save(tmp_path / "manifest.json", json.dumps(whole).encode())
+        private.save_checked(tmp_path / "manifest.json", json.dumps(whole).encode())
         inside[key] = kept
         with pytest.raises(CheckpointUnusable, match=f"{tmp_path}.*remove .*to start anew"):
             Program(GENERATION).run({"parent": TREE}, here, **options)
-    private.save(tmp_path / "manifest.json", json.dumps(whole | {"version": "0.0.1"}).encode())
+    private.save_checked(tmp_path / "manifest.json", json.dumps(whole | {"version": "0.0.1"}).encode())
     with pytest.raises(CheckpointUnusable, match="semi-naive 0.0.1 has written it, and this is"):
         Program(GENERATION).run({"parent": TREE}, here, **options)
 

@@ -149,12 +149,12 @@ def test_a_session_goes_on_from_the_snapshot_that_the_manifest_names(tmp_path, m
     with monkeypatch.context() as patched:
         patched.setattr(durable, "LEAST", -1)
 
-        def failing(*given, save=private.save):
+        def failing(*given, save=private.save_checked):
             if named:
                 save(*given)
             raise OSError(5, "Input/output error")
 
-        patched.setattr(private, "save", failing)
+        patched.setattr(private, "save_checked", failing)
         watched._use()
     watched._use()
     assert list(watched.reopened()) == [] and watched.session.epoch == 3

@@ -12,9 +12,9 @@ from bench.fuzz.oracle import closure
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program
 from semi_naive.ra.blocks.block import HALVES, Block
-from semi_naive.ra.blocks.changes import difference, grown, within, without
+from semi_naive.ra.blocks.changes import difference, grown, membership, table_without
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.blocks.thinned import Thinned, thinned
+from semi_naive.ra.blocks.thinned import Thinned, without_positions
 from semi_naive.ra.reduce.best import Best
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import Recomputation
@@ -88,7 +88,7 @@ def test_the_difference_of_tables_that_have_parts_of_one_block(thin, tuples, gon
         return Block.of([np.array([row[i] for row in sorted(of)], np.int64) for i in range(2)], len(of))
 
     whole = Table.of(2, (0, 1), {(0, 1): [block(tuples)]}, [])
-    before, after = (without(whole, block(each & tuples)) for each in (gone, gone_now))
+    before, after = (table_without(whole, block(each & tuples)) for each in (gone, gone_now))
     after = grown(after, block(come - (tuples - gone_now)))
     after.settle()
     found = difference(before, after)
@@ -105,8 +105,8 @@ def test_a_block_of_which_tuples_are_gone_is_like_a_copy_without_them(thin, tupl
 
     made, expected = block(tuples), block(tuples.difference(*gone))
     for each in gone:
-        at = np.flatnonzero(within(made, Table.of(2, (0, 1), {(0, 1): [block(each)]}, [])))
-        made = thinned(made, at)
+        at = np.flatnonzero(membership(made, Table.of(2, (0, 1), {(0, 1): [block(each)]}, [])))
+        made = without_positions(made, at)
     assert made.size == expected.size and isinstance(made, Thinned) == bool(tuples & set().union(*gone))
     found = [list(map(range, *map(np.ndarray.tolist, each.ranges([np.arange(-1, 7)], 8)))) for each in (made, expected)]
     assert found[0] == found[1]  # two ranges without a number in them are equal

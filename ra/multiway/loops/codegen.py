@@ -314,10 +314,10 @@ class Generator(Conditions, ByBits):
         """The part of a set that bounds leave."""
         lows, highs = self.bounds(depth)
         if lows:
-            self.write(f"low{depth} = seek({array}, {low}, {high}, {_of('max', lows)})")
+            self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")
             low = f"low{depth}"
         if highs:
-            self.write(f"high{depth} = bisect({array}, {low}, {high}, {_of('min', highs)})")
+            self.write(f"high{depth} = bisect({array}, {low}, {high}, {_fold_call('min', highs)})")
             high = f"high{depth}"
         return low, high
 
@@ -347,5 +347,5 @@ class Generator(Conditions, ByBits):
         self.write(f"{total} += count_marked({marked}, {array}, {low}, {high})")
 
 
-def _of(function: str, terms: list[str]) -> str:
+def _fold_call(function: str, terms: list[str]) -> str:
     return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"

@@ -8,7 +8,7 @@ from semi_naive.host.private import digest
 
 
 @cache
-def compiled(source: str):
+def compile_kernel(source: str):
     """The function `kernel` of a source. 1 to 3 s the first time on a machine, a few milliseconds in later processes."""
     name = f"semi_naive.ra.multiway.kernel_{digest(source)}"
     module = sys.modules[name] = ModuleType(name)  # machine code that is read back asks for its module by name

@@ -40,10 +40,10 @@ class Rooted(NamedTuple):
     def of(cls, neighbours: Sequence[set[int]]) -> "Rooted | None":
         """None if no vertex is in all cycles. Of several roots the one with the most neighbours."""
         if (trees := _trees(neighbours, set())) is not None:
-            return cls(*_placed(trees, set()), False)
+            return cls(*_parents_in_order(trees, set()), False)
         for root in sorted(range(len(neighbours)), key=lambda vertex: -len(neighbours[vertex])):
             if (trees := _trees(neighbours, {root})) is not None:
-                return cls(*_placed(trees, neighbours[root]), True)
+                return cls(*_parents_in_order(trees, neighbours[root]), True)
         return None
 
     def count(self, index: np.ndarray, neighbours: np.ndarray, threads: int | None = None) -> int:
@@ -127,7 +127,7 @@ def _height(tree: list[tuple[int, int]]) -> int:
     return sum(depth.values())
 
 
-def _placed(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
+def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
     order = [pair for tree in trees for pair in reversed(tree)]
     place = {vertex: at for at, (vertex, _) in enumerate(order)}
     parent = np.array([place.get(parent, -1) for _, parent in order], np.int64)

@@ -242,7 +242,7 @@ class Boxes:
             if len(group.terms) < len(group.trie.order) and self._positive(group) and piece.low < piece.high:
                 low, high = span(siblings(self.tries[group.trie], piece.path), piece.low, piece.high)
                 for member in (self.shape.members[atom] for atom in group.atoms if not self.shape.members[atom].negated):
-                    _meet(ranges, member.path[len(group.terms)], low, high)
+                    _narrow_range(ranges, member.path[len(group.terms)], low, high)
         for _ in range(2):
             for comparison in self.shape.comparisons:
                 self._compare(ranges, comparison.op, comparison.left, comparison.right)
@@ -260,9 +260,9 @@ class Boxes:
             strict = op == "<"
             least, most = self._least(ranges, below, strict), self._most(ranges, above, strict)
             if isinstance(below, int):
-                _meet(ranges, below, 0, most)
+                _narrow_range(ranges, below, 0, most)
             if isinstance(above, int):
-                _meet(ranges, above, least, self.size)
+                _narrow_range(ranges, above, least, self.size)
 
     def _plain(self, side) -> bool:
         return side in self.shape.joined if isinstance(side, int) else side[0] == "literal"
@@ -290,7 +290,7 @@ class Boxes:
         return Box(state.ranges, state.levels, pieces, self.budget - state.left)
 
 
-def _meet(ranges: list, term: int, low: int, high: int) -> None:
+def _narrow_range(ranges: list, term: int, low: int, high: int) -> None:
     """Narrow the range of a variable; constants have none."""
     if term >= 0:
         ranges[term] = (max(ranges[term][0], low), min(ranges[term][1], high))

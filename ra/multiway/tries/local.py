@@ -62,7 +62,7 @@ def _refining(shape: Shape, depth: int, values: Values) -> dict[int, int] | None
 
 
 @njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)
-def fill(values, low, high, places, base, directory, children, words, bits):
+def fill_adjacency(values, low, high, places, base, directory, children, words, bits):
     """Row i of `bits`: which of values[low:high] are among the children of the i-th. `places` has a place for every id,
     -1 on entry and on return."""
     for i in range(low, high):

@@ -21,7 +21,7 @@ LOOKUP = 10.0  # what binding a prefix costs, in values scanned: 6 ns against 0.
 RUN = 4  # an order whose last variables are joined by bits may be expected to cost so many times as much
 
 
-def choose(query: ConjunctiveQuery, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
+def choose_order(query: ConjunctiveQuery, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
     """The order that is expected to cost least; `first`, in any order, come first.
 
     Each next variable is joined to those before by some atom, if any is; variables of equations come as soon as what
@@ -32,7 +32,7 @@ def choose(query: ConjunctiveQuery, relations: Tries, first: Sequence[str] = ())
         return _greedy(estimate, query, set(first))
     free = [name for name in query.variables if name in query.joined]
     candidates = (order for order in permutations(free) if estimate.connected(order))
-    orders = [order for order in (with_equations(query, c) for c in candidates) if _begins(order, first)]
+    orders = [order for order in (with_equations(query, c) for c in candidates) if _begins_with_set(order, first)]
     if not orders:
         raise QueryError(f"no variable order begins with {', '.join(first)}: equations need other variables before them")
     costs = {order: estimate.cost(order) for order in orders}
@@ -49,11 +49,11 @@ def has_run(query: ConjunctiveQuery, order: Sequence[str]) -> bool:
 
 def check_first(order: Sequence[str], first: Sequence[str]) -> None:
     """QueryError unless the order begins with these variables, in any order of theirs."""
-    if not _begins(order, first):
+    if not _begins_with_set(order, first):
         raise QueryError(f"{', '.join(first)} are to be bound first, and the order is {', '.join(order)}")
 
 
-def _begins(order: Sequence[str], first: Sequence[str]) -> bool:
+def _begins_with_set(order: Sequence[str], first: Sequence[str]) -> bool:
     return set(order[: len(first)]) == set(first)
 
 

@@ -56,7 +56,7 @@ def contains(values, low, high, target):
 
 
 @njit(types.boolean(i32, size), **JIT)
-def present(directory, at):
+def has_first_id(directory, at):
     """Whether the first level of a trie has an id, given as its distance from where the directory begins."""
     return 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]
 
@@ -70,13 +70,13 @@ def below(directory, at):
 
 
 @njit(types.void(u8, i32, size, size, types.uint8), **JIT)
-def put(mark, values, low, high, what):
+def set_marks(mark, values, low, high, what):
     for i in range(np.uint64(low), np.uint64(high)):
         mark[np.uint32(values[i])] = what
 
 
 @njit(types.UniTuple(size, 2)(i32, size, size, size, size), **JIT)
-def within(values, low, high, first, last):
+def clip_range(values, low, high, first, last):
     """The part of a set that may lie between two values, both included; short sets as they are."""
     if high - low > NEAR:
         if values[low] < first:
@@ -117,7 +117,7 @@ def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
         return count_galloping(a, a_low, a_high, b, b_low, b_high)
-    b_low, b_high = within(b, b_low, b_high, a[a_low], a[a_high - 1])
+    b_low, b_high = clip_range(b, b_low, b_high, a[a_low], a[a_high - 1])
     found = np.uint32(0)
     for i in range(np.uint64(b_low), np.uint64(b_high)):
         found += np.uint32(mark[np.uint32(b[i])])
@@ -134,7 +134,7 @@ def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
         return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
-    b_low, b_high = within(b, b_low, b_high, a[a_low], a[a_high - 1])
+    b_low, b_high = clip_range(b, b_low, b_high, a[a_low], a[a_high - 1])
     made = np.uint64(0)
     for i in range(np.uint64(b_low), np.uint64(b_high)):
         value = b[i]
@@ -174,14 +174,14 @@ def rank(names, low, count, value, after):
 
 
 @njit(size(i64, size, size, size), **JIT)
-def find(names, low, count, value):
+def id_of(names, low, count, value):
     """The id of a value, or -1."""
     at = rank(names, low, count, value, False)
     return at if at < rank(names, low, count, value, True) else -1
 
 
 @njit(i64(i64, size), **JIT)
-def doubled(out, least):
+def longer_array(out, least):
     """A longer array that begins as `out`."""
     longer = np.empty(max(2 * out.size, least), np.int64)
     longer[: out.size] = out

@@ -8,7 +8,7 @@ from semi_naive.host.private import digest
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.storage.once import once
+from semi_naive.ra.storage.once import make_once
 
 
 @dataclass
@@ -23,7 +23,9 @@ class SharedTries(Tries):
         """`relations`: of the process that finds nothing there. For all others this costs a millisecond, and the pages that
         they touch."""
         path = _columns(folder)
-        domain, arities, (names, *columns) = once(path, lambda: _written(Tries.of(relations()), f"{path}.run"), _opened)
+        domain, arities, (names, *columns) = make_once(
+            path, lambda: _write_tries(Tries.of(relations()), f"{path}.run"), _open_tries
+        )
         arrays = iter(columns)
         found = {name: tuple(next(arrays) for _ in range(arity)) for name, arity in arities.items()}
         return cls(replace(domain, names=names), found, folder=folder, shared=frozenset(found))
@@ -36,7 +38,7 @@ class SharedTries(Tries):
         key = (relation, order, equal)
         if relation in self.shared and key not in self.kept:
             path, build = os.path.join(self.folder, digest(*key)), super().trie
-            self.kept[key] = once(path, lambda: TrieFile.write(build(*key), f"{path}.trie"), TrieFile.open)
+            self.kept[key] = make_once(path, lambda: TrieFile.write(build(*key), f"{path}.trie"), TrieFile.open)
         return super().trie(*key)
 
 
@@ -44,13 +46,13 @@ def _columns(folder: str) -> str:
     return os.path.join(folder, "columns")
 
 
-def _written(tries: Tries, path: str) -> tuple[Domain, dict[str, int], ArrayFile]:
+def _write_tries(tries: Tries, path: str) -> tuple[Domain, dict[str, int], ArrayFile]:
     """The domain but for its names, the columns of each relation, and a file of the names and all columns."""
     columns = [column for relation in tries.relations.values() for column in relation]
     file = ArrayFile.write([tries.domain.names, *columns], path)
     return replace(tries.domain, names=NOTHING), {name: len(found) for name, found in tries.relations.items()}, file
 
 
-def _opened(written: tuple[Domain, dict[str, int], ArrayFile]) -> tuple[Domain, dict[str, int], list]:
+def _open_tries(written: tuple[Domain, dict[str, int], ArrayFile]) -> tuple[Domain, dict[str, int], list]:
     domain, arities, file = written
     return domain, arities, list(file.open())

@@ -53,14 +53,14 @@ def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def bytes_of(of: Siblings, low: int, high: int) -> int:
-    """What `cut` would take."""
+    """What `copy_slice` would take."""
     sizes = [end - begin for begin, end in levels(of, low, high)]
     above = of.level * (ID + 2 * POSITION)
     directory = ID * (2 if of.level else high - low + 1)
     return above + directory + sum(ID * size for size in sizes) + sum(POSITION * (size + 1) for size in sizes[:-1])
 
 
-def cut(of: Siblings, low: int, high: int) -> TrieArray:
+def copy_slice(of: Siblings, low: int, high: int) -> TrieArray:
     """A copy in memory: a trie of the path's ids, then of what lies at and below the ids in [low, high)."""
     ranges = levels(of, low, high)
     values = [of.trie.values[of.level + i][begin:end].copy() for i, (begin, end) in enumerate(ranges)]

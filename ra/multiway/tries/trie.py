@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.lanes import sort_unique
-from semi_naive.ra.multiway.query import columns_of
+from semi_naive.ra.multiway.query import relation_columns
 from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
 from semi_naive.ra.multiway.tries.domain import Domain, TooManyValues
 
@@ -153,7 +153,7 @@ class Tries:
     def of(cls, relations: "Mapping | Tries") -> "Tries":
         if isinstance(relations, Tries):
             return relations
-        columns = {name: columns_of(relation) for name, relation in relations.items()}
+        columns = {name: relation_columns(relation) for name, relation in relations.items()}
         domain = Domain.of(column for relation in columns.values() for column in relation)
         encoded = {name: tuple(map(domain.encode, relation)) for name, relation in columns.items()}
         return cls(domain, encoded)

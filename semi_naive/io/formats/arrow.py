@@ -81,10 +81,10 @@ def _structs(ids: np.ndarray, type_, types: dict, values):
 
 def is_recursive(type_, types: dict) -> bool:
     """True if the record type contains itself at some depth, so that its values have no bound on their depth."""
-    return any(name in _held(types[name], types) for name in {type_.name} | _held(type_, types))
+    return any(name in _types_within(types[name], types) for name in {type_.name} | _types_within(type_, types))
 
 
-def _held(type_, types: dict) -> set:
+def _types_within(type_, types: dict) -> set:
     """The names of all types that occur in a record type, at any depth."""
     held, waiting = set(), [type_]
     while waiting:
@@ -149,7 +149,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
 
 def _check_type(column, type_, label: str, file: str) -> None:
     """Raise BadInput if a column's type cannot hold values of the kind. Columns that are empty or all missing pass."""
-    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _fits(column.type, type_):
+    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _can_hold(column.type, type_):
         missing = first_missing(column, type_.kind)
         if missing is None:
             message = f"{label} has type {column.type}, expected {type_description(type_)}"
@@ -229,7 +229,7 @@ def first_missing(column, kind: Kind):
     return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
 
 
-def _fits(found, type_) -> bool:
+def _can_hold(found, type_) -> bool:
     kind, whole = kind_of_arrow(found), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:
         return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)

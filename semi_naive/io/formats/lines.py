@@ -20,7 +20,7 @@ NAMES = "; of a file that begins with a line of names, .input says headers=true,
 def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
     """The columns of a text whose first line is number `line` of `path`; about 2 µs a field."""
     reader = _LineReader(form, relation, types, values, path)
-    for raw in _rows(data, form):
+    for raw in _text_lines(data, form):
         reader.read(raw.removesuffix(b"\r"), line)
         line += 1 + raw.count(b"\n")
     kinds = [type_ for _, type_ in relation.attributes]
@@ -28,11 +28,11 @@ def read_lines(data: bytes, form, relation, types: dict, values, path: str, line
     return np.array(columns, np.int64).reshape(relation.arity, -1)
 
 
-def _rows(data: bytes, form) -> list:
+def _text_lines(data: bytes, form) -> list:
     r"""The lines of a text. If fields may be quoted and the file is no graph, a quoted field may contain line ends.
 
     >>> from semi_naive.io.formats.layouts import Format
-    >>> _rows(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True))
+    >>> _text_lines(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True))
     [b'"a\nb",c', b'd,e']
     """
     lines = data.split(b"\n")
@@ -50,31 +50,31 @@ def _rows(data: bytes, form) -> list:
 
 def _end_of_row(data: bytes, at: int, delimiter: bytes) -> int:
     """The end of the row that begins at `at`: the first line end outside of a quoted field."""
-    end = _find(data, b"\n", at)
-    quote = _find(data, b'"', at, end)
+    end = _find_before(data, b"\n", at)
+    quote = _find_before(data, b'"', at, end)
     while quote < end:
         if at == quote:
             at = _closing(data, at) + 1
-            end = _find(data, b"\n", at) if at > end else end
+            end = _find_before(data, b"\n", at) if at > end else end
             if not data.startswith(delimiter, at):
                 return end
         else:
-            at = _find(data, delimiter, at, end)
+            at = _find_before(data, delimiter, at, end)
         at += len(delimiter)
-        quote = _find(data, b'"', at, end) if quote < at else quote
+        quote = _find_before(data, b'"', at, end) if quote < at else quote
     return end
 
 
 def _closing(data: bytes, at: int) -> int:
     """The end of the quoted field that begins at `at`: a quote that is not doubled, else the end of the text."""
     while True:
-        at = _find(data, b'"', at + 1)
+        at = _find_before(data, b'"', at + 1)
         if data[at + 1 : at + 2] != b'"':
             return at
         at += 1
 
 
-def _find(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
+def _find_before(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
     """The next position of a byte string; `stop`, or the end of the text, if there is none."""
     stop = len(data) if stop is None else stop
     found = data.find(what, at, stop)
@@ -108,7 +108,7 @@ class _LineReader:
 
     def _fields(self, text: str, line: int) -> list:
         try:
-            fields = split(text, self.form, self.branches)
+            fields = split_fields(text, self.form, self.branches)
         except Mismatch as wrong:
             raise _bad(str(wrong), self.path, text, line, wrong.row, wrong.hint) from None
         chosen = self.form.columns and not self.form.width
@@ -160,7 +160,7 @@ def _header(stream, form, path: str) -> tuple[list[str], int]:
         raw += more
     text = _decoded(raw.rstrip(b"\r\n"), path, 1)
     try:
-        return [name for _, name in split(text, form)] if text else [], 1 + raw.count(b"\n")
+        return [name for _, name in split_fields(text, form)] if text else [], 1 + raw.count(b"\n")
     except Mismatch as wrong:
         raise _bad(str(wrong), path, text, 1, wrong.row, wrong.hint) from None
 
@@ -182,7 +182,7 @@ def _bad(message: str, path: str, text: str, line: int, at: int, hint: str) -> B
     return BadInput(message, path, line + ends, column, hint)
 
 
-def split(text: str, form, branches: bool = False) -> list:
+def split_fields(text: str, form, branches: bool = False) -> list:
     """The fields of a line as (start, text); Mismatch, with the place as its row, where quotes or brackets do not close.
     branches: whether some fields may be branches, whose brackets are round."""
     if form.spaced:
@@ -237,7 +237,7 @@ def _split_quoted(text: str, delimiter: str) -> list:
             end = len(text) if end < 0 else end
             fields.append((begin, text[begin:end]))
         else:
-            field, end = _quoted(text, begin)
+            field, end = _quoted_text(text, begin)
             if end < len(text) and not text.startswith(delimiter, end):
                 raise Mismatch(f"Separator expected immediately after quoted field, found {text[end]!r}", row=end)
             fields.append((begin, field))
@@ -245,7 +245,7 @@ def _split_quoted(text: str, delimiter: str) -> list:
     return fields
 
 
-def _quoted(text: str, begin: int) -> tuple:
+def _quoted_text(text: str, begin: int) -> tuple:
     """The quoted field that begins at `begin`, and its end."""
     parts, at = [], begin + 1
     while True:

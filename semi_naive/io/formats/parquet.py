@@ -24,8 +24,8 @@ def read_parquet(path: str, relation=None):
     with parquet_errors(path):
         system, parts = part_files(path)
         files = [pq.ParquetFile(part, filesystem=system) for part in parts]
-        tables = [file.read(columns=_wanted(file, relation, path)) for file in files]
-        return _checked(pa.concat_tables(tables, promote_options="permissive"))
+        tables = [file.read(columns=_columns_in_order(file, relation, path)) for file in files]
+        return _check_column_names(pa.concat_tables(tables, promote_options="permissive"))
 
 
 def row_groups(path: str) -> list[tuple[str, int, int]]:
@@ -49,10 +49,10 @@ def read_row_group(path: str, part: str, group: int, relation=None):
 
     with parquet_errors(path):
         file = pq.ParquetFile(part, filesystem=filesystem(path)[0])
-        return _checked(file.read_row_group(group, columns=_wanted(file, relation, part)))
+        return _check_column_names(file.read_row_group(group, columns=_columns_in_order(file, relation, part)))
 
 
-def _wanted(file, relation, path: str) -> list[str] | None:
+def _columns_in_order(file, relation, path: str) -> list[str] | None:
     names = file.schema_arrow.names
     order = column_places(relation, names, path) if relation else None
     return None if order is None else [names[at] for at in order]
@@ -74,10 +74,10 @@ def read_schema(path: str):
     with parquet_errors(path):
         system, parts = part_files(path)
         rows = sum(pq.read_metadata(part, filesystem=system).num_rows for part in parts)
-        return _checked(pq.read_schema(parts[0], filesystem=system).empty_table()), rows
+        return _check_column_names(pq.read_schema(parts[0], filesystem=system).empty_table()), rows
 
 
-def _checked(table):
+def _check_column_names(table):
     """Return the table; raise ValueError if a column's name is not UTF-8, which Arrow only checks on access."""
     return table.rename_columns(table.column_names)
 

@@ -7,7 +7,7 @@ from itertools import islice
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats.layouts import DELIMITERS, Format, extension_of
-from semi_naive.io.formats.lines import split
+from semi_naive.io.formats.lines import split_fields
 from semi_naive.io.formats.matrix_market import read_banner
 from semi_naive.io.names import edge_relation, with_header
 from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
@@ -102,7 +102,7 @@ def choose_kind(rows, form: Format, path: str, strings) -> str:
 def fields_of(row: str, form: Format) -> list:
     """The fields of a row, as far as it can be split; errors are reported when it is read."""
     try:
-        return split(row, form)
+        return split_fields(row, form)
     except ValueError:
         return [(0, row)]
 

@@ -24,7 +24,7 @@ TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
     """The columns of the table or view with the relation's name. Raises BadInput for NULL, except in a record attribute, where
     it is nil."""
-    with _opened(path) as database:
+    with _open_database(path) as database:
         _check_there(database, path, form.name, relation.name)
         cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
         rows, names = cursor.fetchall(), [column for column, *_ in cursor.description]
@@ -47,7 +47,7 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
 def only_table(path: str) -> tuple[str, list[str], tuple]:
     """Find the table or view with the edges of a database, the one of that name or the only one. Returns its name, the names of
     its columns and its first row, () if it has none."""
-    with _opened(path) as database:
+    with _open_database(path) as database:
         names = _public(_tables(database))
         name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
         if name is None:
@@ -59,7 +59,7 @@ def only_table(path: str) -> tuple[str, list[str], tuple]:
 
 def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
     """The names of a table's or view's columns, their declared types in capitals, and the first rows."""
-    with _opened(path) as database:
+    with _open_database(path) as database:
         _check_there(database, path, name, name)
         columns = database.execute(f"PRAGMA table_info({_name(name)})").fetchall()
         rows = database.execute(f"SELECT * FROM {_name(name)} LIMIT {limit}").fetchall()
@@ -108,17 +108,17 @@ def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, 
     rows = order_rows(columns, relation, types, values, ReadableStyle()) if relation.arity else []
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
-    with _opened(path) as database:
+    with _open_database(path) as database:
         database.execute("BEGIN")
         _create(database, relation, form.name)
-        numbers = [_stored(database, column) for column in rows]
+        numbers = [_symbol_numbers(database, column) for column in rows]
         if rows:
             marks = ", ".join("?" * relation.arity)
             database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
         database.execute("COMMIT")
 
 
-def _stored(database, column) -> list:
+def _symbol_numbers(database, column) -> list:
     """A column as its table stores it: symbols, and records as text, by their number in the symbol table."""
     if column.kind == Kind.FLOAT:
         floats = ["nan" if isnan(value) else value for value in column.listed()]  # SQLite would store NULL
@@ -167,7 +167,7 @@ def _text_or_bytes(raw: bytes):
 
 
 @contextlib.contextmanager
-def _opened(path: str):
+def _open_database(path: str):
     """A connection whose changes are committed explicitly. Its errors are `BadInput`."""
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))) as database:

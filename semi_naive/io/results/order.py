@@ -13,7 +13,7 @@ from semi_naive.io.values.records import NIL, Unpacked
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.values.kinds import DTYPES, numbers
-from semi_naive.ra.values.kinds import ordered as by_size
+from semi_naive.ra.values.kinds import order_of_values as by_size
 
 MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
 FLIP = np.int64(-SIGN)

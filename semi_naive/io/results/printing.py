@@ -46,16 +46,16 @@ def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
         stream.write(b"\n" * (number > 0))
         if len(found) > 1 and form in PLAIN:
             stream.write(f"{shown.relation.name}\n".encode())
-        {"table": _table, "markdown": _markdown}.get(form, partial(_plain, form=PLAIN.get(form)))(shown, stream)
+        {"table": _table, "markdown": _markdown}.get(form, partial(_print_plain, form=PLAIN.get(form)))(shown, stream)
 
 
-def _plain(shown: PrintedRelation, stream, form: Format) -> None:
+def _print_plain(shown: PrintedRelation, stream, form: Format) -> None:
     if form.rfc4180:
-        stream.write((",".join(_names(shown)) + "\n").encode())
+        stream.write((",".join(_attribute_names(shown)) + "\n").encode())
     write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
 
 
-def _names(shown: PrintedRelation) -> list[str]:
+def _attribute_names(shown: PrintedRelation) -> list[str]:
     return [name for name, _ in shown.relation.attributes]
 
 
@@ -77,7 +77,7 @@ def _markdown(shown: PrintedRelation, stream) -> None:
         stream.write(b"()\n" * bool(shown.rows.size))
         return
     right = [kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT) for kind in shown.relation.kinds]
-    heading = [_names(shown), ["--:" if each else "---" for each in right]]
+    heading = [_attribute_names(shown), ["--:" if each else "---" for each in right]]
     stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
     seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
     for piece in lines(shown.rows, shown.relation, shown.types, shown.values, TableStyle(), _markdown_value, seams):
@@ -109,7 +109,7 @@ def _table(shown: PrintedRelation, stream) -> None:
         number = kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT)
         head = Text.assemble(name, "\n", (type_.name, "dim"))
         table.add_column(head, justify="right" if number else "left", overflow="fold")
-    for row in zip(*_first(shown), strict=True):
+    for row in zip(*_first_rows(shown), strict=True):
         table.add_row(*map(Text, row))
     told = quantity(size, "tuple") + f", the first {MAX_TABLE_ROWS} are shown" * (size > MAX_TABLE_ROWS)
     here = sys.stdout.isatty()
@@ -119,7 +119,7 @@ def _table(shown: PrintedRelation, stream) -> None:
     stream.write(text.get().encode())
 
 
-def _first(shown: PrintedRelation) -> Iterator[list[str]]:
+def _first_rows(shown: PrintedRelation) -> Iterator[list[str]]:
     """The text of the first rows, column by column."""
     if not shown.relation.arity:
         return

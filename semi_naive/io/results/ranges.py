@@ -94,12 +94,12 @@ class WritePiece:
     folder: str
 
     def __call__(self, partition, records):
-        block = parcels.received(records, "range")
+        block = parcels.received_block(records, "range")
         if block is None:
             return
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
         try:
-            with private.replacing(path) as file:
+            with private.open_replacing(path) as file:
                 source = Blocks([block], tuple(range(block.arity)))
                 write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # beside other tasks
         except BadInput as wrong:

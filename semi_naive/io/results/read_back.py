@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats.lines import split
+from semi_naive.io.formats.lines import split_fields
 from semi_naive.io.values.bits import Mismatch, to_value
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import booleans_of
@@ -56,7 +56,7 @@ def _is_readable(text: str, form, branches: bool, last: bool) -> bool:
     if "\n" in text or (last and text.endswith("\r")):
         return False
     try:
-        fields = [field for _, field in split(text if last else text + form.delimiter, form, branches)]
+        fields = [field for _, field in split_fields(text if last else text + form.delimiter, form, branches)]
     except Mismatch:
         return False
     return fields == ([text] if last else [text, ""])

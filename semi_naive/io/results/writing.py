@@ -19,7 +19,7 @@ from semi_naive.io.results.sorted_rows import Columns, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
 from semi_naive.ra.ir import Kind
-from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, joined
+from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, concatenate_texts
 
 FORMATTED_ROWS = 1 << 18  # that are turned into text at a time
 ROW_GROUP_ROWS = 1 << 20  # rows of a row group of parquet
@@ -113,7 +113,7 @@ def lines(
         found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
         if check:
             check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
-        yield from found.pieces(RowFormat(seams, [_shown(keys, show, plain) for keys in found.keys]).bytes)
+        yield from found.pieces(RowFormat(seams, [_key_texts(keys, show, plain) for keys in found.keys]).bytes)
         return
     sorted_columns = order_rows(rows.all(), relation, types, values, style)
     if check:
@@ -162,7 +162,7 @@ def _texts(column: Ordered, show) -> Iterator[str]:
     return (distinct[key] for key in column.keys.tolist())
 
 
-def _shown(keys: Keys, show, plain: bool):
+def _key_texts(keys: Keys, show, plain: bool):
     """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
     import pyarrow as pa
 
@@ -172,4 +172,4 @@ def _shown(keys: Keys, show, plain: bool):
         _, starts, content = keys.texts.buffers()
         return np.frombuffer(content, np.uint8), np.frombuffer(starts, np.int64, len(keys.texts) + 1, 8 * keys.texts.offset)
     texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()
-    return joined([show(keys.kind, text).encode() for text in texts])
+    return concatenate_texts([show(keys.kind, text).encode() for text in texts])

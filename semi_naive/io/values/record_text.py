@@ -92,7 +92,7 @@ def parse_record(text: str, type_, types: dict):
     open_ = [_Open((), "", done)]  # unfinished records and branches
     kind, at = type_, _skip(text, 0)
     while True:
-        value, at = _begin(text, at, kind, open_[-1].end)
+        value, at = _begin_value(text, at, kind, open_[-1].end)
         if isinstance(value, _Open):
             open_.append(value)
         else:
@@ -111,7 +111,7 @@ def parse_record(text: str, type_, types: dict):
     return done[0]
 
 
-def _begin(text: str, at: int, type_, end: str) -> tuple:
+def _begin_value(text: str, at: int, type_, end: str) -> tuple:
     """A scalar or nil with its end, or an `_Open` and the position of its first field."""
     if type_.kind == Kind.SYMBOL:
         return _symbol(text, at, end)

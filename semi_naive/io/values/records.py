@@ -79,7 +79,7 @@ class Records:
                 columns[at] = found[[-1 if child is None else child for child in column]]
             else:
                 columns[at] = self.values.intern(column) if kind == Kind.SYMBOL else column
-        return self.values.pack(columns) if tag is None else branches.pack(tag, columns, self.values)
+        return self.values.pack(columns) if tag is None else branches.branch_ids(tag, columns, self.values)
 
 
 def fields_of_tag(type_, tag: int | None) -> tuple:

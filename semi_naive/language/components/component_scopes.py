@@ -47,7 +47,7 @@ class Scopes:
             if id(scope) in seen:  # components that inherit from each other, an error by itself
                 return None
             seen.add(id(scope))
-            found = _named(parts(scope, Component), name)
+            found = _component_named(parts(scope, Component), name)
             for base, _ in scope.bases if found is None else ():
                 inherited = self._find(binding.get(base, base), self.around(scope), binding, set(seen))
                 if inherited is not None and (found := self._inside(name, inherited, binding, seen)) is not None:
@@ -55,7 +55,7 @@ class Scopes:
             if found is not None:
                 return found
             scope = self.around(scope)
-        return _named(self.outermost, name)
+        return _component_named(self.outermost, name)
 
     def _inside(self, name: str, component: Component, binding: Binding, seen: set[int]) -> Component | None:
         return None if id(component) in seen else self._find(name, component, binding, set(seen))
@@ -73,5 +73,5 @@ class Scopes:
         return found
 
 
-def _named(components: list[Component], name: str) -> Component | None:
+def _component_named(components: list[Component], name: str) -> Component | None:
     return next((component for component in components if component.name == name), None)

@@ -37,7 +37,7 @@ Names = dict[str, str]
 MAX_INSTANCES = 10_000  # instances of components
 
 
-def expand(source: SourceProgram) -> SourceProgram:
+def expand_components(source: SourceProgram) -> SourceProgram:
     """The program without components: each `.init` is replaced by the content of its instance."""
     if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
         return source
@@ -200,30 +200,32 @@ def _renamed(node: Node, relations: Names, types: Names, declared: Names | None 
     """A statement with other names for relations and types; `declared`: for the type that it declares itself."""
     match node:
         case SubtypeDecl():
-            return replace(node, name=_other(node.name, declared), base=_other(node.base, types))
+            return replace(node, name=_new_name(node.name, declared), base=_new_name(node.base, types))
         case UnionDecl():
-            members = tuple(_other(member, types) for member in node.members)
-            return replace(node, name=_other(node.name, declared), members=members)
+            members = tuple(_new_name(member, types) for member in node.members)
+            return replace(node, name=_new_name(node.name, declared), members=members)
         case RecordDecl():
-            return replace(node, name=_other(node.name, declared), fields=_typed(node.fields, types))
+            return replace(node, name=_new_name(node.name, declared), fields=_typed(node.fields, types))
         case SumDecl():
             branches = tuple(
-                replace(branch, name=_other(f"${branch.name}", declared).removeprefix("$"), fields=_typed(branch.fields, types))
+                replace(
+                    branch, name=_new_name(f"${branch.name}", declared).removeprefix("$"), fields=_typed(branch.fields, types)
+                )
                 for branch in node.branches
             )
-            return replace(node, name=_other(node.name, declared), branches=branches)
+            return replace(node, name=_new_name(node.name, declared), branches=branches)
         case RelationDecl():
-            other = replace(node, name=_other(node.name, relations), born_of=_other(node.born_of, relations))
+            other = replace(node, name=_new_name(node.name, relations), born_of=_new_name(node.born_of, relations))
             return replace(other, attributes=_typed(node.attributes, types))
         case Lattice():
-            bounds = tuple((word, _rebuilt(value, relations, types)) for word, value in node.bounds)
-            return replace(node, name=_other(node.name, types), bounds=bounds)
+            bounds = tuple((word, _rename_clause(value, relations, types)) for word, value in node.bounds)
+            return replace(node, name=_new_name(node.name, types), bounds=bounds)
         case Directive():
-            return replace(node, relation=_other(node.relation, relations))
-    return _rebuilt(node, relations, types)
+            return replace(node, relation=_new_name(node.relation, relations))
+    return _rename_clause(node, relations, types)
 
 
-def _other(name: str, names: Names | None) -> str:
+def _new_name(name: str, names: Names | None) -> str:
     return names.get(name, name) if names else name
 
 
@@ -231,14 +233,14 @@ def _typed(attributes: tuple, types: Names) -> tuple:
     return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
 
 
-def _rebuilt(node, relations: Names, types: Names):
+def _rename_clause(node, relations: Names, types: Names):
     """A clause, or a part of one, with other names in all its atoms and casts."""
     if isinstance(node, tuple):
-        return tuple(_rebuilt(item, relations, types) for item in node)
+        return tuple(_rename_clause(item, relations, types) for item in node)
     if not isinstance(node, Node) or not is_dataclass(node):
         return node
     changes = {
-        part.name: _rebuilt(value, relations, types)
+        part.name: _rename_clause(value, relations, types)
         for part in fields(node)
         if isinstance(value := getattr(node, part.name), (tuple, Node))
     }

@@ -70,7 +70,7 @@ def tokens(text: str) -> list[list[Token]]:
             lines.append([])
         elif kind == "mark" and part.endswith("["):
             if part != "[":
-                end = _noted(text, at)
+                end = _end_of_annotation(text, at)
                 kind, part, at = "note", part + text[at:end], end
             lines[-1].append(Token(kind, part, glued))
         elif kind != "blanks":
@@ -79,7 +79,7 @@ def tokens(text: str) -> list[list[Token]]:
     return lines
 
 
-def _noted(text: str, at: int) -> int:
+def _end_of_annotation(text: str, at: int) -> int:
     """The end of an annotation whose bracket has just been opened."""
     depth = 1
     while at < len(text) and depth:

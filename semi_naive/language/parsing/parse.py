@@ -66,7 +66,7 @@ def parse_all(
     (2, 24)
     """
     program = preprocess(text, file, include_dirs, defines, sandbox)
-    statements, problems = _parsed(program.text)
+    statements, problems = _parse_statements(program.text)
     warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
     errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
     pragmas = (node.key for node in statements if isinstance(node, Pragma))
@@ -139,7 +139,7 @@ def _parser() -> tuple[Lark, StatementBuilder]:
     made, file = Lark(grammar, **OPTIONS, **ours), io.BytesIO()
     made.save(file, exclude_options=list(ours))
     try:
-        private.save(path, file.getvalue())
+        private.save_checked(path, file.getvalue())
     except OSError as error:
         log.info("the parser is not kept: %s", error)
     return made, build
@@ -152,7 +152,7 @@ def words() -> frozenset[str]:
     return frozenset(each.pattern.value for each in terminals if each.pattern.type == "str") | {"ordered"}
 
 
-def _parsed(text: Text) -> tuple[list, list[Problem]]:
+def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
     """The statements and the syntax errors. After an error parsing continues with the next statement."""
     parser, build = _parser()
     problems = build.begin(text)
@@ -161,7 +161,7 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
     run = parser.parse_interactive(text.whole())
     state = run.parser_state
     tokens = _without_annotations(run.lexer_thread.lex(state))
-    tokens.append(_end(text.whole()))
+    tokens.append(_end_token(text.whole()))
     at, statements, feed = 0, [], _feeding(state)
     while at < len(tokens):
         try:
@@ -175,7 +175,7 @@ def _parsed(text: Text) -> tuple[list, list[Problem]]:
             state.state_stack, state.value_stack = (
                 error.stacks
             )  # some rules were reduced before the token turned out to be wrong
-            name = lambda terminal: _shown(parser, terminal)  # noqa: E731
+            name = lambda terminal: _terminal_name(parser, terminal)  # noqa: E731
             problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
             build.forget()
             errors = sum(problem.severity == "Error" for problem in problems)
@@ -204,13 +204,13 @@ def _annotates(tokens: list[Token]) -> bool:
     return bool(last) and (last[-1].type == "AT" or [token.type for token in last] == ["AT", "BANG"])
 
 
-def _end(text: str) -> Token:
+def _end_token(text: str) -> Token:
     """The token that ends the parse, after the last character."""
     line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
     return Token("$END", "", len(text), line, column, line, column, len(text))
 
 
-def _shown(lark: Lark, terminal: str) -> str:
+def _terminal_name(lark: Lark, terminal: str) -> str:
     """A terminal's name in messages."""
     pattern = lark.get_terminal(terminal).pattern
     return pattern.value.removesuffix(r"(?=\s)").replace("\\", "")

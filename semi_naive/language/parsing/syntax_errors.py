@@ -62,7 +62,7 @@ def syntax_problem(
     if token.type == "UNCLOSED_STRING":
         return Problem("unclosed string", span(token), 'a string ends with a double quote; one inside of it is written \\"')
     wanted = series(_wishes(expected, name), "or")
-    message = f"syntax error, unexpected {_found(token)}" + (f", expecting {wanted}" if wanted else "")
+    message = f"syntax error, unexpected {_unexpected(token)}" + (f", expecting {wanted}" if wanted else "")
     problem = Problem(message, span(token), _hint(tokens, at, expected))
     opened = _unclosed(token, stack, expected)
     if opened is not None:
@@ -75,7 +75,7 @@ def _first_line(span: Span) -> Span:
     return Span(span.file, span.line, span.column, span.line, span.column + 2)
 
 
-def _found(token: Token) -> str:
+def _unexpected(token: Token) -> str:
     if token.type == "$END":
         return "end of file"
     text = shortened(str(token), 40)
@@ -100,11 +100,11 @@ def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
     if rest >= QUALIFIERS:
         wishes.append("a qualifier")
         rest -= QUALIFIERS
-    named = {KINDS.get(terminal) or _quoted(name(terminal)) for terminal in rest if terminal != "$END"}
+    named = {KINDS.get(terminal) or _quote_symbol(name(terminal)) for terminal in rest if terminal != "$END"}
     return wishes + sorted(named) + ["end of file"] * ("$END" in rest)
 
 
-def _quoted(text: str) -> str:
+def _quote_symbol(text: str) -> str:
     return text if text.isalpha() else f"'{text}'"
 
 

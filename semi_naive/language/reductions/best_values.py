@@ -149,9 +149,9 @@ class _Uses:
 
     def _functor_sign(self, node, signs):
         if node.name in ("+", "min", "max") or node.name in ("to_float", "to_number") and self._from_number(node):
-            return _together(signs)
+            return _common_sign(signs)
         if node.name == "-" and len(signs) == 2 and self.typing.kind(node) != "unsigned":
-            return _together([signs[0], -signs[1]])
+            return _common_sign([signs[0], -signs[1]])
         if node.name == "neg":
             return -signs[0]
         if node.name in ("*", "/"):
@@ -171,6 +171,6 @@ class _Uses:
         return _MIXED
 
 
-def _together(signs) -> int | None:
+def _common_sign(signs) -> int | None:
     moving = {sign for sign in signs if sign != _FREE}
     return _FREE if not moving else moving.pop() if len(moving) == 1 else _MIXED

@@ -57,7 +57,7 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
 
 def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Problem:
     at = next((at for at in own if own[at] != ops.get(at)), min(own))
-    notes = [(f"{listed(ops)} here", first.head.span)]
+    notes = [(f"{op_names(ops)} here", first.head.span)]
     span = single.head.args[at].span
     if at in ops:
         return Problem(f"{name} is aggregated by both {ops[at]} and {own[at]}", span, notes=notes)
@@ -65,7 +65,7 @@ def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Prob
     return Problem(f"{name} is aggregated in different columns", span, hint, notes=notes)
 
 
-def listed(ops: Ops) -> str:
+def op_names(ops: Ops) -> str:
     return ", ".join(dict.fromkeys(ops.values()))
 
 
@@ -272,10 +272,10 @@ def _counts_bindings(args: tuple, key, body) -> bool:
     terms = rewrite.walk(rewrite.positive_atoms(body))
     if any(isinstance(term, ir.Wild) for term in terms):
         return False
-    return all(isinstance(arg, ir.Var | ir.Const) for arg in args) and _free(body) <= names
+    return all(isinstance(arg, ir.Var | ir.Const) for arg in args) and _determining_variables(body) <= names
 
 
-def _free(body) -> set[str]:
+def _determining_variables(body) -> set[str]:
     """The variables that determine a binding of a body: those of its atoms and ranges. Variables equal to an expression
     follow."""
     found = set(rewrite.variables_of(rewrite.positive_atoms(body)))

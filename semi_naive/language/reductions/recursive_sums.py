@@ -131,14 +131,14 @@ class RecursiveSums:
 
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     """A body without the literals whose variables have lost their value; and the variables that are still bound."""
-    known = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _taken(arg)}
+    known = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _variables_bound_by(arg)}
     growing = True
     while growing:
-        made = {name for literal in body for name in _made(literal, known, values)} - known
+        made = {name for literal in body for name in _newly_bound(literal, known, values)} - known
         growing, known = bool(made), known | made
     kept = []
     for literal in body:
-        missing = _outside(literal, values) - known
+        missing = _required_variables(literal, values) - known
         if isinstance(literal, ir.Atom):
             loose = (ir.Wild() if rewrite.variables_of(arg).keys() & missing else arg for arg in literal.args)
             kept.append(replace(literal, args=tuple(loose)))
@@ -147,27 +147,27 @@ def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     return kept, known
 
 
-def _taken(term: ir.Term) -> set[str]:
+def _variables_bound_by(term: ir.Term) -> set[str]:
     """The variables that an argument of an atom binds."""
     if isinstance(term, ir.Pack):
-        return set().union(*map(_taken, term.args))
+        return set().union(*map(_variables_bound_by, term.args))
     return {term.name} if isinstance(term, ir.Var) else set()
 
 
-def _made(literal, known: set[str], values: set[str]) -> set[str]:
+def _newly_bound(literal, known: set[str], values: set[str]) -> set[str]:
     """The variables that a literal binds, if some are known."""
     if isinstance(literal, ir.Range):
         ends = [term for term in (literal.start, literal.stop, literal.step) if term is not None]
         return {literal.result.name} if rewrite.variables_of(ends).keys() <= known else set()
     if isinstance(literal, ir.Aggregate):
-        return {literal.result.name} if _outside(literal, values) <= known | {literal.result.name} else set()
+        return {literal.result.name} if _required_variables(literal, values) <= known | {literal.result.name} else set()
     if not isinstance(literal, ir.Compare) or literal.op != "=":
         return set()
     sides = ((literal.left, literal.right), (literal.right, literal.left))
-    return {name for one, other in sides if rewrite.variables_of(other).keys() <= known for name in _taken(one)}
+    return {name for one, other in sides if rewrite.variables_of(other).keys() <= known for name in _variables_bound_by(one)}
 
 
-def _outside(literal, values: set[str]) -> set[str]:
+def _required_variables(literal, values: set[str]) -> set[str]:
     """The variables of a literal that must be bound elsewhere. An aggregate binds its own, and those it shares with atoms;
     variables of recursive values must be known."""
     found = set(rewrite.variables_of(literal))

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, Span
-from semi_naive.language.reductions.heads import Ops, is_aggregate, listed
+from semi_naive.language.reductions.heads import Ops, is_aggregate, op_names
 from semi_naive.language.single import Single
 
 TOGETHER = {("a choice-domain", "subsumptive rules"), ("the qualifier eqrel", "subsumptive rules")}  # the latter: `subsumption`
@@ -20,7 +20,7 @@ def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) ->
     for name, node in relations.items():
         ways = list(_ways(node, name in dominated))
         if name in heads and name in first:
-            ways.append((f"{listed(heads[name])} in its heads", first[name]))
+            ways.append((f"{op_names(heads[name])} in its heads", first[name]))
         for (one, _), (other, span) in combinations(ways, 2):
             if one == INLINED and not other.endswith(NEVER_INLINED) or (one, other) in TOGETHER:
                 continue

@@ -69,7 +69,7 @@ def subsumed_lattices(
     for clause in dominations(source):
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
     alone = {name: some[0] for name, some in clauses.items() if len(some) == 1 and not relations[name].choice.keys}
-    found = {name: op for name, clause in alone.items() if (op := _kept(clause))}
+    found = {name: op for name, clause in alone.items() if (op := _kept_extreme(clause))}
     for typing in typings:
         name = typing.single.head.relation
         if name in found and typing.kind(typing.single.head.args[-1]) not in NUMERIC:
@@ -81,7 +81,7 @@ def subsumed_lattices(
         found = left
 
 
-def _kept(clause: syntax.Clause) -> str:
+def _kept_extreme(clause: syntax.Clause) -> str:
     """Return min or max if the clause compares tuples that agree in all attributes but the last, by that one; else ""."""
     worse, better = clause.heads[0].args, clause.dominating.args
     names = [arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)]

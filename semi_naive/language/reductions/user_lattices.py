@@ -133,7 +133,7 @@ def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Prob
 
 def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
     """Translate a clause that reads attributes of lattices into one clause or several."""
-    if single.dominates or not any(_read(literal, relations, bounds) for literal in single.body):
+    if single.dominates or not any(_lattice_places(literal, relations, bounds) for literal in single.body):
         return [single]
     return list(_Meaning(single, relations, bounds, problems).clauses())
 
@@ -147,7 +147,7 @@ def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
                 yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, "Warning")
 
 
-def _read(literal, relations, bounds: dict) -> dict[int, str]:
+def _lattice_places(literal, relations, bounds: dict) -> dict[int, str]:
     """Return the places of a literal's arguments, wildcards left out, that are of a lattice in which values meet, with its
     type."""
     atom = literal.body if isinstance(literal, syntax.Negation) else literal
@@ -173,7 +173,7 @@ class _Meaning:
         self.ground = grounded([self._bare(literal) for literal in self.single.body])
         self.times: dict[str, int] = {}
         for literal in self.single.body:
-            for at in _read(literal, self.relations, self.bounds) if isinstance(literal, syntax.Atom) else ():
+            for at in _lattice_places(literal, self.relations, self.bounds) if isinstance(literal, syntax.Atom) else ():
                 if isinstance(arg := literal.args[at], syntax.Variable):
                     self.times[arg.name] = self.times.get(arg.name, 0) + 1
 
@@ -189,7 +189,7 @@ class _Meaning:
 
     def _bare(self, literal):
         """Replace the values of lattices in a literal by wildcards."""
-        places = _read(literal, self.relations, self.bounds)
+        places = _lattice_places(literal, self.relations, self.bounds)
         if not places or not isinstance(literal, syntax.Atom):
             return literal
         return self._other(literal, {at: syntax.Underscore(span=literal.args[at].span) for at in places})
@@ -205,7 +205,7 @@ class _Meaning:
 
     def _meant(self, literal) -> list[list]:
         """Return the conjunctions of which any one makes a literal true."""
-        places = _read(literal, self.relations, self.bounds)
+        places = _lattice_places(literal, self.relations, self.bounds)
         if not places:
             return [[literal]]
         if isinstance(literal, syntax.Negation):

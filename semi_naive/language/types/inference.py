@@ -37,13 +37,15 @@ def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syn
     """Type a clause together with the other heads that it was written with; alone if they disagree."""
     heads = single.clause.beside or single.clause.heads
     if len(heads) > 1:
-        together = Typing(single, environment, relations, [syntax.Negation(_plain(head), span=head.span) for head in heads])
+        together = Typing(
+            single, environment, relations, [syntax.Negation(_without_aggregates(head), span=head.span) for head in heads]
+        )
         if not together.clashes:
             return together
     return Typing(single, environment, relations)
 
 
-def _plain(head: syntax.Atom) -> syntax.Atom:
+def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
     """The head without aggregated arguments, whose variables are not the clause's."""
     plain = (syntax.Underscore(span=arg.span) if any(isinstance(n, syntax.Aggregate) for n in walk(arg)) else arg
              for arg in head.args)  # fmt: skip

@@ -21,7 +21,7 @@ class Overload:
         return self.params[0 if self.variadic else at]
 
 
-def _same(kinds, arity=2, variadic=False) -> list[Overload]:
+def _homogeneous(kinds, arity=2, variadic=False) -> list[Overload]:
     return [Overload((kind,) * arity, kind, variadic) for kind in kinds]
 
 
@@ -29,13 +29,13 @@ _NUMERIC, _INTEGRAL = (N, U, F), (N, U)
 INFIX = {"+", "-", "*", "/", "%", "^", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"}
 
 OVERLOADS: dict[str, list[Overload]] = {
-    **{op: _same(_NUMERIC) for op in ("-", "*", "/", "^")},
-    **{op: _same(_INTEGRAL) for op in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")},
-    **{op: _same(_INTEGRAL, arity=1) for op in ("bnot", "lnot")},
-    "+": _same((*_NUMERIC, S)),  # of symbols it is cat
-    "neg": _same((N, F), arity=1),
-    **{op: _same((S, N, U, F), arity=1, variadic=True) for op in ("min", "max")},
-    "range": _same(_NUMERIC) + _same(_NUMERIC, arity=3),
+    **{op: _homogeneous(_NUMERIC) for op in ("-", "*", "/", "^")},
+    **{op: _homogeneous(_INTEGRAL) for op in ("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")},
+    **{op: _homogeneous(_INTEGRAL, arity=1) for op in ("bnot", "lnot")},
+    "+": _homogeneous((*_NUMERIC, S)),  # of symbols it is cat
+    "neg": _homogeneous((N, F), arity=1),
+    **{op: _homogeneous((S, N, U, F), arity=1, variadic=True) for op in ("min", "max")},
+    "range": _homogeneous(_NUMERIC) + _homogeneous(_NUMERIC, arity=3),
     **{
         name: [Overload((kind,), to) for kind in (S, N, U, F)]
         for name, to in (("to_number", N), ("to_unsigned", U), ("to_float", F), ("to_string", S))
@@ -43,7 +43,7 @@ OVERLOADS: dict[str, list[Overload]] = {
     "ord": [Overload((kind,), N) for kind in (S, N, U, F, R)],
     "strlen": [Overload((S,), N)],
     "substr": [Overload((S, N, N), S)],
-    "cat": _same((S,), arity=1, variadic=True),
+    "cat": _homogeneous((S,), arity=1, variadic=True),
     "autoinc": [Overload((), N)],
     "recursive_iteration_cnt": [Overload((), U)],
 }

@@ -44,7 +44,7 @@ def _clash(typing: Typing, variable) -> Problem:
 def _atom(typing: Typing, atom):
     for arg, name, type_name in typing.attributes(atom):
         types = typing.types(arg)
-        if types is ANY or not types or _fits(typing, types, type_name, id(atom) in typing.negated, atom):
+        if types is ANY or not types or _is_compatible(typing, types, type_name, id(atom) in typing.negated, atom):
             continue
         declared = typing.relations[atom.relation]
         notes = [(f"The argument's declared type is {type_name} (attribute {name})", declared.span)]
@@ -56,7 +56,7 @@ def _atom(typing: Typing, atom):
         yield Problem(message, arg.span, hint, notes=notes)
 
 
-def _fits(typing, types, type_name, negated, atom) -> bool:
+def _is_compatible(typing, types, type_name, negated, atom) -> bool:
     env = typing.env
     if negated and atom is not typing.single.head:
         same_kind = env.base(type_name) in KIND or env.is_union(type_name)
@@ -72,7 +72,7 @@ def _fits(typing, types, type_name, negated, atom) -> bool:
 
 def _string(typing, node):
     if not typing.is_kind(node, Kind.SYMBOL):
-        yield Problem("Symbol constant (type mismatch)", node.span, _expected(typing, node))
+        yield Problem("Symbol constant (type mismatch)", node.span, _expected_type(typing, node))
 
 
 def _number(typing, node):
@@ -81,14 +81,14 @@ def _number(typing, node):
     if kind is None or not typing.is_kind(node, kind):
         possible = literal_kinds(node)
         name = named.get(possible[0], "Number") if len(possible) == 1 else "Number"
-        yield Problem(f"{name} constant (type mismatch)", node.span, _expected(typing, node))
+        yield Problem(f"{name} constant (type mismatch)", node.span, _expected_type(typing, node))
     elif kind in BOUNDS and not BOUNDS[kind][0] <= node.value <= BOUNDS[kind][1]:
         low, high = BOUNDS[kind]
         hint = f"{'an' if kind == Kind.UNSIGNED else 'a'} {kind} is between {low} and {high}"
         yield Problem(f"{named.get(kind, 'Number')} constant (type mismatch)", node.span, hint)
 
 
-def _expected(typing, node) -> str:
+def _expected_type(typing, node) -> str:
     """The type that an atom requires at the place of a constant."""
     for atom in typing.nodes:
         if isinstance(atom, syntax.Atom):
@@ -156,7 +156,7 @@ def _functor(typing, node):
         else:
             yield Problem("no valid overloads", node.span, f"there is {takes}")
     elif node.name == "count" and not typing.types(node):
-        hint = f"{_expected(typing, node)}; count into a number, and convert it in another rule"
+        hint = f"{_expected_type(typing, node)}; count into a number, and convert it in another rule"
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
     elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` checks these
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))

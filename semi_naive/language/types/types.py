@@ -53,7 +53,7 @@ class TypeEnvironment:
     def _sound(self) -> list[str]:
         """The types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
         undefined types and cycles."""
-        missing = {name: set(_parts(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
+        missing = {name: set(_component_types(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
         users: dict[str, list[str]] = {}
         for name, parts in missing.items():
             for part in parts:
@@ -78,7 +78,7 @@ class TypeEnvironment:
     def _cyclic(self, name) -> bool:
         seen, todo = set(), [name]
         while todo:
-            for below in _parts(self._declared.get(todo.pop())):
+            for below in _component_types(self._declared.get(todo.pop())):
                 if below == name:
                     return True
                 if below not in seen:
@@ -278,7 +278,7 @@ class TypeEnvironment:
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
 
 
-def _parts(declaration) -> tuple[str, ...]:
+def _component_types(declaration) -> tuple[str, ...]:
     """The types in a type's definition, without a record's fields, which may refer to the record."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, ProgramError
-from semi_naive.language.scopes import resolve
+from semi_naive.language.scopes import resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types.inference import Typing, typed
@@ -92,12 +92,12 @@ def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) ->
     """Replace unknown types."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
-    rules = [resolve(single).single for single in single_clauses(source, [])]
+    rules = [resolve_scopes(single).single for single in single_clauses(source, [])]
     while any(type_ == UNKNOWN for name in made for _, type_ in relations[name].attributes):
         ready = [rule for rule in rules if not _unknown(rule, relations)]
         if not any(_learn(rule, env, relations) for rule in (*ready, *(each for each in rules if each not in ready))):
             for name in made:
-                _settle(relations, name, [USUAL] * len(made[name].attributes))
+                _fill_unknown_types(relations, name, [USUAL] * len(made[name].attributes))
     made.update((name, relations[name]) for name in made)
 
 
@@ -113,7 +113,7 @@ def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
         return False
     typing = typed(rule, env, relations)
-    return _settle(relations, head.name, [_name(typing, arg) for arg in rule.head.args])
+    return _fill_unknown_types(relations, head.name, [_name(typing, arg) for arg in rule.head.args])
 
 
 def _name(typing: Typing, node) -> str:
@@ -125,7 +125,7 @@ def _name(typing: Typing, node) -> str:
     return UNKNOWN if kind in (None, Kind.RECORD) else kind.value
 
 
-def _settle(relations: dict, name: str, types: list[str]) -> bool:
+def _fill_unknown_types(relations: dict, name: str, types: list[str]) -> bool:
     node = relations[name]
     pairs = zip(node.attributes, types, strict=True)
     found = tuple((attribute, found if type_ == UNKNOWN else type_) for (attribute, type_), found in pairs)

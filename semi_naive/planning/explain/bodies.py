@@ -19,7 +19,7 @@ INDENT = "  "
 TAB = "\t"  # between an atom and how it is joined
 
 
-def described(body: PlannedBody, program: Program) -> list[str]:
+def describe_body(body: PlannedBody, program: Program) -> list[str]:
     """The steps of a body, in their order.
 
     An atom's line says how it is found: which part of the relation, by which of its attributes, in which index, and how many
@@ -40,9 +40,9 @@ def estimated(number: float, what: str) -> str:
     return f"less than 1 {what}" if 0 < number < 1 else quantity(number, what)
 
 
-def listed(names, word: str = "and") -> str:
+def enumerated(names, word: str = "and") -> str:
     """
-    >>> listed("x"), listed("xy"), listed("xyz")
+    >>> enumerated("x"), enumerated("xy"), enumerated("xyz")
     ('x', 'x and y', 'x, y and z')
     """
     *most, last = names
@@ -80,22 +80,22 @@ class _Words:
             case Count():
                 yield f"   count {self._atom(step, ())}{self._found(step)}, and remember which atom has the fewest tuples"
             case Visit():
-                to = listed(dict.fromkeys(map(self._bucket, filter(None, step.exchanges))), "or")
+                to = enumerated(dict.fromkeys(map(self._bucket, filter(None, step.exchanges))), "or")
                 which = f"{step.turn} after the one with the fewest" if step.turn else "with the fewest tuples"
                 yield f"   exchange: to the partition of the atom {which}, of {to}"
             case Propose():
                 yield self._propose(step, next(chosen, None))
             case Intersect():
-                found = listed((str(self._atom(one, ())) for one in step.steps), "or")
+                found = enumerated((str(self._atom(one, ())) for one in step.steps), "or")
                 yield f"   if there is {found}, of the atom that a binding is at"
             case steps.EarlyProjection():
-                yield f"   keep {listed(map(self._name, step.keep))}, once each" if step.keep else "   keep one"
+                yield f"   keep {enumerated(map(self._name, step.keep))}, once each" if step.keep else "   keep one"
             case steps.Filter():
                 yield f"   if {self._shown(step.literal)}"
             case steps.Bind():
                 yield f"   let {self._name(step.name)} = {self._shown(step.term)}"
             case steps.Unpack():
-                into = f"{f'${step.branch} of ' * bool(step.branch)}{listed(map(self._name, step.names)) or 'nothing'}"
+                into = f"{f'${step.branch} of ' * bool(step.branch)}{enumerated(map(self._name, step.names)) or 'nothing'}"
                 yield f"   take {self._shown(step.record)} apart into {into}"
             case steps.AntiJoin():
                 yield f"   unless {self._atom(step, ())}{self._found(step)}"
@@ -108,7 +108,7 @@ class _Words:
             case Gather():
                 yield "   unless there is"
             case Hold():
-                sent = f"exchange: to the partition of {listed(map(self._name, step.outer))}, and " if step.outer else ""
+                sent = f"exchange: to the partition of {enumerated(map(self._name, step.outer))}, and " if step.outer else ""
                 yield f"   {sent}wait for what all partitions have"
 
     def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
@@ -143,7 +143,7 @@ class _Words:
 
     def _propose(self, step: Propose, chosen: Chosen | None) -> str:
         self.number += 1
-        atoms = listed((str(self._atom(one, one.binds)) for one in step.steps), "or")
+        atoms = enumerated((str(self._atom(one, one.binds)) for one in step.steps), "or")
         rows = f" → {estimated(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
         proposed = self._name(step.steps[0].binds[0][1])
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
@@ -151,14 +151,14 @@ class _Words:
     def _bucket(self, step: steps.Exchange) -> str:
         where = self._attributes(step.relation, step.order[: len(step.keys)])
         return (
-            f"{spoken_name(step.relation)}'s bucket by {listed(where)}"
+            f"{spoken_name(step.relation)}'s bucket by {enumerated(where)}"
             if where
             else f"every bucket of {spoken_name(step.relation)}"
         )
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
-        each = f", for each {listed(map(self._name, outer))}" if outer else ""
+        each = f", for each {enumerated(map(self._name, outer))}" if outer else ""
         return f"   {'if' if bound else 'let'} {self._name(literal.result.name)} = {literal.op}{target} of{each}"
 
     # -- parts of lines
@@ -168,7 +168,7 @@ class _Words:
         order = self._attributes(step.relation, step.order)
         if not step.keys:
             return ""
-        return f", by {listed(order[: len(step.keys)])} in index ({', '.join(order)})"
+        return f", by {enumerated(order[: len(step.keys)])} in index ({', '.join(order)})"
 
     def _attributes(self, relation: str, order) -> list[str]:
         names = [name for name, _ in self.program.relations[relation].attributes]

@@ -4,12 +4,12 @@ from itertools import groupby
 
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.explain.bodies import listed
+from semi_naive.planning.explain.bodies import enumerated
 from semi_naive.planning.explain.strata import Telling, all_versions
 from semi_naive.planning.spoken import spoken_name
 
 
-def told(run, trace: dict) -> str:
+def explain_run(run, trace: dict) -> str:
     """The text of `Result.explain`. The bindings that were expected are those of when a rule was last planned."""
     return _Record(run, trace).text()
 
@@ -37,7 +37,7 @@ class _Record(Telling):
             yield from self.rule(rule, versions, self._cost(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))
         sizes = ((self.run.database.count(name), spoken_name(name)) for name in stratum.relations)
-        counts = listed([f"{quantity(size, 'tuple')} in {name}" for size, name in sizes])
+        counts = enumerated([f"{quantity(size, 'tuple')} in {name}" for size, name in sizes])
         yield from ("", f"made: {counts}, {as_sum(entry)}")
 
     @staticmethod

@@ -4,11 +4,11 @@ from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.ra.ir import Program
 
 
-def changes(before: Program, after: Program) -> list[str]:
+def describe_changes(before: Program, after: Program) -> list[str]:
     """A line for each thing that was done; none if nothing was."""
     made = [name for name in after.relations if name not in before.relations]
     adorned = {name.partition("@")[0] for name in made if "@" in name}
-    lines = [line for name in before.relations if (line := _inlined(name, before, after))]
+    lines = [line for name in before.relations if (line := _inlining_note(name, before, after))]
     lines += [f"on demand: {_demanded(name, after)}" for name in made if "@" in name and name + ".demand" in after.relations]
     shared = [name for name in made if name.startswith("shared.")]
     halves = [name for name in made if name.startswith("half@") and name[len("half@") :].isdigit()]
@@ -19,12 +19,12 @@ def changes(before: Program, after: Program) -> list[str]:
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]
     gone = [name for name in before.relations if name not in after.relations and name not in adorned]
-    gone = [name for name in gone if not _inlined(name, before, after)]
+    gone = [name for name in gone if not _inlining_note(name, before, after)]
     lines += [f"left out: {', '.join(gone)}, on which nothing that is wanted depends"] * bool(gone)
     return lines + _left_out(before, after, set(gone))
 
 
-def _inlined(name: str, before: Program, after: Program) -> str:
+def _inlining_note(name: str, before: Program, after: Program) -> str:
     if "inline" not in before.relations[name].qualifiers:
         return ""
     if name in after.relations:

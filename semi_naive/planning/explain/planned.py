@@ -7,7 +7,7 @@ with rules is taken at what they are expected to make of the facts; a recursive 
 from itertools import groupby
 
 from semi_naive.config import Config
-from semi_naive.planning.explain.bodies import estimated, listed
+from semi_naive.planning.explain.bodies import enumerated, estimated
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
@@ -60,7 +60,9 @@ class _Expectation(Telling):
         yield from self.lattices(stratum)
         followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
-        sizes = listed([f"{estimated(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations])
+        sizes = enumerated(
+            [f"{estimated(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations]
+        )
         yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
         if choice.plan != "local":
             self.sizes.on_partitions |= set(stratum.relations)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.explain.bodies import attributes_of, described, listed
-from semi_naive.planning.explain.passes import changes, place
+from semi_naive.planning.explain.bodies import attributes_of, describe_body, enumerated
+from semi_naive.planning.explain.passes import describe_changes, place
 from semi_naive.planning.joins.order import versions
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
@@ -28,7 +28,7 @@ class Telling:
         rules = sum(len(stratum.rules) for stratum in self.strata)
         relations = quantity(len(self.program.relations), "relation")
         yield f"{self.run.asked.name}: {relations}, {quantity(rules, 'rule')} besides facts{self.more()}"
-        if made := changes(self.run.asked.checked, self.program):
+        if made := describe_changes(self.run.asked.checked, self.program):
             yield from ("", "What was done to the rules", *(f"  {line}" for line in made))
         yield from ("", "Facts", *(f"  {line}" for line in self.facts()))
         numbered = [(n, stratum) for n, stratum in enumerate(self.strata) if stratum.rules]
@@ -57,7 +57,7 @@ class Telling:
             if lattice := self.program.relations[name].lattice:
                 *key, (value, _) = self.program.relations[name].attributes
                 best = {"min": "least", "max": "greatest"}[lattice]
-                yield f"{name}: of each {listed([n for n, _ in key]) if key else 'relation'} the {best} {value}"
+                yield f"{name}: of each {enumerated([n for n, _ in key]) if key else 'relation'} the {best} {value}"
 
     def rule(self, rule, found, note: str = ""):
         """`found`: of each version (rule, the atom that reads the delta, parts, number) the body, or None."""
@@ -69,18 +69,18 @@ class Telling:
         for (_, at, _, number), body in found:
             version = f", version {number}" * (len(found) > 1)
             yield "  once" if at is None else f"  from what is new in {spoken(rule.body[at])}{version}"
-            yield from (f"    {line}" for line in (described(body, self.program) if body else ["nothing was new"]))
+            yield from (f"    {line}" for line in (describe_body(body, self.program) if body else ["nothing was new"]))
 
     def indexes(self, bodies, placed=None):
         """What the bodies search, and by which of its columns; `placed` says where an index is, if the stratum is spread."""
         uses: dict[tuple, set] = {}
         for body in bodies:
-            for relation, order, keys in searches(body.derivation.steps):
+            for relation, order, keys in index_searches(body.derivation.steps):
                 uses.setdefault((relation, order), set()).add(keys)
         if uses:
             yield from ("", "indexes")
         for relation, order in sorted(uses, key=str):
-            by = [listed(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
+            by = [enumerated(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
             how = f"searched by {'; by '.join(by)}" if by else "read from beginning to end"
             if not order and self.program.relations[relation].arity:
                 how = "whether it has a tuple"
@@ -100,13 +100,13 @@ def all_versions(stratum) -> tuple[list, list]:
     return once, again
 
 
-def searches(found) -> list[tuple]:
+def index_searches(found) -> list[tuple]:
     """(relation, order, number of columns that are known) of all joins and negations, inner ones too."""
     made = []
     for step in found:
         if hasattr(step, "relation") and hasattr(step, "order"):
             made.append((step.relation, step.order, len(step.keys)))
-        made += searches(getattr(step, "steps", ()))
+        made += index_searches(getattr(step, "steps", ()))
     return made
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, Protocol
 
-from semi_naive.planning.joins.multiway import largest_result
+from semi_naive.planning.joins.multiway import atom_variables, largest_result
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.ra.by_variable.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
 from semi_naive.ra.by_variable.extend import Extend
@@ -58,11 +58,11 @@ class BigJoinCompiler:
         """`first`: the atom to begin with, if bindings are of it already; else it is the smallest one, if nothing is bound."""
         choose, since = self.compiler.choose, len(self.compiler.choose.log)
         most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
-        if not self.compiler.begun or not self.compiler.bound & set().union(*map(variables, self.left.values())):
+        if not self.compiler.begun or not self.compiler.bound & set().union(*map(atom_variables, self.left.values())):
             self._join(*(self._start(first) if self.core.order else self._smallest(first)), "the core begins with it")
             self.compiler.apply_ready()
         while self.left:
-            for number in [n for n, atom in self.left.items() if variables(atom) <= self.compiler.bound]:
+            for number in [n for n, atom in self.left.items() if atom_variables(atom) <= self.compiler.bound]:
                 self._join(number, self.left[number], "intersect")
             if name := self._next():
                 self._bind(name)
@@ -79,7 +79,7 @@ class BigJoinCompiler:
         """The atom that has most of the variables that come first in the given order."""
 
         def begins(number: int) -> int:
-            return len(list(takewhile(variables(self.left[number]).__contains__, self.core.order)))
+            return len(list(takewhile(atom_variables(self.left[number]).__contains__, self.core.order)))
 
         best = max(self.left, key=lambda n: (begins(n), n == first))
         return best, self.left[best]
@@ -89,9 +89,11 @@ class BigJoinCompiler:
     def _next(self) -> str:
         """The variable to bind next; none once all are bound. In a given order a variable waits until some atom that has it has
         a bound variable, too."""
-        unbound = {name for atom in self.left.values() for name in variables(atom)} - self.compiler.bound
+        unbound = {name for atom in self.left.values() for name in atom_variables(atom)} - self.compiler.bound
         given = [name for name in self.core.order if name in unbound]
-        met = frozenset().union(*(variables(atom) for atom in self.left.values() if variables(atom) & self.compiler.bound))
+        met = frozenset().union(
+            *(atom_variables(atom) for atom in self.left.values() if atom_variables(atom) & self.compiler.bound)
+        )
         return next((name for name in given if name in met), None) or max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
@@ -105,7 +107,7 @@ class BigJoinCompiler:
         bindings are counted, an atom with other unbound variables never proposes: it would repeat bindings."""
         able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
         if self.core.order:
-            return [n for n in able if variables(self.left[n]) - self.compiler.bound == {name}]
+            return [n for n in able if atom_variables(self.left[n]) - self.compiler.bound == {name}]
         size = {n: self.compiler.choose.sizes.size(self.left[n].relation) for n in able}
         least = min((size[n] for n in able if self._known(self.left[n])), default=float("inf"))
         return [n for n in able if self._known(self.left[n]) or size[n] < least]
@@ -122,7 +124,7 @@ class BigJoinCompiler:
     def _bind(self, name: str) -> None:
         holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
         if len(able) < 2:
-            able = (able or sorted(holding, key=lambda n: not variables(self.left[n]) & self.compiler.bound))[:1]
+            able = (able or sorted(holding, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound))[:1]
             atom = self.left[able[0]]
             whole = self.compiler.every or self.core.order
             atom = atom if whole else projected(atom, self.compiler.bound | {name})
@@ -136,14 +138,14 @@ class BigJoinCompiler:
 
     def _done(self, numbers, bound: set[str]) -> None:
         """Atoms that nothing has to be asked of any more, once some variables are bound."""
-        done = {n for n in numbers if variables(self.left[n]) <= bound}
+        done = {n for n in numbers if atom_variables(self.left[n]) <= bound}
         self.left = {n: atom for n, atom in self.left.items() if n not in done}
         self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]
 
     def _join(self, number: int, atom: Atom, reason: str) -> None:
         """Join with one atom alone, or with the part of it whose variables are bound."""
         self.compiler.choose.take(number, atom, self.compiler.bound, reason)
-        self._done([number], self.compiler.bound | set(variables(atom)))
+        self._done([number], self.compiler.bound | set(atom_variables(atom)))
         self.compiler.join(number, atom)
 
     # -- by whichever has the fewest tuples
@@ -237,10 +239,6 @@ class BigJoinCompiler:
 def variable(term) -> str:
     """The name of a variable; of another term, none."""
     return term.name if isinstance(term, Var) else ""
-
-
-def variables(atom: Atom) -> frozenset[str]:
-    return frozenset(term.name for term in atom.args if isinstance(term, Var))
 
 
 def projected(atom: Atom, kept) -> Atom:

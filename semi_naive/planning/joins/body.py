@@ -26,7 +26,7 @@ from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
 
 
-def names(node) -> set[str]:
+def names_of_variables(node) -> set[str]:
     """The names of the variables of a term, a literal, or several."""
     if isinstance(node, Var):  # most are: planning is mostly this
         return {node.name}
@@ -65,10 +65,10 @@ class PlannedBody:
     @cached
     def searched(self) -> set[tuple[str, ir.Order]]:
         """The relations and orders that its steps search."""
-        return searched(self.derivation.steps)
+        return searched_indexes(self.derivation.steps)
 
 
-def searched(given) -> set[tuple[str, ir.Order]]:
+def searched_indexes(given) -> set[tuple[str, ir.Order]]:
     """The relations and orders that steps search, those inside of aggregates too."""
     found = set()
     for step in given:
@@ -76,7 +76,7 @@ def searched(given) -> set[tuple[str, ir.Order]]:
             found.add((step.relation, step.order))
         if isinstance(step, Multiway):
             found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
-        found |= searched(getattr(step, "steps", []))
+        found |= searched_indexes(getattr(step, "steps", []))
     return found
 
 
@@ -128,7 +128,7 @@ class Compiler:
     def live(self) -> set[str]:
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
-            needed |= names(literal)
+            needed |= names_of_variables(literal)
         return self._with_makers(needed, self._read) | {steps.GROUP, steps.WEIGHT}
 
     def _with_makers(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
@@ -137,16 +137,16 @@ class Compiler:
         found = read() if self.made else set()
         for name, term in reversed(self.made.items()):
             if name in needed & found:
-                needed, found = needed | names(term), found | names(term)
+                needed, found = needed | names_of_variables(term), found | names_of_variables(term)
         return needed
 
     def _read(self) -> set[str]:
         """The variables that are left to be read by more than an atom's lookup."""
-        head = set(self.outside) if self.every else names(_computed(self.rule.head))
-        return head.union(names(self.left), *(names(_computed(atom)) for _, atom in self.atoms))
+        head = set(self.outside) if self.every else names_of_variables(_computed(self.rule.head))
+        return head.union(names_of_variables(self.left), *(names_of_variables(_computed(atom)) for _, atom in self.atoms))
 
     def _known(self, term) -> bool:
-        return not has_wild(term) and names(term) <= self.bound
+        return not has_wild(term) and names_of_variables(term) <= self.bound
 
     # -- atoms
 
@@ -192,7 +192,7 @@ class Compiler:
             return order
         if not keys and not counts and relation not in self.placing.own:
             return ()
-        needed = (self.live() | names(keys)) & self.bound
+        needed = (self.live() | names_of_variables(keys)) & self.bound
         self.steps.append(steps.Exchange(relation, order, keys, frozenset(needed)))
         return order
 
@@ -206,17 +206,19 @@ class Compiler:
         """One step for several atoms."""
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
         self.choose.together(self.atoms, atoms, self.bound, core.reason)
-        new = names(atoms.values())
+        new = names_of_variables(atoms.values())
         within = tuple(literal for literal in self.left if self._within(literal, atoms.values()))
         self.left = [literal for literal in self.left if literal not in within]
         compared = tuple(literal for literal in within if isinstance(literal, Compare))
         denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
         live, before = self.live(), set(self.bound)
         live |= new if self.every else set()
-        asked = live | before | names(within)
+        asked = live | before | names_of_variables(within)
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
         alone = {name for name, times in used.items() if times == 1 and name not in asked}
-        shown = tuple(Atom(a.relation, tuple(Wild() if names(t) & alone else t for t in a.args)) for a in atoms.values())
+        shown = tuple(
+            Atom(a.relation, tuple(Wild() if names_of_variables(t) & alone else t for t in a.args)) for a in atoms.values()
+        )
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
         steps_for_few = self._for_few(atoms, within, live) if core.each else []
@@ -272,7 +274,11 @@ class Compiler:
     def filter_ready(self) -> None:
         """Apply comparisons and tests of which all variables are bound."""
         for literal in list(self.left):
-            if isinstance(literal, Compare | ir.Test | Truth) and not has_wild(literal) and names(literal) <= self.bound:
+            if (
+                isinstance(literal, Compare | ir.Test | Truth)
+                and not has_wild(literal)
+                and names_of_variables(literal) <= self.bound
+            ):
                 self.left.remove(literal)
                 self.steps.append(steps.Filter(literal))
 
@@ -280,7 +286,7 @@ class Compiler:
         if isinstance(literal, Compare):
             return self._compare(literal)
         if isinstance(literal, ir.Test | Truth):
-            return self._if_known(names(literal), lambda: steps.Filter(literal))
+            return self._if_known(names_of_variables(literal), lambda: steps.Filter(literal))
         if isinstance(literal, Range):
             return self._range(literal)
         before, bound = len(self.steps), set(self.bound)
@@ -298,10 +304,10 @@ class Compiler:
         return True
 
     def _negated(self, atom: Atom) -> bool:
-        if not names(atom) <= self.bound:
+        if not names_of_variables(atom) <= self.bound:
             return False
         if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):  # !a([x, _])
-            self._grouped(tuple(sorted(names(atom))), (atom,))
+            self._grouped(tuple(sorted(names_of_variables(atom))), (atom,))
             return True
         keys = {place: term for place, term in enumerate(atom.args) if not isinstance(term, Wild)}
         order = self.order_for(atom.relation, frozenset(keys))
@@ -349,7 +355,7 @@ class Compiler:
         self.bound |= set(names)
 
     def _range(self, literal: Range) -> bool:
-        needed = names([t for t in (literal.start, literal.stop, literal.step) if t is not None])
+        needed = names_of_variables([t for t in (literal.start, literal.stop, literal.step) if t is not None])
         if not needed <= self.bound:
             return False
         if literal.result.name in self.bound:  # a second name for the values, compared with the first
@@ -362,9 +368,9 @@ class Compiler:
         return True
 
     def _aggregate(self, literal: Aggregate) -> bool:
-        inner = names(literal.body)
-        inner |= names(literal.target) if literal.target is not None else set()
-        begin = names(literal.init) if literal.init is not None else set()
+        inner = names_of_variables(literal.body)
+        inner |= names_of_variables(literal.target) if literal.target is not None else set()
+        begin = names_of_variables(literal.init) if literal.init is not None else set()
         shared = inner & (self._live_without(literal) | self.bound) | begin
         if not shared <= self.bound:
             return False
@@ -376,12 +382,12 @@ class Compiler:
         It is made where the bindings are, if what the body reads is there as well, perhaps after one exchange of which the
         outer variables choose the bucket; otherwise the bindings wait while the body's are made."""
         bound = literal is not None and literal.result.name in self.bound
-        target = names(literal.target) if literal is not None and literal.target is not None else set()
-        outer = tuple(sorted(self._with_makers({*outer}, lambda: names(body) | target)))
+        target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
+        outer = tuple(sorted(self._with_makers({*outer}, lambda: names_of_variables(body) | target)))
         made = self._inner(body, outer, target | {steps.GROUP}, False)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
         first = moves[0] if len(moves) == 1 else None
-        if isinstance(first, steps.Exchange) and first.keys and names(first.keys) <= set(outer):
+        if isinstance(first, steps.Exchange) and first.keys and names_of_variables(first.keys) <= set(outer):
             self._reached(first.relation, first.order, first.keys, True)
             made.remove(first)
             moves = []
@@ -405,7 +411,7 @@ class Compiler:
         needed = set(self.outside)
         for other in [*self.left, *(atom for _, atom in self.atoms)]:
             if other is not literal:
-                needed |= names(other)
+                needed |= names_of_variables(other)
         return needed
 
 

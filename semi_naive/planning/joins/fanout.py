@@ -30,7 +30,7 @@ def constants_of(atom: Atom) -> tuple[tuple[int, Const], ...]:
     return tuple((place, term) for place, term in enumerate(atom.args) if isinstance(term, Const))
 
 
-def selected(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[int, Const], ...]]:
+def selection_size(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[int, Const], ...]]:
     """Return (the tuples of a part that have the atom's constants, these constants); all tuples and () if unknown."""
     size, constants = sizes.size(atom.relation, part), constants_of(atom)
     found = sizes.matching(atom.relation, constants) if constants and size else None
@@ -46,7 +46,7 @@ def alone(sizes: Sizes, relation: str, places: Iterable[int]) -> float:
 
 def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
     """Estimate the tuples of an atom's relation that a binding of some of its columns, constants among them, meets."""
-    size, constants = selected(sizes, atom, part)
+    size, constants = selection_size(sizes, atom, part)
     if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
         return min(BOUND_ATOM_SELECTIVITY, size)
     return size / _keys(sizes, atom.relation, set(bound) - {place for place, _ in constants}, part)

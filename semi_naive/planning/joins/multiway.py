@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selected
+from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selection_size
 from semi_naive.planning.joins.trial import tried
 from semi_naive.ra.by_variable.multiway import WORTH
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
@@ -52,7 +52,7 @@ class CoreChoice:
     note: str = ""
 
 
-def choose(
+def choose_core(
     rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
 ) -> CoreChoice:  # fmt: skip
     """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
@@ -67,19 +67,19 @@ def choose(
         return CoreChoice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
-        all_of = places or group_of({n: variables(atom) for n, atom in atoms.items() if eligible(atom)})
-        apart, indexed = _apart(atoms, all_of - {delta}, placing), indexed and delta is not None
+        all_of = places or group_of({n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)})
+        apart, indexed = _is_partitioned(atoms, all_of - {delta}, placing), indexed and delta is not None
         return CoreChoice(CyclicCore(all_of, f"{kind}, as {asks} asks", apart=apart, indexed=indexed))
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
-    if _apart(atoms, (places or atoms.keys()) - {delta}, placing):
+    if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):
         return _partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
     if not places:
         return CoreChoice() if delta is not None else _beyond(atoms, sizes, binary)
     return _cyclic(atoms, places, sizes, parts, delta)
 
 
-def _apart(atoms, places, placing) -> bool:
+def _is_partitioned(atoms, places, placing) -> bool:
     """True if the relation of some atom is partitioned."""
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
@@ -99,10 +99,14 @@ def _partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
 def _shipped(atoms, places, start: int, sizes) -> float | None:
     """Bindings that BiGJoin would ship from the tuples of an atom on: to be counted by each atom that has the next variable,
     and then what the one with the fewest tuples proposes. None where that is not known."""
-    relation, bound = atoms[start].relation, variables(atoms[start])
+    relation, bound = atoms[start].relation, atom_variables(atoms[start])
     column = {term.name: place for place, term in enumerate(atoms[start].args) if isinstance(term, Var)}
-    for name in sorted(frozenset().union(*(variables(atoms[n]) for n in places)) - bound):
-        met = [n for n in sorted(places - {start}) if name in variables(atoms[n]) and len(variables(atoms[n]) & bound) == 1]
+    for name in sorted(frozenset().union(*(atom_variables(atoms[n]) for n in places)) - bound):
+        met = [
+            n
+            for n in sorted(places - {start})
+            if name in atom_variables(atoms[n]) and len(atom_variables(atoms[n]) & bound) == 1
+        ]
         if len(met) > 1:
             found = [(n, c, term) for n in met for c, term in enumerate(atoms[n].args) if _bound(term, bound)]
             fewest = sizes.fewest_fanout(relation, [(column[term.name], atoms[n].relation, c) for n, c, term in found])
@@ -117,23 +121,23 @@ def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     if delta is not None:
         return CoreChoice(CyclicCore(places, "the cyclic core", each))
-    if made < max(WORTH, _read(atoms, places, sizes, delta)):
+    if made < max(WORTH, _tuples_to_read(atoms, places, sizes, delta)):
         return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
     return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
 
 
 def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> CyclicCore | None:
     """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
-    choice = choose(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
+    choice = choose_core(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
     atoms = [body[place] for place in choice.core.places] if choice.core else []
-    if any(variables(atom) & outer or Wild() in atom.args for atom in atoms) or choice.core and choice.core.apart:
+    if any(atom_variables(atom) & outer or Wild() in atom.args for atom in atoms) or choice.core and choice.core.apart:
         return None
     return choice.core
 
 
 def _beyond(atoms, sizes, binary) -> CoreChoice:
     """A body without a cycle: all of it, if a trial of its binary joins makes many bindings that lead nowhere."""
-    read, names = _read(atoms, atoms, sizes, None), {n: variables(atom) for n, atom in atoms.items()}
+    read, names = _tuples_to_read(atoms, atoms, sizes, None), {n: atom_variables(atom) for n, atom in atoms.items()}
     if (
         read < MIN_ACYCLIC_TUPLES
         or binary is None
@@ -153,11 +157,13 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
 
 def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
     """The AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008)."""
-    query = joins.ConjunctiveQuery(tuple(joins.QueryAtom(str(n), tuple(sorted(variables(atom)))) for n, atom in atoms.items()))
+    query = joins.ConjunctiveQuery(
+        tuple(joins.QueryAtom(str(n), tuple(sorted(atom_variables(atom)))) for n, atom in atoms.items())
+    )
     return agm_bound(query, {str(n): max(1, math.ceil(sizes.size(a.relation, parts.get(n, "all")))) for n, a in atoms.items()})
 
 
-def _read(atoms, places, sizes, delta) -> float:
+def _tuples_to_read(atoms, places, sizes, delta) -> float:
     """The tuples that tries are made from."""
     return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
 
@@ -165,13 +171,13 @@ def _read(atoms, places, sizes, delta) -> float:
 # -- what is cyclic
 
 
-def variables(atom: Atom) -> frozenset[str]:
+def atom_variables(atom: Atom) -> frozenset[str]:
     return frozenset(term.name for term in atom.args if isinstance(term, Var))
 
 
 def eligible(atom: Atom) -> bool:
     """True if a trie can be made of the atom: no term takes a value apart or makes one."""
-    return bool(variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
+    return bool(atom_variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
 
 
 def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
@@ -183,7 +189,7 @@ def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
     >>> sorted(core_of(dict(enumerate(body)))), sorted(core_of(dict(enumerate(body[:3]))))
     ([0, 1, 3, 4], [])
     """
-    possible = {n: variables(atom) for n, atom in atoms.items() if eligible(atom)}
+    possible = {n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)}
     places = group_of(residue(possible))
     bound = frozenset().union(*(possible[n] for n in places))
     return frozenset(n for n, own in possible.items() if own <= bound)
@@ -228,7 +234,7 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
     joined, left = [start], set(atoms) - {start}
     while left:
         offered = [atoms[m] for m in joined if m != delta]
-        bound = frozenset().union(*(variables(atoms[m]) for m in joined))
+        bound = frozenset().union(*(atom_variables(atoms[m]) for m in joined))
         met = {n: _partners(atoms[n], offered, bound, sizes, parts.get(n, "all")) for n in left}
         place = min(met, key=lambda n: (*met[n], n))
         began = rows if place in core and not total else began
@@ -242,12 +248,12 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
 def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
     """(whether nothing joins it yet, the tuples that a binding is expected to meet): skew included where both are at hand."""
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
-    rest, constants = selected(sizes, atom, part)
+    rest, constants = selection_size(sizes, atom, part)
     if len(places) == len(atom.args) and not constants:
         return False, BOUND_ATOM_SELECTIVITY
     size, keys = max(sizes.size(atom.relation, part), 1.0), 1.0
     for place in set(places) - {place for place, _ in constants}:
-        keys *= max(1.0, size / max(_met(atom, place, known, size, sizes), MIN_FANOUT))
+        keys *= max(1.0, size / max(_matching_tuples(atom, place, known, size, sizes), MIN_FANOUT))
     return not places, max(rest, MIN_FANOUT) / min(keys, size)
 
 
@@ -255,7 +261,7 @@ def _bound(term, bound) -> bool:
     return isinstance(term, Var) and term.name in bound
 
 
-def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
+def _matching_tuples(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
     """Tuples that have a value in one column, as another atom offers it."""
     average = size / max(1.0, sizes.distinct(atom.relation, place))
     offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
@@ -267,10 +273,10 @@ def _met(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float
 def pushed(literal, atoms, sizes) -> bool:
     """Whether the loops over some atoms can decide it: a comparison of signed numbers, variables that are bound there or
     constants; a negated atom of such, unless the tries of all the others take less than the one of its relation."""
-    bound = frozenset().union(*map(variables, atoms))
+    bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
-        return eligible(literal.atom) and variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
+        return eligible(literal.atom) and atom_variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
     if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
         return False
     sides = (literal.left, literal.right)

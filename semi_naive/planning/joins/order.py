@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Chosen, Compiler, PlannedBody, names
+from semi_naive.planning.joins.body import Chosen, Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.indexes import Indexes
-from semi_naive.planning.joins.multiway import choose as choose_core
-from semi_naive.planning.joins.multiway import choose_counted, largest_result
+from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.ra.ir import Atom, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
@@ -41,11 +40,11 @@ def origin(relation: str) -> str:
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:
-    return [place for place, term in enumerate(atom.args) if _known(term, bound)]
+    return [place for place, term in enumerate(atom.args) if _is_bound(term, bound)]
 
 
-def _known(term, bound: set[str]) -> bool:
-    used = names(term)
+def _is_bound(term, bound: set[str]) -> bool:
+    used = names_of_variables(term)
     return not (isinstance(term, Var) and term.name not in bound) and used <= bound and str(term) != "_"
 
 
@@ -101,14 +100,14 @@ class Greedy:
 
     def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
         """The last choice was the first of several atoms, which are joined at once."""
-        bound, number = set(bound) | names(atoms[next(iter(atoms))]), next(iter(atoms))
+        bound, number = set(bound) | names_of_variables(atoms[next(iter(atoms))]), next(iter(atoms))
         before = self.log[-2].expected if len(self.log) > 1 else 1.0
         rest = [one for one in atoms.items() if one[0] != number]
         while rest:
             one = min(rest, key=lambda one: self._rank(one, bound))
             self.rows *= self.expected(*one, bound)
             self._bind(one[1])
-            bound |= names(one[1])
+            bound |= names_of_variables(one[1])
             rest.remove(one)
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
@@ -158,7 +157,7 @@ class Greedy:
 
     def _cost_from(self, start, atoms) -> float:
         """The bindings made altogether if this atom came first and the others followed greedily."""
-        variables = {number: names(atom) for number, atom in atoms}
+        variables = {number: names_of_variables(atom) for number, atom in atoms}
         rows = total = self.expected(start[0], start[1], set())
         bound = fresh = variables[start[0]]
         left = {number: atom for number, atom in atoms if number != start[0]}
@@ -197,7 +196,7 @@ def plan_body(
     compiler.core_of = lambda body, outer: choose_counted(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
-    steps = compiler.compile(rule.body, outside=names(rule.head))
+    steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
     read = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     begins = rule.body[delta].relation if delta is not None else ""
@@ -208,7 +207,7 @@ def plan_body(
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
     """A body compiled as binary joins of all that its relations have, without asking for an index: for a trial."""
     compiler = Compiler(rule, Greedy(sizes, {}), Indexes(arities).order_for, {}, every)
-    return compiler.compile(body, outside=names(rule.head))
+    return compiler.compile(body, outside=names_of_variables(rule.head))
 
 
 @part("plan")
@@ -216,7 +215,7 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
     """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
     forgotten: whoever needs them compiles them again."""
     if moved := indexes.settle():
-        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched)]:
+        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched_indexes)]:
             del bodies[key]
 
 
@@ -229,7 +228,7 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
             plan(*one)
         share_indexes(bodies, indexes)
         found = [plan(*one) for one in every]
-        if not placing.decide(set().union(*(body.searched for body in found))):
+        if not placing.decide(set().union(*(body.searched_indexes for body in found))):
             return found
         bodies.clear()
 

@@ -99,7 +99,7 @@ def keyed(bodies) -> dict[str, dict[Order, int]]:
     return {name: {o: keys or min(1, len(o)) for o, keys in orders.items()} for name, orders in found.items()}
 
 
-def scanned(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
+def colocated_index(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
     """(relation, order, columns that choose the bucket) of an index in which the first atom's tuples lie where their first
     partners do, so that nothing has to move; None if there is no such index."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)

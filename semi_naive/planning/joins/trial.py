@@ -41,15 +41,15 @@ def tried(steps: list, sizes) -> Trial | None:
     for place, step in enumerate(steps):
         if isinstance(step, Join):
             columns, share = sizes.sample(step.relation, place)
-            if not share or not _there(step.keys, batch):
+            if not share or not _are_bound(step.keys, batch):
                 return None
-            batch, pairs = _joined(step, batch, columns, sizes.values)
+            batch, pairs = _sample_join(step, batch, columns, sizes.values)
             passing = not step.binds and not step.every
             made = min(pairs * each / share, trial.found) if passing else pairs * each / share
             each = made / batch.size if batch.size else each / share
             trial.made.append((made, step.composed is not None))
         elif isinstance(step, Filter) and isinstance(step.literal, Compare):
-            if _there((step.literal.left, step.literal.right), batch):
+            if _are_bound((step.literal.left, step.literal.right), batch):
                 batch = next(iter(step(batch, sizes)))
         elif isinstance(step, Generate):
             return None
@@ -59,12 +59,12 @@ def tried(steps: list, sizes) -> Trial | None:
     return trial
 
 
-def _there(terms, batch: Batch) -> bool:
+def _are_bound(terms, batch: Batch) -> bool:
     """True if terms are constants, or variables of a batch."""
     return all(isinstance(term, Const) or isinstance(term, Var) and term.name in batch.columns for term in terms)
 
 
-def _joined(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tuple[Batch, int]:
+def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tuple[Batch, int]:
     """What a join makes of bindings and some tuples of its relation, or some of that; and how many it would be."""
     keyed = [columns[column] for column in step.order[: len(step.keys)]]
     numbered = [*keyed, np.arange(columns[0].size)]

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import flips
-from semi_naive.planning.maintaining.gained import beginning
+from semi_naive.planning.maintaining.gained import delta_rules
 from semi_naive.planning.maintaining.guarded import proof
-from semi_naive.planning.maintaining.names import Kinds, columns_of, gained, lost
+from semi_naive.planning.maintaining.names import Kinds, column_variables, gained, lost
 from semi_naive.planning.maintaining.rederived import rederiving, restored
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
@@ -50,7 +50,7 @@ class Maintained:
 
     def _beginning(self, named: Callable[[str], str], now: bool) -> Begun:
         """The rules that begin with changed tuples, of which positive atoms read those that are `named`."""
-        found = [(named(name), rule) for each in self.stratum.rules for name, rule in beginning(each, self.below, named)]
+        found = [(named(name), rule) for each in self.stratum.rules for name, rule in delta_rules(each, self.below, named)]
         return found + [begun for flip in self.flips for begun in flip.beginning(now)]
 
     def _suspected(self, rule: Rule) -> Rule:
@@ -59,7 +59,7 @@ class Maintained:
     def deleted(self) -> list[Rule]:
         """The rules that suspect explicit facts that have been deleted."""
         names = [name for name in self.stratum.relations if name in self.known]
-        columns = {name: columns_of(self.kinds[name]) for name in names}
+        columns = {name: column_variables(self.kinds[name]) for name in names}
         return [self._suspected(Rule(Atom(name, columns[name]), (Atom(lost(name), columns[name]),))) for name in names]
 
     def restoring(self) -> list[Rule]:
@@ -79,7 +79,7 @@ class Maintained:
 def _proving(rule: Rule, kinds: Kinds) -> Rule:
     """The rule that proves a suspect, which has all of its columns."""
     name = rule.head.relation
-    return replace(proof(rule, kinds).rule, head=Atom(name, columns_of(kinds[name])))
+    return replace(proof(rule, kinds).rule, head=Atom(name, column_variables(kinds[name])))
 
 
 def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:

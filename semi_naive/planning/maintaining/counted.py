@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
-from semi_naive.planning.joins.body import has_wild, names
+from semi_naive.planning.joins.body import has_wild, names_of_variables
 from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra import ir
@@ -44,7 +44,7 @@ class CountedAggregate:
         return {each.relation for each in map(_atom_of, self.body) if each is not None}
 
 
-def counted(rule: Rule, place: int, relation: str) -> CountedAggregate | None:
+def counted_aggregate(rule: Rule, place: int, relation: str) -> CountedAggregate | None:
     """The aggregate at a place of a rule's body, if gains and losses of its body tell how it changes: its own atoms bind all
     variables that it shares with the rest of the rule. If it shares any, its body must be cyclic: for other bodies it is
     quicker to compute the groups of the changed tuples again."""
@@ -52,11 +52,11 @@ def counted(rule: Rule, place: int, relation: str) -> CountedAggregate | None:
     sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
     if not (literal.op == "count" or sums) or not all(isinstance(each, LITERALS) for each in literal.body):
         return None
-    body = tuple(_named(each, number) for number, each in enumerate(literal.body))
+    body = tuple(_with_counted_wildcards(each, number) for number, each in enumerate(literal.body))
     atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
-    outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
-    inner = names(body) | (names(literal.target) if literal.target is not None else set())
+    outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
+    inner = names_of_variables(body) | (names_of_variables(literal.target) if literal.target is not None else set())
     if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)) or inner & outside and not core_of(atoms):
         return None
     return CountedAggregate(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
@@ -73,12 +73,14 @@ def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Cou
     """
     rules, found = [rule], []
     for literal in [each for each in rule.body if isinstance(each, Aggregate)]:
-        one = counted(rule, rule.body.index(literal), named())
+        one = counted_aggregate(rule, rule.body.index(literal), named())
         if one is not None:
             found.append(one)
             zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
             none = Not(replace(one.atom, args=(*one.outer, Wild())))
-            rules = [_with(each, literal, instead) for each in rules for instead in ((one.atom,), (none, zero))]
+            rules = [
+                _with_literal_replaced(each, literal, instead) for each in rules for instead in ((one.atom,), (none, zero))
+            ]
     return rules, found
 
 
@@ -93,12 +95,12 @@ def counting(stratum: Stratum) -> tuple[Stratum, list[CountedAggregate]]:
     return replace(stratum, rules=rules), found
 
 
-def _with(rule: Rule, literal, instead: tuple) -> Rule:
+def _with_literal_replaced(rule: Rule, literal, instead: tuple) -> Rule:
     place = rule.body.index(literal)
     return replace(rule, body=(*rule.body[:place], *instead, *rule.body[place + 1 :]), plan=None)
 
 
-def _named(literal, number: int):
+def _with_counted_wildcards(literal, number: int):
     """An atom whose wildcards have names, as each of their values counts."""
     if not isinstance(literal, Atom):
         return literal

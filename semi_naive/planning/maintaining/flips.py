@@ -13,7 +13,7 @@ they are now. No result is ever made of another one by a difference.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.maintaining.names import after, before, gained, lost
 from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
@@ -40,7 +40,7 @@ class Flip:
     @property
     def is_whole(self) -> bool:
         """True if any changed tuple changes all groups of an aggregate, as far as the rule tells."""
-        return self.how == AGGREGATED and not self.within and not names(self.rule.body[0])
+        return self.how == AGGREGATED and not self.within and not names_of_variables(self.rule.body[0])
 
     def beginning(self, now: bool) -> Iterator[tuple[str, Rule]]:
         """The rules for what it makes `now`, or what it made before, each with the relation of changed tuples that it reads.
@@ -81,9 +81,9 @@ def flips(rule: Rule) -> Iterator[Flip]:
     """
     for place, literal in enumerate(rule.body):
         how = AGGREGATED if isinstance(literal, Aggregate) else NEGATED
-        outside = names(rule.head).union(*map(names, rule.body[:place] + rule.body[place + 1 :]))
-        for atom in _closed([literal]):
-            first = Atom(f"{atom.relation}{how}", tuple(_known(term, outside) for term in atom.args))
+        outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
+        for atom in _atoms_that_flip([literal]):
+            first = Atom(f"{atom.relation}{how}", tuple(_generalised(term, outside) for term in atom.args))
             within, negative = _within(literal, atom, outside), isinstance(literal, Aggregate) and Not(atom) in literal.body
             yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None), rule, within, negative)
 
@@ -94,9 +94,9 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
     if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
         return ()
     found, left = [changed], [each for each in literal.body if isinstance(each, Atom) and each is not changed]
-    while near := [each for each in left if names(each) & names(found)]:
+    while near := [each for each in left if names_of_variables(each) & names_of_variables(found)]:
         found, left = found + near, [each for each in left if each not in near]
-    if names(found) & outside <= names(changed):
+    if names_of_variables(found) & outside <= names_of_variables(changed):
         return ()
     return tuple(replace(each, args=tuple(_apart(term, outside) for term in each.args)) for each in found)
 
@@ -120,7 +120,7 @@ def _rounds(literal: Literal) -> bool:
     return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_rounds, literal.body))
 
 
-def _closed(body, inside: bool = False) -> Iterator[Atom]:
+def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
     """The atoms of a body that are negated or in an aggregate, however deep."""
     for literal in body:
         if isinstance(literal, Not):
@@ -128,9 +128,9 @@ def _closed(body, inside: bool = False) -> Iterator[Atom]:
         elif isinstance(literal, Atom) and inside:
             yield literal
         elif isinstance(literal, Aggregate):
-            yield from _closed(literal.body, True)
+            yield from _atoms_that_flip(literal.body, True)
 
 
-def _known(term, outside: set[str]):
+def _generalised(term, outside: set[str]):
     """A term as far as it is known outside of an aggregate: whatever agrees with it agrees with this."""
     return term if isinstance(term, Const) or isinstance(term, Var) and term.name in outside else Wild()

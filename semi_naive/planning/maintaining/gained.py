@@ -6,7 +6,7 @@ from dataclasses import replace
 from semi_naive.ra.ir import Atom, Rule
 
 
-def beginning(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
+def delta_rules(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
     """For each atom of a relation in `below`, that relation and the rule that reads its changed tuples there.
     named: the relation of these.
 
@@ -14,7 +14,7 @@ def beginning(rule: Rule, below: set[str], named: Callable[[str], str]) -> Itera
     >>> from semi_naive.ra.ir import Kind, Var
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("reach", (y,)), (Atom("reach", (x,)), Atom("edge", (x, y))))
-    >>> for name, each in beginning(rule, {"edge"}, gained): print(name, each)
+    >>> for name, each in delta_rules(rule, {"edge"}, gained): print(name, each)
     edge reach(y) :- reach(x), edge+(x, y).
     """
     for place, literal in enumerate(rule.body):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.maintaining.names import Kinds, columns_of
+from semi_naive.planning.maintaining.names import Kinds, column_variables
 from semi_naive.planning.rewrite import substitute, variables_of
 from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
 
@@ -25,7 +25,7 @@ def proof(rule: Rule, own: Kinds) -> DerivationRule:
     >>> print(proof(replace(step, head=Atom("p", (x, x))), {"p": (Kind.NUMBER,) * 2}).rule)
     p(@0, :y) :- p(@0, :y), e(:y, :z), @0 = @1.
     """
-    columns, same = columns_of(own[rule.head.relation]), []
+    columns, same = column_variables(own[rule.head.relation]), []
     given: dict[str, Term] = {}
     for column, term in zip(columns, rule.head.args, strict=True):
         if isinstance(term, Var) and term.name not in given:
@@ -39,7 +39,9 @@ def proof(rule: Rule, own: Kinds) -> DerivationRule:
         literal = substitute(literal, given)
         if isinstance(literal, Atom) and literal.relation in own:
             named = zip(literal.args, own[literal.relation], strict=True)
-            literal = replace(literal, args=tuple(_named(term, f"{place}_{i}", kind) for i, (term, kind) in enumerate(named)))
+            literal = replace(
+                literal, args=tuple(_named_wildcard(term, f"{place}_{i}", kind) for i, (term, kind) in enumerate(named))
+            )
             terms += literal.args
         body.append(literal)
     body += [Compare("=", substitute(term, given), column, Kind.NUMBER) for term, column in same]  # the same bits
@@ -48,5 +50,5 @@ def proof(rule: Rule, own: Kinds) -> DerivationRule:
     )
 
 
-def _named(term: Term, name: str, kind: Kind) -> Term:
+def _named_wildcard(term: Term, name: str, kind: Kind) -> Term:
     return Var(f":{name}", kind) if isinstance(term, Wild) else term

@@ -46,6 +46,6 @@ def remaining(name: str) -> str:
     return f"{name}\\"
 
 
-def columns_of(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
+def column_variables(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
     """Variables for the columns of a tuple."""
     return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))

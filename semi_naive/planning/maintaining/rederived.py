@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from semi_naive.planning.maintaining.names import columns_of, explicit, suspects
+from semi_naive.planning.maintaining.names import column_variables, explicit, suspects
 from semi_naive.ra.ir import Atom, Const, Kind, Rule, Term, Var, Wild
 
 
@@ -32,5 +32,5 @@ def restored(name: str, kinds: tuple[Kind, ...]) -> Rule:
     >>> print(restored("p", (Kind.NUMBER,) * 2))
     p(@0, @1) :- p:(@0, _), p=(@0, @1).
     """
-    columns = columns_of(kinds)
+    columns = column_variables(kinds)
     return Rule(Atom(name, columns), (Atom(suspects(name), (*columns[:-1], Wild())), Atom(explicit(name), columns)))

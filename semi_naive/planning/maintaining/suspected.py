@@ -11,8 +11,8 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 
 from semi_naive.planning.maintaining.flips import is_exact
-from semi_naive.planning.maintaining.gained import beginning
-from semi_naive.planning.maintaining.names import Kinds, asked, columns_of, explicit, suspects
+from semi_naive.planning.maintaining.gained import delta_rules
+from semi_naive.planning.maintaining.names import Kinds, asked, column_variables, explicit, suspects
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
@@ -30,9 +30,9 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     """
     rules = []
     for name, each in (kinds or {}).items():
-        rules.append(Rule(Atom(suspects(name), columns_of(each)), (Atom(asked(name), columns_of(each)),)))
+        rules.append(Rule(Atom(suspects(name), column_variables(each)), (Atom(asked(name), column_variables(each)),)))
     for rule in stratum.rules:
-        rules += [suspected(one, known, best) for _, one in beginning(rule, set(stratum.relations), suspects)]
+        rules += [suspected(one, known, best) for _, one in delta_rules(rule, set(stratum.relations), suspects)]
     return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
 
 

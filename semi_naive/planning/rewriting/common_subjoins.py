@@ -56,7 +56,7 @@ def share(program: ir.Program) -> ir.Program:
         helper, changed = _helped(_unused(program), group, program.rules)
         helpers.append(helper)
         rules = [changed.get(i, rule) for i, rule in enumerate(program.rules)]
-        program = replace(program, rules=rules, relations=program.relations | _declared(helper, program))
+        program = replace(program, rules=rules, relations=program.relations | _declare_helper(helper, program))
         parts.renew(changed)
     return replace(program, rules=[*program.rules, *helpers]) if helpers else program
 
@@ -84,23 +84,23 @@ class _Parts:
         for place, literal in enumerate(rule.body):
             if (
                 isinstance(literal, ir.Atom)
-                and _plain(literal)
+                and _has_simple_arguments(literal)
                 and self.group[head] != self.group.get(literal.relation, self.group[head])
             ):
-                shapes[place] = _shape(literal)
+                shapes[place] = _shape_of_atom(literal)
         if len(shapes) > MAX_BODY_ATOMS:
             return
         for size in range(2, MAX_SHARED_ATOMS + 1):
             for places in combinations(shapes, size):
                 atoms = [rule.body[place] for place in places]
                 whole = not core & set(places) or core <= set(places)
-                if whole and not {atom.relation for atom in atoms} <= self.small and _joined(atoms):
+                if whole and not {atom.relation for atom in atoms} <= self.small and _are_connected(atoms):
                     yield tuple(sorted(shapes[place] for place in places)), places
 
     def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
         for shape, places in self.choices(rule):
             if self.frequency[shape] > 1:
-                text, ordered = _ordered({place: rule.body[place] for place in places})
+                text, ordered = _canonical_order({place: rule.body[place] for place in places})
                 yield (
                     text,
                     Subjoin(index, ordered, tuple(rewrite.variables_of([rule.body[place] for place in ordered]).values())),
@@ -113,15 +113,15 @@ def _only_facts(program: ir.Program) -> set[str]:
     return {rule.head.relation for rule in program.rules} - {rule.head.relation for rule in program.rules if rule.body} - given
 
 
-def _plain(atom: ir.Atom) -> bool:
+def _has_simple_arguments(atom: ir.Atom) -> bool:
     return all(isinstance(arg, (ir.Var, ir.Wild, ir.Const)) for arg in atom.args)
 
 
-def _shape(atom: ir.Atom) -> str:
+def _shape_of_atom(atom: ir.Atom) -> str:
     return repr((atom.relation, [arg.kind if isinstance(arg, ir.Var) else arg for arg in atom.args]))
 
 
-def _joined(atoms: list[ir.Atom]) -> bool:
+def _are_connected(atoms: list[ir.Atom]) -> bool:
     """All hang together by the variables they share."""
     together, *rest = (set(rewrite.variables_of(atom)) for atom in atoms)
     while near := [names for names in rest if names & together]:
@@ -130,11 +130,11 @@ def _joined(atoms: list[ir.Atom]) -> bool:
     return not rest
 
 
-def _ordered(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
+def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     """The order with the least text, of all orders that keep the shapes sorted."""
     groups = defaultdict(list)
     for place in atoms:
-        groups[_shape(atoms[place])].append(place)
+        groups[_shape_of_atom(atoms[place])].append(place)
     orders = product(*(permutations(groups[shape]) for shape in sorted(groups)))
     tried = [sum(order, ()) for order in islice(orders, MAX_ATOM_ORDERS)]
     return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
@@ -157,10 +157,10 @@ def _saving(group: list[Subjoin]) -> tuple[int, int]:
 
 def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
     """True if a column is projected away and one remains."""
-    return 0 < len(_needed(group, rules, _filters(group, rules))) < len(group[0].variables)
+    return 0 < len(_needed_variables(group, rules, _filters(group, rules))) < len(group[0].variables)
 
 
-def _numbered(literal: ir.Literal, part: Subjoin) -> str:
+def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
     """A literal's text, with the part's variables by their numbers."""
     return repr(rewrite.substitute(literal, {v.name: replace(v, name=str(i)) for i, v in enumerate(part.variables)}))
 
@@ -175,25 +175,25 @@ def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
         own = {var.name for var in part.variables}
         tests = [literal for literal in rules[part.rule].body if isinstance(literal, (ir.Compare, ir.Test))]
         tests = [test for test in tests if not any(isinstance(node, ir.Call) for node in rewrite.walk(test))]
-        texts.append({_numbered(test, part) for test in tests if set() < rewrite.variables_of(test).keys() <= own})
+        texts.append({_canonical_text(test, part) for test in tests if set() < rewrite.variables_of(test).keys() <= own})
     return set.intersection(*texts)
 
 
-def _rest(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
+def _remaining_literals(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
     """Return the remaining literals of a rule's body, by their places."""
     return {
         place: literal
         for place, literal in enumerate(rule.body)
-        if place not in part.places and not (filters and _numbered(literal, part) in filters)
+        if place not in part.places and not (filters and _canonical_text(literal, part) in filters)
     }
 
 
-def _needed(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
+def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
     """The numbers of the part's variables that some rule needs outside of it."""
     needed = set()
     for part in group:
         rule = rules[part.rule]
-        outside = rewrite.variables_of([rule.head, *_rest(part, rule, filters).values()])
+        outside = rewrite.variables_of([rule.head, *_remaining_literals(part, rule, filters).values()])
         needed |= {i for i, var in enumerate(part.variables) if var.name in outside}
     return sorted(needed)
 
@@ -201,20 +201,20 @@ def _needed(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> li
 def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
     """The rule that makes the shared relation, and the rules that read it, by their index."""
     filters = _filters(group, rules)
-    needed, changed = _needed(group, rules, filters), {}
+    needed, changed = _needed_variables(group, rules, filters), {}
     for part in group:
         rule = rules[part.rule]
-        body = _rest(part, rule, filters)
+        body = _remaining_literals(part, rule, filters)
         body[min(part.places)] = ir.Atom(name, tuple(part.variables[i] for i in needed))
         changed[part.rule] = rewrite.with_body(rule, (body[place] for place in sorted(body)))
     first, rule = group[0], rules[group[0].rule]
-    tests = [literal for literal in rule.body if filters and _numbered(literal, first) in filters]
+    tests = [literal for literal in rule.body if filters and _canonical_text(literal, first) in filters]
     head = ir.Atom(name, tuple(first.variables[i] for i in needed))
     made = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
     return replace(made, text=f"shared by {quantity(len(group), 'rule')}: {made}"), changed
 
 
-def _declared(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
+def _declare_helper(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
     """The shared relation, its attributes named and typed as where its variables first stand."""
     types: dict[str, ir.Type] = {}
     for atom in rewrite.positive_atoms(helper.body):

@@ -42,7 +42,7 @@ def inline(program: ir.Program) -> ir.Program:
     >>> print(*after.rules)
     path(x, z) :- one(x, z.1), one(z.1, 5), one(x, z).
     """
-    while names := _inlined(program):
+    while names := _next_to_inline(program):
         program, _ = _without(program, names)
     return program
 
@@ -60,7 +60,7 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
     """Each rule of a program, those of relations that are inlined too, with what it becomes, in which all of its own variables
     are still there; and the names of those relations."""
     found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
-    while names := _inlined(program):
+    while names := _next_to_inline(program):
         program, definitions = _without(program, names)
         inlined |= names
         for number, (rule, made) in enumerate(found):
@@ -68,7 +68,7 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
     return found, inlined
 
 
-def _inlined(program: ir.Program) -> set[str]:
+def _next_to_inline(program: ir.Program) -> set[str]:
     """The relations to replace in this round: those whose own rules read none that is still to be replaced."""
     marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
     special = {directive.relation for directive in program.directives}
@@ -93,7 +93,7 @@ def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
             elif isinstance(node, ir.Aggregate):
                 whole |= _kept_in_aggregate(node, definitions)
         if rule.head.relation not in ready and _is_too_much(rule, definitions):
-            whole |= _read(rule) & ready
+            whole |= _relations_of_body(rule) & ready
     return whole
 
 
@@ -116,7 +116,7 @@ def _is_one_rule_without_new_variables(rules: list[ir.Rule]) -> bool:
     return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
 
 
-def _read(rule: ir.Rule) -> set[str]:
+def _relations_of_body(rule: ir.Rule) -> set[str]:
     return {part.relation for part in rewrite.walk(rule.body) if isinstance(part, ir.Atom)}
 
 
@@ -130,9 +130,9 @@ def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
     """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
-    if not _read(rule) & definitions.keys():
+    if not _relations_of_body(rule) & definitions.keys():
         return [rule]
-    limits.check()
+    limits.check_limits()
     taken = set(rewrite.variables_of(rule))
     bodies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
     made = map(settled, bodies) if settle else bodies
@@ -143,10 +143,10 @@ def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
     """Yield every combination of the bodies that say its literals, each literal once: none of `definitions` is negated that
     has none."""
     choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
-    return (once(sum(chosen, ())) for chosen in product(*choices))
+    return (without_repetitions(sum(chosen, ())) for chosen in product(*choices))
 
 
-def once(body: tuple) -> tuple:
+def without_repetitions(body: tuple) -> tuple:
     """A body without the repetitions of a literal. Those with wildcards stay: in an aggregate each of these counts."""
     known = dict.fromkeys(body)
     if len(known) == len(body):
@@ -167,11 +167,11 @@ def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> li
 
 def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
     """The rule's body for the atom."""
-    terms, equal = _matched(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
+    terms, equal = _unify(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
     return tuple(rewrite.substitute(literal, terms) for literal in (*equal, *rule.body))
 
 
-def _matched(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
+def _unify(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
     """Return the substitution of the head's variables that makes the head equal the atom, and the remaining conditions.
 
     stay: variables that must remain; plain: the sorts of terms that may take a variable's place.
@@ -219,7 +219,7 @@ def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
     inside = [part for arg in atom.args for part in rewrite.children(arg)]
     if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
         return None
-    terms, equal = _matched(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
+    terms, equal = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
     body = [rewrite.substitute(literal, terms) for literal in (*equal, *rule.body)]
     if rewrite.variables_of(body).keys() - rewrite.variables_of(atom).keys():
         return None

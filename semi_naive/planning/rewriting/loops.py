@@ -31,13 +31,13 @@ def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> 
     return loops, keep, {*given}.union(*(loop.carried for loop in program.loops))
 
 
-def together(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
+def group_loops(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
     """The strata in an order in which those of each loop stand one after the other: what stands between them either does not
     read them, and so may come before, or is not read by them."""
     for loop in loops:
         numbers = repeated(found, loop)
         first, last = numbers[0], numbers[-1]
-        after = _readers(found, first, last, numbers)
+        after = _readers_between(found, first, last, numbers)
         before = [each for each in range(first, last) if each not in after and each not in numbers]
         found = [found[each] for each in (*range(first), *before, *numbers, *after, *range(last + 1, len(found)))]
     return found
@@ -60,7 +60,7 @@ def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
     return following
 
 
-def _readers(found: list[Stratum], first: int, last: int, numbers: list[int]) -> list[int]:
+def _readers_between(found: list[Stratum], first: int, last: int, numbers: list[int]) -> list[int]:
     """Those between the first and the last that read some, and are none of them."""
     reached, after = {name for number in numbers for name in found[number].relations}, []
     for number in range(first, last):

@@ -65,7 +65,7 @@ def is_adorned(name: str, relation: str) -> bool:
 
 def _chosen(program: ir.Program) -> set[str]:
     """The relations of which it is asked to compute them on demand."""
-    named, excluded = (_names(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))
+    named, excluded = (_names_in_pragma(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))
     qualifiers = {name: relation.qualifiers for name, relation in program.relations.items()}
     return {
         name
@@ -74,7 +74,7 @@ def _chosen(program: ir.Program) -> set[str]:
     }
 
 
-def _names(value: str) -> set[str]:
+def _names_in_pragma(value: str) -> set[str]:
     return {name.strip() for name in value.split(",")}
 
 
@@ -136,13 +136,13 @@ class _Demands:
     def reading(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
         """Return the rule reading the adorned atoms; their demand goes to rules of its own."""
         body = list(rule.body)
-        known = _closed(set(), body)
+        known = _add_implied(set(), body)
         for index, literal in enumerate(body):
             if not isinstance(literal, ir.Atom):
                 continue
             if literal.relation in self.chosen:
                 body[index] = self.demanded(literal, known, rule, body[:index])
-            known = _closed(known.union(*map(_taken_apart, literal.args)), body)
+            known = _add_implied(known.union(*map(_taken_apart, literal.args)), body)
         name = replace(rule.head, relation=head or rule.head.relation)
         return rewrite.with_body(replace(rule, head=name), body)
 
@@ -202,7 +202,7 @@ def _is_known(term: ir.Term, known: set[str]) -> bool:
     return isinstance(term, ir.Const) or isinstance(term, ir.Var) and term.name in known
 
 
-def _closed(known: set[str], body: Iterable) -> set[str]:
+def _add_implied(known: set[str], body: Iterable) -> set[str]:
     """Add to `known` the variables whose values equalities tell."""
     equal = [part for part in body if isinstance(part, ir.Compare) and part.op == "="]
     known, growing = set(known), True

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
-from semi_naive.planning.rewriting.loops import StratumLoop, needed, repeated, together
+from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
@@ -27,7 +27,7 @@ class Compiled:
         return {loop.numbers[0]: loop for loop in found}
 
 
-def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute, None for all; given: those that get facts. limited: skip
     the passes that change the number of iterations of a recursive stratum."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
@@ -38,4 +38,4 @@ def compiled(program: ir.Program, keep: set[str] | None, given, limited: bool = 
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
     program = program if limited else halve(program)
-    return Compiled(program, together(strata(program), loops))
+    return Compiled(program, group_loops(strata(program), loops))

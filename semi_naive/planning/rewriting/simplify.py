@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.rewriting.aliases import resolve
+from semi_naive.planning.rewriting.aliases import substitute_aliases
 from semi_naive.planning.rewriting.folding import fold
 from semi_naive.ra import ir
 
@@ -56,7 +56,7 @@ def settled(rule: ir.Rule) -> ir.Rule | None:
         body = _settled(fold(literal) for literal in rule.body)
         if body is None:
             return None
-        smaller = resolve(rewrite.with_body(replace(rule, head=fold(rule.head)), body))
+        smaller = substitute_aliases(rewrite.with_body(replace(rule, head=fold(rule.head)), body))
         if smaller == rule:
             return rule
         rule = smaller
@@ -100,11 +100,11 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
     a(x) :- b(x).
     """
     kept, seen = [], set()
-    shapes = Counter(map(_shape, rules))
+    shapes = Counter(map(_shape_of_rule, rules))
     for rule in rules:
         if not rule.body:
             kept.append(rule)
-        elif rule.head not in rule.body and shapes[_shape(rule)] == 1:  # most are: 1 s of 5,000 rules
+        elif rule.head not in rule.body and shapes[_shape_of_rule(rule)] == 1:  # most are: 1 s of 5,000 rules
             kept.append(rule)
         elif rule.head not in rule.body:
             same = rewrite.canonical(rule)
@@ -114,7 +114,7 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
     return kept
 
 
-def _shape(rule: ir.Rule) -> tuple:
+def _shape_of_rule(rule: ir.Rule) -> tuple:
     """What two rules that say the same have in common, and that is quick to see."""
     return rule.head.relation, tuple([getattr(literal, "relation", literal.__class__) for literal in rule.body])
 
@@ -130,7 +130,10 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
     if filled >= set(program.relations):
         return program.rules
-    return [rewrite.changed(rule, tuple(rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
+    return [
+        rewrite.with_literals(rule, tuple(rewrite.transform(literal, change) for literal in rule.body))
+        for rule in program.rules
+    ]
 
 
 def _filled(program: ir.Program, given: set[str]) -> set[str]:

@@ -40,7 +40,7 @@ def halve(program: Program) -> Program:
             rules.append(rule)
             continue
         body, kept = found
-        key = _shape(body, kept)
+        key = _key_of_half(body, kept)
         if key not in made:
             made[key] = name = f"half@{len(made) + 1}"
             attributes = tuple((v.name, Type(v.kind.value, v.kind)) for v in kept)
@@ -84,6 +84,6 @@ def _simple(atom: Atom) -> bool:
     return all(isinstance(term, Var | Wild) for term in atom.args)
 
 
-def _shape(body, kept) -> str:
+def _key_of_half(body, kept) -> str:
     """The same for the same half under the same names; other names make another, which costs a relation and no more."""
     return f"{', '.join(map(str, body))} → {', '.join(map(str, kept))}"

@@ -1,7 +1,7 @@
 """A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.planning.joins.body import makes_content, names
+from semi_naive.planning.joins.body import makes_content, names_of_variables
 from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Rule, Term, Var
@@ -11,7 +11,7 @@ from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
-def cut(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
+def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
     """The version of a compiled body. `groups`: where the groups of aggregates are."""
     return _Cutting(number, rule, body, relations, groups).version()
 
@@ -125,7 +125,7 @@ class _Cutting:
     def _make_again(self, columns: tuple[str, ...]) -> None:
         """Begin a segment with the symbols and records that the rule has made before: no other task knows them yet."""
         known = set(columns)
-        again = [Bind(name, term) for name, term in self.made.items() if name in known and names(term) <= known]
+        again = [Bind(name, term) for name, term in self.made.items() if name in known and names_of_variables(term) <= known]
         self.segments[-1] = again
 
     @staticmethod

@@ -15,7 +15,7 @@ from semi_naive.host import budget, limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import outgrown, plan_all, plan_body
-from semi_naive.planning.joins.placing import Placing, keyed, scanned
+from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.block import merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Rule
@@ -27,14 +27,14 @@ from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.spark.reports import Report
-from semi_naive.running.balanced.exchange_segments import cut
+from semi_naive.running.balanced.exchange_segments import cut_into_segments
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
-from semi_naive.running.balanced.rounds import evaluated, evaluations
+from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.dealing import deal
-from semi_naive.running.relations.splitting import divisible, joined_columns
+from semi_naive.running.relations.dealing import deal_tuples
+from semi_naive.running.relations.splitting import joined_columns, splittable_indexes
 from semi_naive.running.relations.statics import Statics
 
 
@@ -99,7 +99,7 @@ class Partitioned:
         apart = {name for name, _ in self.placing.partitioned}
         if self.walk and any(edges in apart for edges, _ in self.walk.edges):
             self.walk = None  # to run ahead takes all edges to every host
-        for name, order, keys in filter(None, [scanned(body, wanted) for body in bodies]):
+        for name, order, keys in filter(None, [colocated_index(body, wanted) for body in bodies]):
             read_whole = (name, order) in self.placing.taken  # on every host, so partitions do not meet it in buckets
             if name not in wanted and (name in apart and not read_whole or self._free(name)):
                 wanted[name] = {order: keys}
@@ -112,7 +112,7 @@ class Partitioned:
         """Have heavy buckets split of what BiGJoin searches, where this process has the tuples of both sides."""
         here = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
         for index, met in joined_columns(bodies).items() if self.config.refine else ():
-            if index in divisible(bodies) and index[0] in here:
+            if index in splittable_indexes(bodies) and index[0] in here:
                 self.statics.met[index] = frozenset(column for column in met if column[0] in here)
 
     def _free(self, name: str) -> bool:
@@ -150,7 +150,7 @@ class Partitioned:
                     whole = merged_as(found, table.arity)
                     blocks[name] = self.cluster.share(f"{name}-{part}", whole), table.home
             if blocks:
-                deal(self.cluster, self.relations, blocks)
+                deal_tuples(self.cluster, self.relations, blocks)
                 if part == "full":
                     self._advance()
                     self._advance()
@@ -217,7 +217,7 @@ class Partitioned:
         """A rule version cut into segments, with everything it reads where it needs to be."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
-        return cut(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
+        return cut_into_segments(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
 
     # -- iterating
 
@@ -231,7 +231,9 @@ class Partitioned:
         def last(label: str) -> list:
             return inserts(list(self.relations.values()), label, self.cluster.root, meetings)
 
-        for results, left in evaluated(self.cluster, world, compiled, self.config.threshold, str(self.iteration + 1), last):
+        for results, left in evaluate_in_rounds(
+            self.cluster, world, compiled, self.config.threshold, str(self.iteration + 1), last
+        ):
             absorb(self.relations, results)
             self._noted(compiled, results)
             if left:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.placement import planned, spread_inner
+from semi_naive.balance.placement import plan_map_change, spread_inner
 from semi_naive.balance.trace import Trace, tell_change
 from semi_naive.config import Config
 from semi_naive.ra.ir import Var
@@ -42,7 +42,7 @@ class Rebalance:
                 meetings = self.met.get((name, number), [])
                 partners = {place: p for place, p in statics.items() if met(index, meetings, p)}
                 work, carried = self._work(index, meetings), self._carried(index, partners.values())
-                change = planned(index.map, index.sizes, work, self.config, self.config.least(), splits, carried)
+                change = plan_map_change(index.map, index.sizes, work, self.config, self.config.least(), splits, carried)
                 self._rehome(name, number, index, change, iteration)
                 for place, partner in partners.items() if self.config.copy_inner else ():
                     self._copy(*place, partner, index.map, iteration)

@@ -10,7 +10,7 @@ from semi_naive.running.relations.cluster import Cluster
 Waiting = dict[int, list[list[Left]]]  # by stage and partition: the evaluations that are not finished
 
 
-def evaluated(
+def evaluate_in_rounds(
     cluster: Cluster, world: World, versions: list[Version], threshold: int | None, name: str, last: Callable = lambda label: []
 ) -> Iterator[tuple[list, Waiting]]:
     """Evaluate rule versions. Yields the results of each job, and the versions that remain after it.
@@ -21,7 +21,7 @@ def evaluated(
     stages, partitions = max([len(version.segments) for version in versions], default=1), cluster.jobs.partitions
     for version in versions:
         version.first = stages - len(version.segments)
-    left, number = _begun(versions, partitions), 0
+    left, number = _first_stages(versions, partitions), 0
     while left:
         label = cluster.label(f"{name}.{number}")
         due = max(left) if number else 0
@@ -34,12 +34,12 @@ def evaluated(
         finish = last(label)
         results = cluster.jobs.job(*tasks, *finish)
         results = results if finish else [record for _, record in results]
-        left |= _left(results, partitions)
+        left |= _unfinished(results, partitions)
         yield results, left
         number += 1
 
 
-def _begun(versions: list[Version], partitions: int) -> Waiting:
+def _first_stages(versions: list[Version], partitions: int) -> Waiting:
     """What each partition has to do in the stages in which versions begin."""
     return {
         stage: [[Left(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
@@ -53,7 +53,7 @@ def evaluations(results) -> list[Report]:
     return sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"]))
 
 
-def _left(results, partitions: int) -> Waiting:
+def _unfinished(results, partitions: int) -> Waiting:
     left: Waiting = {}
     for report in evaluations(results):
         if report.facts["left"] is not None:

@@ -25,7 +25,7 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import DealtPieces, Delta, Finished, Home, RunGroups
 from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules.context import World
-from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, relation_of_pieces, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
@@ -120,12 +120,12 @@ class Decomposed:
     def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
         """The pieces, the heaviest first, and what each begins with."""
         slots = {
-            (part, name): parcels.slots(block, self.homes[name].keys, self.map)
+            (part, name): parcels.slots_of_block(block, self.homes[name].keys, self.map)
             for part, blocks in base.items()
             for name, block in blocks.items()
         }
         weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
-        pieces, piece_of = deal(weights, self.map, 1 if not self.cluster.local else PIECES_PER_CORE)
+        pieces, piece_of = deal_buckets(weights, self.map, 1 if not self.cluster.local else PIECES_PER_CORE)
         dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
         for (part, name), found in slots.items():
             number, words = piece_of[found], base[part][name].words
@@ -150,16 +150,16 @@ class Decomposed:
                 budget.visit(int(made))
                 entry["runs"] = max(entry["runs"], one.births.size - 1)
         for name, home in self.homes.items():
-            self.database.place(name, at_rest(name, home, self.map, finished), self.cluster)
+            self.database.place(name, relation_of_pieces(name, home, self.map, finished), self.cluster)
         tuples, steps = record(self.trace, finished)
         return self.trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
 
 
-def deal(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+def deal_buckets(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:
     """Buckets in pieces (partition, number), the heaviest first: each partition's, the heaviest first, go to whichever of its
     pieces is the lightest. Also the number of each bucket's piece.
 
-    >>> deal(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
+    >>> deal_buckets(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
     ([(0, 0), (0, 1)], array([0, 0, 1, 1]))
     """
     homes, loads = placement.tables()[1], {}

@@ -35,7 +35,7 @@ def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere
     return jobs.pieces(task, pieces, tell)
 
 
-def at_rest(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
+def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
     """The relation that pieces have written, in buckets of its carried columns."""
     full: Parts = [[] for _ in range(placement.partitions)]
     sizes = np.zeros(placement.buckets, np.int64)

@@ -17,14 +17,14 @@ from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.planning.detect_closure import ReachabilityShape
-from semi_naive.ra.blocks.block import Block, bounds_of, pack, roomy
+from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns, roomy
 from semi_naive.ra.closures.bitset_bfs import LANES
 from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import Home
 from semi_naive.ra.partitions.reaching import CountGroups, Reachability, WriteGroups
 from semi_naive.ra.spark.replica import Replica
-from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, at_rest, record, run_pieces
+from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, relation_of_pieces, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import Remade
@@ -81,7 +81,7 @@ class Reaching:
             finished = run_pieces(self.cluster, self._writing(reached, graph), pieces, self.tell)
             tuples, steps = record(trace, finished)
             order = (self.column, 1 - self.column)
-            database.place(self.name, at_rest(self.name, Home(2, order, 1), self.map, finished), self.cluster)
+            database.place(self.name, relation_of_pieces(self.name, Home(2, order, 1), self.map, finished), self.cluster)
             for replica in self.shared:
                 replica.close()
         return trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
@@ -114,8 +114,8 @@ class Reaching:
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
             columns = [self.values[groups], np.full(groups.size, graph.values[0] if graph.domain else 0)]
-            rows = Block(self.packing, pack(columns, self.packing, groups.size))
-            homes = self.map.tables()[1][parcels.slots(rows, 1, self.map)]
+            rows = Block(self.packing, pack_columns(columns, self.packing, groups.size))
+            homes = self.map.tables()[1][parcels.slots_of_block(rows, 1, self.map)]
             groups = groups[np.argsort(homes, kind="stable")]
             begins = np.concatenate(([0], np.cumsum(np.bincount(homes, minlength=partitions)))).tolist()
         steps = min(self.steps or graph.domain + 1, graph.domain + 1)

@@ -25,7 +25,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import apart, empty, take_out, together
+from semi_naive.ra.blocks.changes import apart, empty, take_out, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Relation, Rule
 from semi_naive.ra.reduce.reduction import Reduction
@@ -122,7 +122,7 @@ class Undominated(Reduction):
         return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)
 
     def _union(self, blocks: Iterable[Block]) -> Block:
-        return together(list(blocks), self.relation.arity)
+        return union_of_blocks(list(blocks), self.relation.arity)
 
     def _dominated(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom

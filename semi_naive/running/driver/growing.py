@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.ra.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
@@ -51,7 +51,7 @@ class Growing:
                 continue
             self.found[name] = self.found.get(name, 0) + 1 if self._grows(name, table, made_places(rule, self.own)) else 0
             if self.found[name] == CONFIRMING_LOOKS:
-                log.warning("%s", told(name, rule))
+                log.warning("%s", growth_message(name, rule))
                 self.next = float("inf")
                 return
         self.counts = {name: tables[name].count for name in making if name in tables}
@@ -64,14 +64,14 @@ class Growing:
         others = [place for place in range(table.arity) if place not in made]
         if getattr(table, "reduction", None):
             return self.counts.get(name, table.count) == table.count
-        return not others or hasattr(table, "delta_size") and _known(table, others)
+        return not others or hasattr(table, "delta_size") and _agrees_with_delta(table, others)
 
 
 def _delta_size(table: Any) -> int:
     return table.delta_size if hasattr(table, "delta_size") else table.home.delta_size()
 
 
-def _known(table: Any, others: list[int]) -> bool:
+def _agrees_with_delta(table: Any, others: list[int]) -> bool:
     """True if older tuples agree with some of the delta in these columns."""
     home = table.home
     delta = table.blocks("delta", home)[0]
@@ -103,11 +103,11 @@ def made_places(rule: Rule, own: set[str]) -> set[int]:
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     if not any(atom.relation in own for atom in atoms):
         return set()
-    bound = names(atoms)
+    bound = names_of_variables(atoms)
     computed = [isinstance(term, Call | Pack) or isinstance(term, Var) and term.name not in bound for term in rule.head.args]
     return {place for place, each in enumerate(computed) if each}
 
 
-def told(name: str, rule: Rule) -> str:
+def growth_message(name: str, rule: Rule) -> str:
     """Name the relation that grows, the rule that makes it grow, and the settings that end it."""
     return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.told}"

@@ -27,8 +27,8 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.slices import divisible, slices
-from semi_naive.ra.tuple_at_a_time.ready import ready
+from semi_naive.ra.rules.slices import derivation_slices, is_sliceable
+from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.dominance import Dominance
 from semi_naive.running.driver.growing import Growing
 from semi_naive.running.driver.iterations import Iterations
@@ -156,7 +156,7 @@ class Local:
                 self.growing.look(self.tables)
             if not self.ended(self.iteration, self.database.count):
                 small = delta <= self.small and not self._heavy()
-                if small and ready(self.spent) and not self._close() and self._by_tuples():
+                if small and machine_is_ready(self.spent) and not self._close() and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
@@ -250,7 +250,7 @@ class Local:
 
     def _completed(self, delta: int) -> None:
         with memory.at(lambda: self.busiest(self.iteration), made=self.made_so_far):
-            limits.check()
+            limits.check_limits()
             limits.check_bytes(self.nbytes)
         self.iteration += 1
         if self.tell and self.again:
@@ -301,9 +301,9 @@ class Local:
                     stop.set()
             return sink.flush()
 
-        batches = slices(derivation, database, self.cores)
+        batches = derivation_slices(derivation, database, self.cores)
         some = list(islice(batches, 2))
-        if len(some) < 2 or not divisible(derivation):  # the first step may make several batches of its own
+        if len(some) < 2 or not is_sliceable(derivation):  # the first step may make several batches of its own
             born = sum(map(insert, chain(some, batches)))
         else:
             born = sum(in_threads(insert, chain(some, batches), self.cores, stop.set))
@@ -312,13 +312,13 @@ class Local:
     def _exceeds(self) -> bool:
         """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
         costs memory alone, while there is memory. LimitExceeded at a limit of the evaluation."""
-        limits.check()
+        limits.check_limits()
         limits.check_bytes(self.nbytes)
         look = memory.check_is_due()
         if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
             return True
         if look:
-            memory.check()
+            memory.check_memory()
         return bool(look and self.over())
 
     def _back(self) -> None:

@@ -102,12 +102,12 @@ class Small:
 
     def _look(self) -> None:
         """Look at the limits of the evaluation, and at the memory that is left. LimitExceeded, OutOfMemory."""
-        limits.check()
+        limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():
             self.machine.leave()  # the next delta is looked at in the tables
         if memory.check_is_due():
-            memory.check()
+            memory.check_memory()
             scarce = self.local.budget is not None and memory.scarce()
             if scarce or self._full():
                 self.machine.leave()

@@ -17,7 +17,7 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.slices import divisible, searches, slices
+from semi_naive.ra.rules.slices import derivation_slices, is_sliceable, searched_parts
 from semi_naive.threads import in_threads
 
 MIN_DELTA_TUPLES = 1 << 12  # it takes 0.1 ms to hand a version to a thread
@@ -46,7 +46,7 @@ class Together:
         if not all(isinstance(table, Table) and table.reduction is None for table in tables):
             return None
         derivations = [local._body(*one).derivation.towards(table.home) for one, table in zip(wanted, tables, strict=True)]
-        if not all(map(divisible, derivations)):
+        if not all(map(is_sliceable, derivations)):
             return None
         return cls(local, [(one[0], *rest) for one, *rest in zip(wanted, tables, derivations, strict=True)])
 
@@ -66,7 +66,7 @@ class Together:
 
     def _tasks(self) -> Iterator[Task]:
         for number, (_, _, derivation) in enumerate(self.versions):
-            for batch in slices(derivation, self.local.database, self.local.cores, MIN_SHARED_BINDINGS):
+            for batch in derivation_slices(derivation, self.local.database, self.local.cores, MIN_SHARED_BINDINGS):
                 yield number, batch
 
     def _made(self, task: Task) -> tuple[int, Sink, float]:
@@ -97,7 +97,7 @@ class Together:
     def _make_indexes(self) -> None:
         """Before threads search them: each by one thread."""
         tables, missing = self.local.database.tables, set()
-        for relation, part, order in {one for _, _, each in self.versions for one in searches(each.steps)}:
+        for relation, part, order in {one for _, _, each in self.versions for one in searched_parts(each.steps)}:
             table = tables[relation]
             parts = {"all": ("full", "delta")}.get(part, (part,))
             missing |= {(relation, part, order) for part in parts if isinstance(table, Table) and _lacks(table, part, order)}

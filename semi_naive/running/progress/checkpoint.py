@@ -22,7 +22,7 @@ from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.running.progress.state import RunState
-from semi_naive.running.relations.dealing import deal
+from semi_naive.running.relations.dealing import deal_tuples
 
 CHECKPOINT_SECONDS = 10.0  # since the last checkpoint, after which the end of a stratum makes one
 VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
@@ -101,7 +101,12 @@ class Checkpoints:
 
     def _copy(self, relations: list[PartitionedRelation]) -> None:
         """Copy the missing files; each partition copies its own runs."""
-        found = ((p, stored) for relation in relations for part in _parts(relation).values() for p, stored in _stored(part))
+        found = (
+            (p, stored)
+            for relation in relations
+            for part in _parts_to_copy(relation).values()
+            for p, stored in _blocks_by_partition(part)
+        )
         fresh = {stored.run.path: (p, stored) for p, stored in found if stored.run.path not in self.copies}
         if not fresh:
             return
@@ -115,7 +120,10 @@ class Checkpoints:
             self.size += 8 * stored.run.words
 
     def _spread(self, relation: PartitionedRelation) -> dict:
-        parts = {name: [self.copies[s.run.path] for _, s in _stored(part)] for name, part in _parts(relation).items()}
+        parts = {
+            name: [self.copies[s.run.path] for _, s in _blocks_by_partition(part)]
+            for name, part in _parts_to_copy(relation).items()
+        }
         return {"order": relation.home.order, "keys": relation.home.keys, **parts}
 
     def _block(self, name: str) -> dict:
@@ -211,7 +219,7 @@ class Checkpoints:
                 for name, record in records.items()
             }
             if any(stored for stored, _ in blocks.values()):
-                deal(self.cluster, relations, blocks)
+                deal_tuples(self.cluster, relations, blocks)
             if part == "full":
                 for relation in relations.values():
                     relation.settle()
@@ -222,14 +230,14 @@ class Checkpoints:
         return [entry for piece in pieces for entry in self.files.read(piece)]
 
 
-def _parts(relation: PartitionedRelation) -> dict[str, list]:
+def _parts_to_copy(relation: PartitionedRelation) -> dict[str, list]:
     """The blocks of a relation that a checkpoint keeps, by part. With a reduction all tuples are in full. They are restored as
     delta, from which rules derive little that is new."""
     home = relation.home
     return {"full": [], "delta": home.full} if relation.reduction else {"full": home.full, "delta": home.delta}
 
 
-def _stored(part: list):
+def _blocks_by_partition(part: list):
     return ((partition, stored) for partition, blocks in enumerate(part) for stored in blocks)
 
 

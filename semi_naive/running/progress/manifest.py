@@ -57,7 +57,7 @@ class DurableFiles:
     def write(self, name: str, content, **facts) -> dict:
         """A JSON file; its record."""
         path = self.new(name)
-        with private.replacing(path) as file:
+        with private.open_replacing(path) as file:
             file.write(json.dumps(content).encode())
         return self.record(path, **facts)
 
@@ -66,12 +66,12 @@ class DurableFiles:
 
     def publish(self, manifest: dict) -> None:
         """Replace the manifest; files that the new one does not name are removed."""
-        named = set(files_of(manifest))
+        named = set(files_of_record(manifest))
         fresh = {self.directory / name for name in named - self.synced} if self.sync else set()
         folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # which list them
         for path in fresh | folders:
             private.sync(path)
-        private.save(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
+        private.save_checked(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
         self.synced = named
         for stale in (self.directory / FILES).rglob("*"):
             if stale.is_file() and self.name(stale) not in named:
@@ -98,7 +98,7 @@ class DurableFiles:
     def verify(self, manifest: dict, jobs) -> None:
         """The error if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
         they that read the files, and so must see them."""
-        files = [(str(self.directory / name), checksum) for name, checksum in files_of(manifest).items()]
+        files = [(str(self.directory / name), checksum) for name, checksum in files_of_record(manifest).items()]
         faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:
             raise self.unusable(faults[0])
@@ -124,13 +124,13 @@ class DurableFiles:
         (self.directory / MANIFEST).unlink(missing_ok=True)
 
 
-def files_of(record) -> dict[str, int]:
+def files_of_record(record) -> dict[str, int]:
     """The files that a record names, and their checksums.
 
-    >>> files_of({"done": [1], "values": [{"path": "a", "checksum": 7}, {"path": "b", "checksum": 8}]})
+    >>> files_of_record({"done": [1], "values": [{"path": "a", "checksum": 7}, {"path": "b", "checksum": 8}]})
     {'a': 7, 'b': 8}
     """
     if isinstance(record, dict) and isinstance(record.get("path"), str):  # a relation may be called path, too
         return {record["path"]: record["checksum"]}
     inner = record.values() if isinstance(record, dict) else record if isinstance(record, list) else ()
-    return {path: checksum for one in inner for path, checksum in files_of(one).items()}
+    return {path: checksum for one in inner for path, checksum in files_of_record(one).items()}

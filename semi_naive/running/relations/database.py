@@ -21,10 +21,10 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 from semi_naive.running.relations.sampling import (
     FANOUT_SAMPLE_TUPLES,
-    alike,
     distinct_values,
     drawn_columns,
     drawn_tuples,
+    estimate_matching,
     fewest_partners,
     partners,
 )
@@ -102,7 +102,7 @@ class Database:
             return self.on_partitions[relation].columns()
         parts = self.parts(relation)
         columns = np.empty((self.program.relations[relation].arity, sum(part.size for part in parts)), np.int64)
-        fill(parts, lambda part, begin: part.into_columns(columns, begin))
+        fill_parts(parts, lambda part, begin: part.into_columns(columns, begin))
         return columns
 
     def rows(self, relation: str) -> np.ndarray:
@@ -111,7 +111,7 @@ class Database:
             return self.on_partitions[relation].rows()
         parts = self.parts(relation)
         rows = np.empty((sum(part.size for part in parts), self.program.relations[relation].arity), np.int64)
-        fill(parts, lambda part, begin: part.into_rows(rows, begin))
+        fill_parts(parts, lambda part, begin: part.into_rows(rows, begin))
         return rows
 
     def parts(self, relation: str) -> list[Part]:
@@ -188,7 +188,7 @@ class Database:
             sample = drawn_columns(self.tables[relation], columns, 0, FANOUT_SAMPLE_TUPLES)
             self._drawn[relation, columns] = drawn = count, sample
         wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
-        return alike(drawn[1], wanted, count)
+        return estimate_matching(drawn[1], wanted, count)
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
         """Return a sample of a relation's tuples as columns, and its share of all; empty for a relation on the partitions."""
@@ -208,7 +208,7 @@ class Database:
         return estimate
 
 
-def fill(parts: list[Part], put: Callable[[Part, int], None]) -> None:
+def fill_parts(parts: list[Part], put: Callable[[Part, int], None]) -> None:
     """Call `put(part, begin)` for every part, with the number of tuples before it; in threads if there are several parts."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
 

@@ -5,7 +5,7 @@ from semi_naive.ra.partitions.local_insert import absorb, inserts
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
-def deal(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
+def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
     """One job: each tuple goes home, and what is not known there is born. `blocks`: see `DealHome`."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 

@@ -18,7 +18,7 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.dealing import bring_home, deal
+from semi_naive.running.relations.dealing import bring_home, deal_tuples
 from semi_naive.threads import in_threads
 
 
@@ -70,7 +70,7 @@ class FactLoader:
             self.database.load(name, columns)
             return
         block = Block.of(list(columns), columns.shape[1])
-        deal(self.cluster, {name: relation}, {name: (self.cluster.share(name, block), tuple(range(len(columns))))})
+        deal_tuples(self.cluster, {name: relation}, {name: (self.cluster.share(name, block), tuple(range(len(columns))))})
         relation.settle()
 
     def _may_spread(self, name: str, source: Source) -> bool:

@@ -25,9 +25,9 @@ class LocalJobs:
         self.anchors: list[list] = [[] for _ in range(partitions)]
 
     def run(self, task, partition: int, records: list) -> list:
-        limits.check()
+        limits.check_limits()
         if memory.check_is_due():
-            memory.check()
+            memory.check_memory()
         with budget.of():  # the driver counts what a job reports, wherever it runs
             return list(task(partition, records))
 

@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
 from semi_naive.ra.partitions.reaching import ROWS, Reachability
-from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read
+from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
 from semi_naive.ra.partitions.subtracting import Signed
 from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
 from semi_naive.ra.spark.jobs import RunsLost
@@ -57,7 +57,7 @@ class ReadableRelation:
         if self.cluster.local:
             relation, pieces = self.finer
             chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
-            made = in_threads(lambda chunk: [make(columns) for columns in read(relation, chunk)], chunks)
+            made = in_threads(lambda chunk: [make(columns) for columns in read_columns(relation, chunk)], chunks)
             return unless_lost(chain.from_iterable(made))
         return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
 
@@ -87,7 +87,7 @@ class ReadableRelation:
         relation, pieces = self.finer
         pieces = pieces if self.cluster.local else 0
         chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
-        return unless_lost(columns for chunk in chunks for columns in read(relation, chunk))
+        return unless_lost(columns for chunk in chunks for columns in read_columns(relation, chunk))
 
     def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
         """The same as rows (n, arity); `of`: what becomes of columns before."""

@@ -49,14 +49,14 @@ def distinct_among(values: np.ndarray) -> int:
 
 def partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) -> float:
     """Tuples of `other` with the values that a tuple of `table` has, on average; from samples where there are many."""
-    asked = words.sort(_alike(drawn_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES)))
-    there = words.sort(_alike(drawn_columns(other, places, 1, FANOUT_SAMPLE_TUPLES)))
+    asked = words.sort(_row_words(drawn_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES)))
+    there = words.sort(_row_words(drawn_columns(other, places, 1, FANOUT_SAMPLE_TUPLES)))
     if not asked.size or not there.size:
         return 0.0
     return kernels.equal_pairs(asked, there) / asked.size * table_size(other) / there.size
 
 
-def _alike(columns: list[np.ndarray]) -> np.ndarray:
+def _row_words(columns: list[np.ndarray]) -> np.ndarray:
     """A word of each row, the same for the same values: the value itself, or a hash of several."""
     if len(columns) == 1:
         return columns[0].view(np.uint64)
@@ -79,7 +79,7 @@ def fewest_partners(table, sides) -> float:
     return float(np.mean(fewest)) if columns[0].size else 0.0
 
 
-def alike(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
+def estimate_matching(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
     """Estimate how many of so many tuples have certain values in some columns, from a sample of these. If none of the sample
     has, half of what one in it would stand for."""
     found = int(np.count_nonzero(np.logical_and.reduce([c == value for c, value in zip(columns, wanted, strict=True)])))

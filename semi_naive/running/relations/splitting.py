@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.planning.joins.body import searched
+from semi_naive.planning.joins.body import searched_indexes
 from semi_naive.planning.joins.placing import Index
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.ir import Atom, Var
@@ -28,7 +28,7 @@ HEAVY = 1 / 16  # of a partition's share of all work: 16 buckets that are lighte
 UNEVEN = 2  # times the work of an average bucket: fewer may be chance
 
 
-def split(
+def split_heavy_buckets(
     placement: BucketMap, database: Database, index: Index, met: Iterable[tuple[str, int]], tolerance: float
 ) -> tuple[BucketMap, list[int]]:
     """The map of an index by its first column with its heavy buckets split, and the buckets to be copied: none if the heaviest
@@ -75,7 +75,7 @@ def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.nd
     return np.where(others[places] == values, counts[places], 0)
 
 
-def divisible(bodies) -> set[Index]:
+def splittable_indexes(bodies) -> set[Index]:
     """The indexes that may be split: those that BiGJoin searches, and nothing but joins besides. A negation or an aggregate
     needs whole buckets."""
     counted, whole = set(), set()
@@ -87,7 +87,7 @@ def divisible(bodies) -> set[Index]:
                 counted.add((step.relation, step.order))
             joins = isinstance(step, Count | Propose | Intersect) or isinstance(step, Join) and not step.every
             if aggregated or not joins:
-                whole |= searched([step])
+                whole |= searched_indexes([step])
     return counted - whole
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
-from semi_naive.planning.joins.body import PlannedBody, searched
+from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index, Placing
 from semi_naive.ra.blocks.block import Block, merged_as
 from semi_naive.ra.blocks.stored import StoredBlock
@@ -21,7 +21,7 @@ from semi_naive.ra.partitions.rehome import CopyBuckets, TakeCopy
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.splitting import split
+from semi_naive.running.relations.splitting import split_heavy_buckets
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Statics:
     def prepare(self, body: PlannedBody, iteration: int) -> None:
         """Make the indexes that a body searches, as far as they are not there."""
         self._rescan(body)
-        self.ensure(searched(body.derivation.steps), iteration)  # `body.searched` is of before
+        self.ensure(searched_indexes(body.derivation.steps), iteration)  # `body.searched_indexes` is of before
 
     def ensure(self, indexes: set[Index], iteration: int) -> None:
         """Make indexes, as far as they are not there."""
@@ -133,7 +133,7 @@ class Statics:
         if (name, order) not in self.met or keys > 1 or len(order) != 2:  # of more columns, a value would be on several
             return PartitionedIndex(order, keys, self.map)
         met, tolerance = self.met[name, order], self.cluster.config.tolerance
-        placement, copied = split(self.map, self.database, (name, order), met, tolerance)
+        placement, copied = split_heavy_buckets(self.map, self.database, (name, order), met, tolerance)
         everywhere = frozenset(range(placement.partitions))
         return PartitionedIndex(order, keys, placement, copies=dict.fromkeys(copied, everywhere))
 

@@ -19,7 +19,7 @@ from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.blocks.unpacking import columns_of, grouped
+from semi_naive.ra.blocks.unpacking import columns_of_parts, neighbouring_parts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.spark.spark_context import connected
 from semi_naive.ra.text.symbols import keep
@@ -122,7 +122,9 @@ class Answer(Tuples):
         make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
         if stored is not None:
             return stored.each(make, streaming=True)
-        return in_threads(lambda parts: make(columns_of(parts)), grouped(self._result.database.parts(self.name)))
+        return in_threads(
+            lambda parts: make(columns_of_parts(parts)), neighbouring_parts(self._result.database.parts(self.name))
+        )
 
     def to_numpy(self) -> np.ndarray:
         """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
@@ -294,9 +296,9 @@ class Result(Evaluated, Relations):
     def explain(self) -> str:
         """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
         took and made."""
-        from semi_naive.planning.explain.done import told
+        from semi_naive.planning.explain.done import explain_run
 
-        return told(self._run, self.trace)
+        return explain_run(self._run, self.trace)
 
     def why(self, relation: str, row) -> "Proof":
         """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not

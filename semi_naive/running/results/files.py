@@ -9,7 +9,7 @@ from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.outputs import DELIMITERS, output_format, parquet_writer, write_frame
 from semi_naive.io.results.writing import write_file, write_heading
 from semi_naive.io.values.bits import BUILT_IN
-from semi_naive.ra.spark.failures import told
+from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.tuples import Tuples
 
@@ -60,7 +60,7 @@ def write_relation(answer, path: str, form: Format) -> None:
 
 def written_by(answer, path: str):
     """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
-    return told(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
+    return translate_failures(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
 
 
 def _write_relation(answer, path: str, form: Format) -> None:

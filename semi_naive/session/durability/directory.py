@@ -35,7 +35,7 @@ from semi_naive.io.files import is_uri
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.blocks import durable
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, own_order, together
+from semi_naive.ra.blocks.changes import Change, own_order, union_of_blocks
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Relation
@@ -44,7 +44,7 @@ from semi_naive.ra.text.strings import places_of, string_arrays
 from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
-from semi_naive.session.durability.registrations import Registrations, changes, event
+from semi_naive.session.durability.registrations import Registrations, changes_as_arrays, event
 from semi_naive.session.facts import PendingChange, columns_of
 from semi_naive.session.maintenance.budget import Budget
 from semi_naive.session.maintenance.implied import Implied
@@ -111,7 +111,7 @@ class Directory:
         """Write a transaction, which may be the batch of a stream, to the log. OSError if it cannot be written. kept: the
         changes that are kept for named subscriptions; undo: is called with a step that takes the record back."""
         found: dict[str, np.ndarray] = {}
-        found |= changes(kept)
+        found |= changes_as_arrays(kept)
         if batch:
             found |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
         for name, change in net.items():
@@ -320,7 +320,7 @@ class Directory:
         self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))
         for saved in manifest.get("names", []):
             epochs = SortedDict(
-                (epoch, Change(*(together(self._blocks(part), saved["arity"]) for part in parts)))
+                (epoch, Change(*(union_of_blocks(self._blocks(part), saved["arity"]) for part in parts)))
                 for epoch, *parts in saved["epochs"]
             )
             self.registered.names[saved["name"]] = History(
@@ -367,22 +367,24 @@ def form(relation: Relation, types: dict) -> str:
     while waiting:
         type_ = waiting.pop()
         if type_.kind == Kind.RECORD and type_.name not in fields:
-            fields[type_.name] = f"[{_listed(type_.fields, types)}]"
+            fields[type_.name] = f"[{_field_types(type_.fields, types)}]"
             if type_.branches:
-                fields[type_.name] = " | ".join(f"{each.name} {{{_listed(each.fields, types)}}}" for each in type_.branches)
+                fields[type_.name] = " | ".join(
+                    f"{each.name} {{{_field_types(each.fields, types)}}}" for each in type_.branches
+                )
             waiting += [types[each] for each in type_.inner]
-    own = ", ".join(_named(type_) for _, type_ in relation.attributes)
+    own = ", ".join(_type_name(type_) for _, type_ in relation.attributes)
     special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
     special += f"{relation.choice or ''}{' subsumed' * relation.dominated}"
     special += "".join(f" @{join.name}" for join in relation.joins)
     return f"({own}){special}" + "".join(f", {name} = {inner}" for name, inner in sorted(fields.items()))
 
 
-def _listed(fields: tuple, types: dict) -> str:
-    return ", ".join(_named(types[each]) for _, each in fields)
+def _field_types(fields: tuple, types: dict) -> str:
+    return ", ".join(_type_name(types[each]) for _, each in fields)
 
 
-def _named(type_) -> str:
+def _type_name(type_) -> str:
     return type_.name if type_.kind == Kind.RECORD else type_.kind.value
 
 

@@ -72,7 +72,7 @@ class Log:
     @classmethod
     def new(cls, path: str | os.PathLike, identity: Identity, every: float = 0.0) -> "Log":
         """An empty log, on the disk."""
-        with private.replacing(path, synced=True) as file:
+        with private.open_replacing(path, synced=True) as file:
             file.write(identity.preamble)
         return cls(path, identity, PREAMBLE.size, every)
 
@@ -184,7 +184,7 @@ def _record(file: BinaryIO, size: int, seed: int) -> tuple[int, dict[str, np.nda
         return None
     epoch, length, checksum = head
     body, end = file.read(length), file.read(len(END))
-    return (epoch, unpacked(body)) if end == END and zlib.crc32(body) == checksum else None
+    return (epoch, unpack_arrays(body)) if end == END and zlib.crc32(body) == checksum else None
 
 
 def _header(head: bytes, seed: int) -> tuple[int, int, int] | None:
@@ -220,14 +220,14 @@ def _following(rest: bytes, seed: int) -> Iterator[bool]:
 def packed(arrays: dict[str, np.ndarray]) -> bytes:
     """Arrays with names, as bytes.
 
-    >>> unpacked(packed({"edge": np.array([[1, 2]]), "text": np.frombuffer(b"ab", np.uint8)}))
+    >>> unpack_arrays(packed({"edge": np.array([[1, 2]]), "text": np.frombuffer(b"ab", np.uint8)}))
     {'edge': array([[1, 2]]), 'text': array([97, 98], dtype=uint8)}
     """
     index = json.dumps([[name, array.dtype.str, array.shape] for name, array in arrays.items()]).encode()
     return b"".join([INDEX.pack(len(index)), index, *(array.tobytes() for array in arrays.values())])
 
 
-def unpacked(data: bytes) -> dict[str, np.ndarray]:
+def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
     """What has been `packed`."""
     begin = INDEX.size + INDEX.unpack_from(data)[0]
     arrays = {}

@@ -61,7 +61,7 @@ def event(*what: Any) -> Arrays:
     return {EVENT: np.frombuffer(json.dumps(what).encode(), np.uint8)}
 
 
-def changes(kept: dict[str, Change]) -> Arrays:
+def changes_as_arrays(kept: dict[str, Change]) -> Arrays:
     """The changes of a transaction that are kept for names, as the log has them."""
     return {
         f"{CHANGES}{sign}{name}": columns_of(block)

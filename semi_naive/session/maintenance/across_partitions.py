@@ -23,12 +23,12 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.partitioned import PartitionedRelation, at_rest
+from semi_naive.ra.partitions.partitioned import PartitionedRelation, only_full
 from semi_naive.ra.partitions.subtracting import TakeOut
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.driver.local import Local
-from semi_naive.running.relations.dealing import deal
+from semi_naive.running.relations.dealing import deal_tuples
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
 from semi_naive.session.maintenance.continued import Continued
@@ -82,9 +82,9 @@ class AcrossPartitions:
         """A relation without what is gone, and with what has come."""
         name, arity = whole.name, whole.arity
         whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.went else None)
-        rest = PartitionedRelation(name, arity, [at_rest(index) for index in whole.indexes])
+        rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
         if change.came:
-            deal(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
+            deal_tuples(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
             rest.settle()
         return rest
 
@@ -257,7 +257,7 @@ class AcrossPartitions:
             return whole, whole
         kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
         gone = laid_out(self.run.cluster, whole.name, kept, *whole.indexes)
-        rest = [at_rest(index) for index in whole.indexes]
+        rest = [only_full(index) for index in whole.indexes]
         for found in self.run.cluster.jobs.job(TakeOut(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))):
             index = rest[found.index]
             index.full[found.partition], index.sizes = found.full, index.sizes - found.sizes

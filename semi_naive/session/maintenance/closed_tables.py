@@ -7,12 +7,12 @@ explicit facts insert the tuples of these keys or classes again. Between transac
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import own_order, selected, together, within
+from semi_naive.ra.blocks.changes import membership, own_order, selected_tuples, union_of_blocks
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.of_relation import closing
-from semi_naive.session.facts import beginning
+from semi_naive.session.facts import with_prefixes
 
 
 def is_closed(relation: Relation) -> bool:
@@ -41,12 +41,12 @@ def reached(relation: Relation, block: Block, table: Table) -> Block:
     [[1, 1, 2, 2], [1, 2, 1, 2]]
     """
     if not relation.eqrel:
-        return selected(block, within(block, table))
+        return selected_tuples(block, membership(block, table))
     values = _keys([np.unique(np.concatenate(block.columns()))])
     blocks = table.blocks("full", (0, 1))
-    partners = [beginning(one, values).column(1) for one in blocks]
+    partners = [with_prefixes(one, values).column(1) for one in blocks]
     members = _keys([np.unique(np.concatenate([np.empty(0, np.int64), *partners]))])
-    return together([beginning(one, members) for one in blocks], 2)
+    return union_of_blocks([with_prefixes(one, members) for one in blocks], 2)
 
 
 def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
@@ -55,7 +55,7 @@ def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list
     if relation.eqrel or gone is None:
         return blocks if relation.eqrel else []
     keys = _keys([gone.column(place) for place in range(gone.arity - 1)], gone.size)
-    return [beginning(block, keys) for block in blocks]
+    return [with_prefixes(block, keys) for block in blocks]
 
 
 def _keys(columns: list[np.ndarray], size: int | None = None) -> Block:

@@ -15,8 +15,8 @@ import numpy as np
 
 from semi_naive.ra import lanes
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, pack, roomy
-from semi_naive.ra.blocks.changes import Change, within
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, pack_columns, roomy
+from semi_naive.ra.blocks.changes import Change, membership
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import bitset_bfs, condensed, graph
 from semi_naive.ra.closures.condensed import AFTER, BEFORE
@@ -44,7 +44,7 @@ def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
     """True if a pair of the closure may be born or lost. edges: the edges now, the new ones as the delta; change: their change;
     pairs: the closure before, if its pairs are in this process. Searches for each lost edge, and without pairs for each new
     one, unless they are too many."""
-    if pairs is not None and not within(change.born, pairs).all():
+    if pairs is not None and not membership(change.born, pairs).all():
         return True
     return _may_be_missed(edges, change.lost) or pairs is None and _may_be_missed(edges, change.born, "full")
 
@@ -75,7 +75,7 @@ def differing(
     moments = np.full(targets.size, BEFORE | AFTER)
     born, lost = (_places(found, block) for block in (change.born, change.lost))
     moments[born], moments[lost] = AFTER, BEFORE
-    both = [(moment, *condensed.components(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
+    both = [(moment, *condensed.components_at_moment(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
     felt = _ends_that_matter(found, born, both[0][1]), _ends_that_matter(found, lost, both[1][1])
     starts, ends = (np.concatenate(part) for part in zip(*felt, strict=True))
     onward = _onward(indptr, targets, ends)
@@ -157,7 +157,7 @@ class PairDifference:
         bits[self.nodes] = np.arange(self.nodes.size)
         width = max(1, min(-(-self.nodes.size // 64), room // max(1, domain)))
         for begin in range(0, self.nodes.size, 64 * width):
-            reach = lambda one, begin=begin: condensed.reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
+            reach = lambda one, begin=begin: condensed.mark_reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
             found = in_threads(reach, self.both, self.cores)
             yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
 
@@ -208,7 +208,11 @@ def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarr
     bounds = bounds_of([values]) * 2
     packing = known if known and fits(bounds, known) else roomy(bounds)
     least = [np.full(values.size, low) for low, _ in packing.bounds]
-    return packing, pack([values, least[1]], packing, values.size), pack([least[0], values], packing, values.size)
+    return (
+        packing,
+        pack_columns([values, least[1]], packing, values.size),
+        pack_columns([least[0], values], packing, values.size),
+    )
 
 
 def missed(edges: Table, lost: Block, part: str = "all") -> bool:

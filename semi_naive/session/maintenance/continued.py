@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.ra.partitions.loading import Reorder, Settle
 from semi_naive.ra.partitions.local_insert import Born
-from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, at_rest
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
 from semi_naive.running.balanced.partitioned import Partitioned
 
 
@@ -31,7 +31,7 @@ class Continued(Partitioned):
         missing: dict[str, list[PartitionedIndex]] = {}
         for name, begun in self.begun.items():
             relation = self.relations[name]
-            known = {(index.order, index.keys): at_rest(index) for index in begun.indexes}
+            known = {(index.order, index.keys): only_full(index) for index in begun.indexes}
             missing[name] = [index for index in relation.indexes if (index.order, index.keys) not in known]
             if relation.reduction:  # it has one index, by its key
                 relation.indexes = [known.get((index.order, index.keys), index) for index in relation.indexes]

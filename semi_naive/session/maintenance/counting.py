@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names, searched
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables, searched_indexes
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes, versions
 from semi_naive.planning.maintaining.counted import CountedAggregate
@@ -19,7 +19,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.slices import slices
+from semi_naive.ra.rules.slices import derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 from semi_naive.threads import in_threads
 
@@ -107,7 +107,7 @@ class Counts:
         for version in wanted:
             self._plan(one, *version)
         planned = [self._plan(one, *version) for version in wanted]  # again, with the indexes that all of them share
-        for relation, order in set().union(*map(searched, planned)):
+        for relation, order in set().union(*map(searched_indexes, planned)):
             context.blocks(relation, "all", order)  # make the index before threads ask for it
 
         def summed(given: tuple[list, Batch]):
@@ -117,7 +117,7 @@ class Counts:
             return self._summed(one, found)
 
         derivations = (Derivation(steps, one.relation, ()) for steps in planned)
-        given = ((each.steps, batch) for each in derivations for batch in slices(each, context, local.cores))
+        given = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
         some = list(islice(given, 2))
         alone = len(some) < 2 or sum(batch.size for _, batch in some) < MIN_TUPLES_TO_SHARE
         try:
@@ -141,7 +141,9 @@ class Counts:
             compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)
             places = core_of({n: each for n, each in enumerate(body) if isinstance(each, Atom)})
             compiler.core = CyclicCore(places, "", indexed=True) if places and local.multiway != "never" else None
-            outside = {each.name for each in one.outer} | (names(one.literal.target) if one.literal.target else set())
+            outside = {each.name for each in one.outer} | (
+                names_of_variables(one.literal.target) if one.literal.target else set()
+            )
             steps = [_weighing(step) for step in compiler.compile(body, outside=outside)]
             read = {each.relation for each in body if isinstance(each, Atom)}
             counts = {name: sizes.size(name) for name in read}

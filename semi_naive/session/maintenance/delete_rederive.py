@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from semi_naive.planning.joins.body import names
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import CountedAggregate, counting
@@ -31,7 +31,16 @@ from semi_naive.planning.maintaining.names import after, asked, before, explicit
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, empty, grown, marked, own_order, selected, together, within
+from semi_naive.ra.blocks.changes import (
+    Change,
+    empty,
+    grown,
+    membership,
+    own_order,
+    selected_tuples,
+    union_of_blocks,
+    with_delta,
+)
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
 from semi_naive.ra.rules.ages import Ticks
@@ -131,8 +140,8 @@ class DeleteRederive:
 
     def _rederivable(self, suspected: Mapping[str, Block], own: Container[str]):
         """Provide the suspects that may have another derivation; an explicit fact may be derived as well."""
-        names = [name for name in suspected if name in own or name not in self.single]
-        return self._beside({suspects(name): _delta([suspected[name]]) for name in names})
+        names_of_variables = [name for name in suspected if name in own or name not in self.single]
+        return self._beside({suspects(name): _delta([suspected[name]]) for name in names_of_variables})
 
     def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
         """The heads of some versions, which are all of one relation."""
@@ -140,7 +149,7 @@ class DeleteRederive:
         heads = Table(table.arity, packing=table.packing)
         evaluation.derive({relation: heads}, versions)
         heads.settle()
-        return together(_all_of(heads), table.arity)
+        return union_of_blocks(_all_of(heads), table.arity)
 
     # -- overdelete
 
@@ -158,7 +167,9 @@ class DeleteRederive:
             if self.is_straight:
                 (name,) = self.kinds
                 lost_heads = self._heads(self.overdeleting, asked(name), first)
-                return {name: together([*map(partial(self._derived, name), deleted.values()), lost_heads], arities[name])}
+                return {
+                    name: union_of_blocks([*map(partial(self._derived, name), deleted.values()), lost_heads], arities[name])
+                }
             if any(each.eqrel for each in self.closed.values()):
                 return self._overdelete_classes(deleted, first)
             shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
@@ -168,7 +179,7 @@ class DeleteRederive:
                 tables[asked(name)].insert_block(self._derived(name, block))
             with self._beside(tables), self._guarded(guard):
                 self.overdeleting.evaluate(first)
-            return {name: together(_all_of(tables[suspects(name)]), arity) for name, arity in arities.items()}
+            return {name: union_of_blocks(_all_of(tables[suspects(name)]), arity) for name, arity in arities.items()}
 
     @contextmanager
     def _guarded(self, guard: Guard | None) -> Iterator[None]:
@@ -183,7 +194,7 @@ class DeleteRederive:
 
     def _derived(self, name: str, block: Block) -> Block:
         """The tuples of a block that are in their relation, and are no explicit facts."""
-        block = selected(block, ~within(block, self.database.tables[explicit(name)]))
+        block = selected_tuples(block, ~membership(block, self.database.tables[explicit(name)]))
         return reached(self.closed[name], block, self.database.tables[name]) if name in self.closed else block
 
     def _overdelete_classes(self, deleted: dict[str, Block], first: list[Version]) -> dict[str, Block]:
@@ -198,13 +209,13 @@ class DeleteRederive:
             while fresh := {name: block for name, table in new.items() if (block := self._fresh(name, table)).size}:
                 for name, block in fresh.items():
                     found[name].append(block)
-                tables.update({name: marked(table, fresh[name]) if name in fresh else table for name, table in old.items()})
+                tables.update({name: with_delta(table, fresh[name]) if name in fresh else table for name, table in old.items()})
                 versions = [one for one in self.inserting.every(False) if one[0].body[one[1]].relation in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
         finally:
             tables.update(old)
-        return {name: together(blocks, old[name].arity) for name, blocks in found.items()}
+        return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in found.items()}
 
     def _fresh(self, name: str, table: Table) -> Block:
         """The suspects that a round has found: `table` has all of them, the new ones in `new`."""
@@ -224,7 +235,7 @@ def _to_asked(rule: Rule) -> Rule:
 def _delta(blocks: list[Block]) -> Table:
     """A table whose delta is the union of some blocks."""
     table = Table(blocks[0].arity)
-    table.begin_with(together(blocks, table.arity))
+    table.begin_with(union_of_blocks(blocks, table.arity))
     return table
 
 
@@ -246,4 +257,9 @@ def is_single(rule: Rule) -> bool:
     closed = not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
     negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
     certain = all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
-    return plain and closed and certain and names(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
+    return (
+        plain
+        and closed
+        and certain
+        and names_of_variables(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
+    )

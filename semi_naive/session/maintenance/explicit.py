@@ -7,7 +7,7 @@ import numpy as np
 
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, grown, without
+from semi_naive.ra.blocks.changes import Change, apart, grown, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Rule
 from semi_naive.running.run import ProgramRun
@@ -39,7 +39,7 @@ class ExplicitFacts:
 
     def change(self, name: str, change: Change) -> None:
         """Insert and delete facts of users."""
-        self.given[name] = grown(without(self.given[name], change.lost), change.born)
+        self.given[name] = grown(table_without(self.given[name], change.lost), change.born)
         self.given[name].settle()
 
     def forget(self, name: str) -> None:

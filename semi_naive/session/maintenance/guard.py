@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names
+from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes
 from semi_naive.planning.maintaining.guarded import DerivationRule, proof
-from semi_naive.planning.maintaining.names import Kinds, columns_of, suspects
+from semi_naive.planning.maintaining.names import Kinds, column_variables, suspects
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.blocks.changes import own_order
 from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var
@@ -90,7 +90,7 @@ class Guard:
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
         """The steps of a rule of suspects, and steps that drop bindings whose head has a proof, or is a suspect already."""
-        columns = columns_of(self.kinds[relation])
+        columns = column_variables(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
             proofs = [Without(outer, self._older(steps)) for steps in self.proofs[relation]]
@@ -100,7 +100,7 @@ class Guard:
     def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
         """The steps of a rule, and steps that leave the columns and the tick of each head once, of derivations from tuples of
         the stratum that are all older than the head. No other derivation matters for a proof."""
-        columns = columns_of(self.kinds[relation])
+        columns = column_variables(self.kinds[relation])
         own = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
 
         def is_head(name: str, terms: tuple[Term, ...]) -> bool:
@@ -125,11 +125,13 @@ class Guard:
             terms = _terms(step) if isinstance(step, Join) and step.relation in own else ()
             whole = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
             if isinstance(step, Join) and (whole or needed):
-                step = replace(step, keep=step.keep | needed | (names(step.keys) if whole else set()), composed=None)
+                step = replace(
+                    step, keep=step.keep | needed | (names_of_variables(step.keys) if whole else set()), composed=None
+                )
             dated.append(step)
             if whole and more:
                 more.append(Older(own[step.relation], terms, self.now))
-                needed |= names(terms)
+                needed |= names_of_variables(terms)
             elif whole:
                 dated.append(Aged(own[step.relation], terms, self.now, BORN))
                 more.append(Filter(YOUNGER))

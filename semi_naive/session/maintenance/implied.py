@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, empty, own_order, together
+from semi_naive.ra.blocks.changes import Change, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import graph
 from semi_naive.ra.ir import Order
@@ -166,4 +166,4 @@ def implied(edges: Table, most: int, cores: int) -> Implied | None:
 def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> PairDifference | None:
     """All pairs of a closure as a difference to an empty one. None if it takes longer to find than to read `pairs`."""
     every = list(edges)
-    return differing(every, Change(together(every, 2), empty(2)), pairs, None, cores)
+    return differing(every, Change(union_of_blocks(every, 2), empty(2)), pairs, None, cores)

@@ -18,11 +18,11 @@ from semi_naive.ra.blocks.changes import (
     difference,
     empty,
     grown,
-    plain,
-    selected,
-    together,
-    within,
-    without,
+    membership,
+    selected_tuples,
+    settled_copy,
+    table_without,
+    union_of_blocks,
 )  # fmt: skip
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.choose_plan import in_one_place
@@ -125,7 +125,7 @@ class InDriver:
             return self._derive_once(rules, own, below, suspected)
         tables, ticks = self.relations.tables, self.relations.ticks.get(number)
         before = {name: tables[name] for name in rules.kinds}
-        rest = {name: without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
+        rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         clock = Clock(rules.stratum, ticks.next) if ticks else None
         for name, table in rest.items():
             tables[name] = self._begun(rules, name, table, own.get(name), suspected.get(name))
@@ -135,7 +135,7 @@ class InDriver:
         found = {}
         for name, table in rest.items():
             if name in rules.closed:
-                tables[name] = plain(tables[name])
+                tables[name] = settled_copy(tables[name])
                 if clock:
                     clock.keep(name, tables[name])
                 found[name] = self.relations.compared_tables(name, before[name], tables[name])
@@ -151,10 +151,10 @@ class InDriver:
         (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
-        heads = together([born, rules.insert_once(own, suspected)], table.arity)
-        change = Change(selected(heads, ~within(heads, table)), apart(gone, heads))
+        heads = union_of_blocks([born, rules.insert_once(own, suspected)], table.arity)
+        change = Change(selected_tuples(heads, ~membership(heads, table)), apart(gone, heads))
         if change.size:
-            self.relations.tables[name] = grown(without(table, change.lost), change.born)
+            self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
 
     def _begun(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
@@ -177,7 +177,7 @@ class InDriver:
         added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
         gone = suspected or empty(after.arity)
         change = Change(apart(added, gone), apart(gone, added))
-        table = without(before, change.lost) if change.lost.size < gone.size else rest
+        table = table_without(before, change.lost) if change.lost.size < gone.size else rest
         for order in after.full:
             table.blocks("full", order)
         self.relations.tables[name] = grown(table, change.born) if change.size else before
@@ -210,6 +210,6 @@ class InDriver:
         found = {}
         for one, parts in zip(wanted, lost, strict=True):
             change = counts.change(one, counts.changed(one, below, gained=True), parts)
-            tables[one.relation] = grown(without(tables[one.relation], change.lost), change.born)
+            tables[one.relation] = grown(table_without(tables[one.relation], change.lost), change.born)
             found[one.relation] = change
         return found

@@ -6,9 +6,9 @@ from typing import Any
 
 from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import origin
-from semi_naive.planning.maintaining.names import columns_of
+from semi_naive.planning.maintaining.names import column_variables
 from semi_naive.ra.ir import Atom, Order, Rule
-from semi_naive.ra.tuple_at_a_time.ready import ready
+from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.local import Local
 from semi_naive.session.maintenance.guard import Guard
 
@@ -54,7 +54,7 @@ class Incremental(Local):
         few = sum(tables[name].delta_size for name in names) <= self.small
         self.beside = {name: tables[name] for name in names} if few and not any(self.marks.values()) else {}
         try:
-            done = self.beside and ready(self.spent) and self._by_tuples()
+            done = self.beside and machine_is_ready(self.spent) and self._by_tuples()
         finally:
             self.beside = {}
         if not done:
@@ -97,7 +97,7 @@ class Incremental(Local):
             relation = origin(rule.head.relation)
             more = guard.guarded if number >= 0 else guard.witnessing
             steps = more(body.derivation.steps, relation, rule.head.args)
-            head = columns_of(guard.kinds[relation])
+            head = column_variables(guard.kinds[relation])
             found = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
             self.guarded[id(rule), number] = body, guard, found
         return found

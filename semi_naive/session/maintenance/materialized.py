@@ -20,7 +20,7 @@ from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.detect_closure import following
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.blocks.changes import Change, difference, grown, plain, without
+from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import Gone
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.partitions.subtracting import Sweep
@@ -155,7 +155,7 @@ class MaterializedRelations:
             self.tables[name] = self.merged[name] = after
         else:
             self.merged.pop(name, None)
-            self.tables[name] = grown(without(before, change.lost), change.born)
+            self.tables[name] = grown(table_without(before, change.lost), change.born)
         return change
 
     def mark_new(self, names: Set[str], changes: Mapping[str, AnyChange]) -> None:
@@ -163,7 +163,7 @@ class MaterializedRelations:
         for name in self.merged.keys() & names & changes.keys():
             if self.tables[name] is self.merged[name]:
                 born = cast(Change, changes[name]).born
-                self.tables[name] = grown(without(self.merged[name], born), born)
+                self.tables[name] = grown(table_without(self.merged[name], born), born)
 
     def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
         """True if at most `few` tuples of some relations, or a part of all of them, have changed."""
@@ -193,7 +193,7 @@ class MaterializedRelations:
         self.readers.update(cast(InRuns, self.spread[name]) for name in large)
         self.database.collect([name for name in stratum.relations if name not in large])
         for name in stratum.relations:
-            self.tables[name] = plain(self.tables[name])
+            self.tables[name] = settled_copy(self.tables[name])
 
     def _is_large(self, name: str, most: int) -> bool:
         found = self.spread.get(name)
@@ -214,7 +214,7 @@ class MaterializedRelations:
         self.database.collect(set(self.spread))
         self._release()
         for name in changeable:
-            self.facts.given[name] = plain(snapshot(self.tables[name]))
+            self.facts.given[name] = settled_copy(snapshot(self.tables[name]))
 
     def state(self) -> State:
         return State(self.tables, self.spread, self.facts, self.ticks, self.closures)

@@ -16,7 +16,7 @@ from typing import cast
 from semi_naive.host import limits, memory
 from semi_naive.host.budget import OverBudget
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.blocks.changes import Change, at_home, grown, selected, within, without
+from semi_naive.ra.blocks.changes import Change, at_home, grown, membership, selected_tuples, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
@@ -54,7 +54,7 @@ class Propagation:
                 found = self._change_loop(number, stale)
             elif own or number in stale or stratum.reads & self.changes.keys():
                 with memory.at(partial(self.run.place_of, number)):
-                    limits.check()
+                    limits.check_limits()
                     found = self._change_stratum(number, stratum, own, number in stale)
                     limits.check_bytes(now=True)
             for name, each in found.items():
@@ -166,7 +166,7 @@ class Propagation:
             return None
         change = change or CountedClosure(found, came, went).spelt
         if change.size:
-            tables[name] = grown(without(pairs, change.lost), change.born)
+            tables[name] = grown(table_without(pairs, change.lost), change.born)
         return {name: change}
 
     def _change_facts(self, own: dict[str, Change]) -> dict[str, Change]:
@@ -178,11 +178,11 @@ class Propagation:
                 change = Change(*(_outside(block, written) for block in (change.born, change.lost)))
             if change.size > MAX_CHANGED_FACTS * table.count:
                 table = at_home(table)
-            self.relations.tables[name] = grown(without(table, change.lost), change.born)
+            self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
             found[name] = change
         return found
 
 
 def _outside(block, table: Table):
     """The tuples of a block that a table does not have."""
-    return selected(block, ~within(block, table))
+    return selected_tuples(block, ~membership(block, table))

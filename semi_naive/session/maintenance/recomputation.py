@@ -9,7 +9,7 @@ from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.blocks.changes import compacted, is_compact, plain
+from semi_naive.ra.blocks.changes import compacted, is_compact, settled_copy
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.running.driver.local import Local, TooLarge
@@ -130,7 +130,7 @@ class Recomputation:
         except TooLarge:
             self.wants_ticks[number] = False
             return False
-        found = {name: plain(tables[name]) for name in stratum.relations}
+        found = {name: settled_copy(tables[name]) for name in stratum.relations}
         tables.update(found)
         self.relations.ticks[number] = Ticks.of_all(found, clock.births, clock.now)
         return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, difference, own_order, together
+from semi_naive.ra.blocks.changes import Change, apart, difference, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import Reorder, Settle
@@ -75,7 +75,7 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     blocks = [each.blocks for each in found if each.blocks is not None]
     if len(blocks) == partitions:
         arity = len(like.order)
-        return Change(*(together([each[side] for each in blocks], arity) for side in SIDES))
+        return Change(*(union_of_blocks([each[side] for each in blocks], arity) for side in SIDES))
     found.sort(key=lambda each: each.partition)
     sides = {side: _relation(name, like, [getattr(each, side) for each in found], found, side) for side in SIDES}
     signed = Signed(like.order, *(each.home.full for each in sides.values()))
@@ -91,7 +91,7 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
         return None
     arity = len(after.order)
     back = tuple(after.order.index(place) for place in range(arity))
-    lost, born = (together([one.open().reordered(back) for one in some], arity) for some in sides)
+    lost, born = (union_of_blocks([one.open().reordered(back) for one in some], arity) for some in sides)
     found = Change(apart(born, lost), apart(lost, born))
     return Change(*(Block(block.packing, block.words.copy()) for block in (found.born, found.lost)))
 
@@ -177,7 +177,7 @@ def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:
 def _shared(cluster: Cluster, name: str, table: Table):
     """A table's tuples on every host, for all partitions to take their share of."""
     order = own_order(table.arity)
-    whole = together(table.blocks("all", order), table.arity)
+    whole = union_of_blocks(table.blocks("all", order), table.arity)
     return (cluster.share(name, whole) if whole.size else []), order
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.blocks.block import bounds_of, pack, roomy
-from semi_naive.ra.blocks.changes import within
+from semi_naive.ra.blocks.block import bounds_of, pack_columns, roomy
+from semi_naive.ra.blocks.changes import membership
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.rules.ages import Layer, born, in_order
+from semi_naive.ra.rules.ages import Layer, layer_of_tick, sorted_layer
 
 
 class Clock:
@@ -25,7 +25,7 @@ class Clock:
 
     def keep(self, name: str, table: Table) -> None:
         """Drop the births of superseded tuples, which the settled table of their relation does not have."""
-        self.births[name] = [layer.where(within(layer.block, table)) for layer in self.births[name]]
+        self.births[name] = [layer.where(membership(layer.block, table)) for layer in self.births[name]]
 
 
 NONE = np.empty(0, np.int64)
@@ -40,7 +40,7 @@ class TimedTable(Table):
 
     def advance(self) -> int:
         if size := super().advance():
-            self.clock.births[self.name].append(born(self.delta[self.home], self.clock.now))
+            self.clock.births[self.name].append(layer_of_tick(self.delta[self.home], self.clock.now))
             self.clock.now += 1
         return size
 
@@ -53,4 +53,4 @@ class TimedTable(Table):
         if (ticks := times[fresh]).size:
             self.recorded = int(ticks.max()) + 1
             packing = roomy(bounds_of(columns))
-            self.clock.births[self.name].append(in_order(packing, pack(columns, packing, ticks.size), ticks))
+            self.clock.births[self.name].append(sorted_layer(packing, pack_columns(columns, packing, ticks.size), ticks))

@@ -16,8 +16,8 @@ from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.spark.failures import told
-from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, ready
+from semi_naive.ra.spark.failures import translate_failures
+from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, machine_is_ready
 from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.run import ProgramRun
@@ -62,7 +62,7 @@ class Upkeep:
     def begin(self, given, changeable: set[str]) -> None:
         """Read the facts and compute all relations. given: as for `Program.run`, but relations that are left out begin empty;
         changeable: the relations whose facts may change."""
-        with told(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.known):
             self.relations.load(given, changeable)
             self._prepare(changeable)
             self._compute(range(len(self.run.strata)))
@@ -117,7 +117,7 @@ class Upkeep:
         """Load the kernels of a large session, so that its first transactions do not wait for them."""
         if sum(table.count for table in self.relations.tables.values()) >= MIN_TUPLES_TO_LOAD_KERNELS:
             load_kernels(KERNELS)
-            ready(LOADING_SECONDS)
+            machine_is_ready(LOADING_SECONDS)
 
     # -- transactions
 
@@ -130,7 +130,7 @@ class Upkeep:
         caller restores the state before (`back_to`) after an error."""
         relations = self.relations
         limits.measure(self.run.nbytes)
-        with told(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.known):
             changes = relations.trying(
                 lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, set(collected)),
                 self.recomputation.compute_again,
@@ -173,7 +173,7 @@ class Upkeep:
         own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
         numbers = list(range(len(run.strata), len(run.strata) + len(own)))
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
-        with told(lambda: run.cluster.known):
+        with translate_failures(lambda: run.cluster.known):
             run.read_by = readers(run.strata)
             self._compute(numbers)
         return numbers

@@ -14,7 +14,7 @@ import numpy as np
 from semi_naive.config import Config
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.registered.rules import Registered, as_written
+from semi_naive.session.registered.rules import Registered, parameters_as_variables
 
 if TYPE_CHECKING:
     from semi_naive.provenance.why import Why
@@ -35,17 +35,17 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
             asked = Table(len(key))
             asked.insert([np.array([bits]) for bits in key], 1)
             asked.settle()
-            yield _why(session, rules, asked, now)
+            yield _proofs_at(session, rules, asked, now)
 
 
-def _why(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
+def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
     """The proofs over the relations of an epoch and the tuples that the rules derive from these. asked: the one tuple of the
     parameters' values."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 
     known, values = session.registry.known, session.upkeep.values
-    program = as_written(rules, known, session.program.checked)
+    program = parameters_as_variables(rules, known, session.program.checked)
     reads = {rules.asked: asked, **{each: epoch.kept(each) for each in rules.reads}}
     wanted = type(session.program).from_checked(
         replace(program, directives=[ir.FileDirective("output", rules.name)]), rules.name

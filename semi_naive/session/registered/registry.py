@@ -18,7 +18,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, empty, own_order, together
+from semi_naive.ra.blocks.changes import Change, difference, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Program, Relation
 from semi_naive.session.durability.registrations import Registrations
@@ -31,8 +31,8 @@ from semi_naive.session.registered.subscriptions import (
     History,
     Subscription,
     rest_of,
-    shown,
     with_key,
+    without_parameters,
 )
 from semi_naive.session.system import RELATIONS
 
@@ -221,7 +221,7 @@ class Registry:
         self.need(name, key)
         try:
             table = self.table(name, owner)
-            yield shown(relation, len(key)), rest_of_table(table, key) if key else table
+            yield without_parameters(relation, len(key)), rest_of_table(table, key) if key else table
         finally:
             self.release(name, key)
 
@@ -260,7 +260,7 @@ class Registry:
         found.start()
         if snapshot:
             table, relation = self.table(name), self.relation(name)
-            everything = together(table.blocks("all", own_order(table.arity)), relation.arity)
+            everything = union_of_blocks(table.blocks("all", own_order(table.arity)), relation.arity)
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
             found.add(change, epoch)
@@ -414,6 +414,6 @@ def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
     """The tuples that begin with some values, without them."""
     blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
     rest = Table(table.arity - len(key))
-    rest.insert_block(together(blocks, rest.arity))
+    rest.insert_block(union_of_blocks(blocks, rest.arity))
     rest.settle()
     return rest

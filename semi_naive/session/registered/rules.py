@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from semi_naive.language import syntax
-from semi_naive.language.checking import check
+from semi_naive.language.checking import check_source
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.planning import rewrite
-from semi_naive.planning.rewriting.passes import Compiled, compiled
+from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.planning.strata import strata
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
@@ -72,7 +72,7 @@ class Registered:
     def compiled(self) -> Compiled:
         """The rules after all passes. What these have made is named after the relation, as other rules have the like."""
         given = {*self.reads, self.asked} & self.checked.relations.keys()
-        made = compiled(self.checked, {self.name}, given)
+        made = apply_passes(self.checked, {self.name}, given)
         own = f"{self.name}.", f"{self.name}@"
         names = {name: f"{self.name}.{name}" for name in made.program.relations
                  if name not in given and name != self.name and not name.startswith(own)}  # fmt: skip
@@ -113,11 +113,11 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
     right = shapes.get(shape, known) if shape else None
     if right is None and shape and shape.sample:
         with contextlib.suppress(ProgramError):  # the text itself tells where
-            right, _ = _checked(_Rules.of(name, shape.sample, known, program), known, program)
+            right, _ = _check_rules(_Rules.of(name, shape.sample, known, program), known, program)
             shapes.keep(shape, right)
     made, types = None, {}
     if right is None:
-        right, made = _checked(_Rules.of(name, text, known, program), known, program)
+        right, made = _check_rules(_Rules.of(name, text, known, program), known, program)
         if shape:
             shapes.keep(shape, right)
         types = {each: type_ for each, type_ in made.types.items() if each not in program.types}
@@ -126,7 +126,7 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
     evaluated = frozenset(reads) - inlines
 
     def make() -> ir.Program:
-        return made or _checked(_Rules.of(name, text, reads, program, whole=True), reads, program)[1]
+        return made or _check_rules(_Rules.of(name, text, reads, program, whole=True), reads, program)[1]
 
     def define(reader: str) -> list:
         return _Rules.of(name, text, reads, program).statements(f"{reader}.")
@@ -136,12 +136,12 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
     return Registered(name, text, right.parameters, evaluated, inlines, make, types, define if inline else None)
 
 
-def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[CheckedShape, ir.Program]:
-    reads, statements, texts = _read(rules, known), list(program.typed), rules.source.texts
+def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[CheckedShape, ir.Program]:
+    reads, statements, texts = _relations_read(rules, known), list(program.typed), rules.source.texts
     for each in reads.values():
         statements += standing_for(each, rules.name)
     try:
-        checked = check(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
+        checked = check_source(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
     except ProgramError as error:  # with warnings of what the session has
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
@@ -149,7 +149,7 @@ def _checked(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Checke
     return CheckedShape(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
 
-def _read(rules: "_Rules", known: Known) -> dict[str, Readable]:
+def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
     """What rules read of a session, and what the inlined ones of these read, by name."""
     found: dict[str, Readable] = {}
     waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
@@ -165,14 +165,14 @@ def _read(rules: "_Rules", known: Known) -> dict[str, Readable]:
     return dict(sorted(found.items()))
 
 
-def as_written(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
+def parameters_as_variables(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
     """The rules with their parameters as variables, each of which has one value, that of the one tuple of `rules.asked`."""
     written = _Rules.of(rules.name, rules.text, known, program)
     written.depend = set()
-    return _checked(written, known, program)[1]
+    return _check_rules(written, known, program)[1]
 
 
-def _rebuilt(clause: syntax.Clause, change: Callable) -> syntax.Clause:
+def _rebuild_clause(clause: syntax.Clause, change: Callable) -> syntax.Clause:
     """A clause with other nodes, as `rebuilt` has them."""
     body, dominating = (None if part is None else rebuilt(part, change) for part in (clause.body, clause.dominating))
     heads = tuple(rebuilt(head, change) for head in clause.heads)
@@ -276,7 +276,7 @@ class _Rules:
                 hint = f"let ${each} stand in an atom, as an attribute of the type that it has"
                 raise ProgramError([Problem(f"The type of ${each} is not known", span, hint)], self.source.texts)
         taken = {attribute for each in self.own.values() for attribute, _ in each.attributes}
-        return [(_free(each, taken), types[each]) for each in self.parameters]
+        return [(_unused_name(each, taken), types[each]) for each in self.parameters]
 
     def _attributes(self, relation: str) -> list[str]:
         if relation in self.own:
@@ -308,7 +308,7 @@ class _Rules:
         if not isinstance(each, syntax.Clause):
             return each
         asks = any(head.relation in self.depend for head in each.heads) or any(self._asks(node, set()) for node in _nodes(each))
-        each = _rebuilt(each, self._atom)
+        each = _rebuild_clause(each, self._atom)
         if not asks:
             return each
         first = syntax.Atom(f"{self.name}.parameters", self.leading, span=each.span)
@@ -330,7 +330,7 @@ def _nodes(clause: syntax.Clause) -> Iterable:
         yield from walk(each)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _unused_name(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name

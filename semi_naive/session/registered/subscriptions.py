@@ -15,11 +15,11 @@ from sortedcontainers import SortedDict
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, empty, together
+from semi_naive.ra.blocks.changes import Change, apart, empty, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
-from semi_naive.session.facts import beginning
+from semi_naive.session.facts import with_prefixes
 
 log = logging.getLogger("semi_naive")
 
@@ -109,7 +109,7 @@ class Subscription:
         self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity,
         name: str | None, seen: Table | None,
     ):  # fmt: skip
-        self._session, self._shown, self.key = session, shown(relation, len(key)), key
+        self._session, self._shown, self.key = session, without_parameters(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name = name
         self.owner: str | None = None  # the client of a server, which sees no other's
@@ -208,7 +208,7 @@ class Subscription:
                 raise
 
 
-def shown(relation: Relation, parameters: int) -> Relation:
+def without_parameters(relation: Relation, parameters: int) -> Relation:
     """A relation without the parameters that it begins with."""
     return replace(relation, attributes=relation.attributes[parameters:])
 
@@ -221,7 +221,7 @@ def with_key(change: Change, key: tuple[int, ...]) -> Change:
 def rest_of(block: Block, key: tuple[int, ...]) -> Block:
     if not key or not block.size:
         return block if not key else empty(block.arity - len(key))
-    found = beginning(block, Block.of([np.array([value]) for value in key], 1))
+    found = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
     if not found.size:
         return empty(block.arity - len(key))
     return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)
@@ -238,8 +238,8 @@ def added(first: Change, second: Change) -> Change:
     if not first.size:
         return second
     arity = first.born.arity
-    born = together([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
-    return Change(born, together([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
+    born = union_of_blocks([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
+    return Change(born, union_of_blocks([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
 
 
 def no_change(arity: int) -> Change:

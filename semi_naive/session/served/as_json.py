@@ -21,7 +21,7 @@ NUMBER = 8  # characters, on average, of a value that is no text
 # -- in
 
 
-def parsed(body: bytes, example: str) -> Any:
+def parse_body(body: bytes, example: str) -> Any:
     """The JSON of a body. BadRequest for what is none, or has a number that is none."""
 
     def finite(text: str) -> float:
@@ -44,7 +44,7 @@ def parsed(body: bytes, example: str) -> Any:
 
 def operations(body: bytes) -> list[tuple]:
     """(operation, relation, rows, key) of a transaction's JSON. BadRequest, with an example, for what is none."""
-    asked = parsed(body, EXAMPLE)
+    asked = parse_body(body, EXAMPLE)
     asked = asked.get("operations") if isinstance(asked, dict) and "operations" in asked else asked
     if not isinstance(asked, list):
         raise BadRequest(f"the body is {type(asked).__name__}; {EXAMPLE}")
@@ -85,33 +85,33 @@ def relation_as_json(answer: Answer, limit: int) -> dict:
     else:
         batch = next(iter(answer.to_batches())).slice(0, limit)
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-    return {"columns": answer.arrow_schema().names, "rows": _rows(rows), "tuples": answer.count()}
+    return {"columns": answer.arrow_schema().names, "rows": _json_rows(rows), "tuples": answer.count()}
 
 
 def all_rows(answer: Answer) -> list[list]:
     """All tuples of an answer, or of changes. BadRequest if they are too many."""
     if answer.count() > MOST_TUPLES:
         raise BadRequest(f"{answer.count():,} tuples are more than one answer has, {MOST_TUPLES:,}")
-    return _rows(answer.to_list())
+    return _json_rows(answer.to_list())
 
 
-def _rows(rows: list) -> list[list]:
+def _json_rows(rows: list) -> list[list]:
     left, found = MOST_CHARACTERS, []
     for row in rows:
-        found.append([_shown(value, DEEPEST) for value in row])
+        found.append([_json_value(value, DEEPEST) for value in row])
         left -= sum(map(_size, found[-1]))
         if left < 0:
             raise BadRequest(f"the answer has more than {MOST_CHARACTERS:,} characters: ask for fewer tuples")
     return found
 
 
-def _shown(value: Any, levels: int):
+def _json_value(value: Any, levels: int):
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, tuple | list):
         if not levels:
             raise BadRequest(f"a record has more than {DEEPEST} levels: let a rule take it apart")
-        return [_shown(each, levels - 1) for each in value]
+        return [_json_value(each, levels - 1) for each in value]
     return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -103,18 +103,18 @@ class Client:
         if not self.asks(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
             known = [*registry.known, *registry.rules]
             may = sorted(each for each in dict.fromkeys(known) if self.asks(each, registry))
-            raise NotAllowed(f"{self.name} may not read {name}: it may read {_listed(may)}")
+            raise NotAllowed(f"{self.name} may not read {name}: it may read {_names_or_nothing(may)}")
 
     def check_value(self, parameter: str, text: str, read: Callable[[str], Any]) -> None:
         """read: makes a value of the parameter's type of a text."""
         allowed = None if self.owner else self.parameters[parameter]
-        if allowed is not None and not any(_same(text, each, read) for each in allowed):
-            may = _listed(list(map(repr, allowed)))
+        if allowed is not None and not any(_is_equal_value(text, each, read) for each in allowed):
+            may = _names_or_nothing(list(map(repr, allowed)))
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
 
     def check_writes(self, name: str) -> None:
         if self.writes is not None and name not in self.writes:
-            may = _listed(sorted(self.writes))
+            may = _names_or_nothing(sorted(self.writes))
             raise NotAllowed(f"{self.name} may not change facts of {name}: it may change those of {may}")
 
     def check_name(self, rule: str) -> None:
@@ -130,20 +130,20 @@ class Client:
             return
         for each in sorted(rules.reads | rules.inlines):
             self.check_asks(each, registry)
-        for node in _all(parse(rules.text, sandbox=NoFiles()).statements):
+        for node in _syntax_nodes(parse(rules.text, sandbox=NoFiles()).statements):
             if isinstance(node, syntax.As) and node.type not in PLAIN:
                 may = ", ".join(sorted(PLAIN))
                 raise NotAllowed(f"as(…, {node.type}) at line {node.span.line}: rules of {self.name} may have `as` for {may}")
 
 
-def _same(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
+def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
     try:
         return read(text) == read(str(allowed))
     except ValueError:
         return False
 
 
-def _all(node: Any) -> Iterable:
+def _syntax_nodes(node: Any) -> Iterable:
     """All syntax nodes below some."""
     waiting = [node]
     while waiting:
@@ -155,7 +155,7 @@ def _all(node: Any) -> Iterable:
             waiting += [getattr(node, each.name) for each in fields(node)]
 
 
-def _listed(names: list[str]) -> str:
+def _names_or_nothing(names: list[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
@@ -235,25 +235,25 @@ def _client(path: str, name: str, table: Any) -> tuple[str, Client]:
         if key not in KEYS:
             raise wrong(f"there is no key {key}: expected {', '.join(KEYS)}")
         if not isinstance(value, KEYS[key]) and not (value == ANY and KEYS[key] is list):
-            raise wrong(f"{key} is {value!r}: expected {_expected(key)}")
+            raise wrong(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     if table.get("owner") and table.keys() - {"token", "owner"}:
         raise wrong("an owner may do everything: leave its other keys out")
     parameters = {each: _values(each, values, wrong) for each, values in table.get("parameters", {}).items()}
-    reads, writes = (_names(key, table.get(key, []), wrong) for key in ("reads", "writes"))
+    reads, writes = (_checked_names(key, table.get(key, []), wrong) for key in ("reads", "writes"))
     token = _token(table.get("token"), path, name)
     if table.get("owner"):
         return token, Client(name)
     return token, Client(name, False, parameters, reads, writes, table.get("rules", False))
 
 
-def _expected(key: str) -> str:
+def _expected_of_key(key: str) -> str:
     kinds = {str: "a text", bool: "true or false", dict: 'a table, as {town = ["Ulm"]}', list: f'a list of names, or "{ANY}"'}
     return kinds[KEYS[key]]
 
 
-def _names(key: str, value: Any, wrong: Callable[[str], BadInput]) -> frozenset[str] | None:
+def _checked_names(key: str, value: Any, wrong: Callable[[str], BadInput]) -> frozenset[str] | None:
     if value != ANY and not all(isinstance(each, str) for each in value):
-        raise wrong(f"{key} is {value!r}: expected {_expected(key)}")
+        raise wrong(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     return None if value == ANY else frozenset(value)
 
 

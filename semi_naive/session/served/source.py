@@ -84,11 +84,11 @@ class ChangesReader(SimpleDataSourceStreamReader):
 
     def _rows(self, told: dict) -> Iterator[tuple]:
         read = {"unsigned": Decimal, "float": float}
-        reading = [*(read.get(kind, _same) for kind in self.kinds), _same]
+        reading = [*(read.get(kind, _identity) for kind in self.kinds), _identity]
         return iter([tuple(one(value) for one, value in zip(reading, row, strict=True)) for row in told["changes"]])
 
 
-def _same(value):
+def _identity(value):
     return value
 
 

@@ -44,7 +44,7 @@ from semi_naive.session.query import atom_of
 from semi_naive.session.reading import answer_of, answers, everything
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
-from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parsed, relation_as_json
+from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 from semi_naive.session.served.events import Events, Stream, left
 from semi_naive.session.served.requests import BadRequest, BodyTooLarge, ClientRequest, Door, NotFound, answered, not_routed
@@ -128,7 +128,7 @@ class Web:
         for name, relation in self.session.declared.items():
             if name in now.tables and asked.client.reads_whole(name, self.session.registry):
                 known = {"tuples": now[name].count(), "changeable": name in self.session.changeable}
-                found.append({"name": name} | _shape(relation) | known)
+                found.append({"name": name} | _schema_of(relation) | known)
         return {"program": self.name, "epoch": now.number, "relations": found}
 
     def relation(self, asked: ClientRequest) -> dict:
@@ -209,7 +209,7 @@ class Web:
     def rule(self, asked: ClientRequest) -> dict:
         rules = self._registered(self._readable(asked.client, asked.name))
         attributes = rules.relation.attributes[len(rules.parameters) :]
-        shape = {"name": rules.name, "parameters": list(rules.parameters)} | _shape(Relation(rules.name, attributes))
+        shape = {"name": rules.name, "parameters": list(rules.parameters)} | _schema_of(Relation(rules.name, attributes))
         return shape | ({"text": rules.text} if asked.client.owns(rules.name) else {})
 
     def register(self, asked: ClientRequest) -> dict:
@@ -294,7 +294,7 @@ class Web:
     def acknowledge(self, asked: ClientRequest) -> dict:
         asked.check_json()
         example = 'expected {"acknowledge": 41}, with an epoch'
-        body = parsed(asked.body, example)
+        body = parse_body(asked.body, example)
         epoch = body.get("acknowledge") if isinstance(body, dict) else None
         if type(epoch) is not int:
             raise BadRequest(f"the body acknowledges no epoch: {example}")
@@ -344,7 +344,7 @@ class Web:
         return values
 
 
-def _shape(relation: Relation) -> dict:
+def _schema_of(relation: Relation) -> dict:
     attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
     return {"attributes": attributes, "kinds": [kind.value for kind in relation.kinds]}
 
