@@ -29,7 +29,7 @@ MODES = ("auto", "always", "never")
 def interpreted(monkeypatch):
     """Kernels are interpreted, and nothing is too small for them."""
     leapfrog.nest.cache_clear()
-    monkeypatch.setattr(leapfrog, "compiled", multiway_cases.interpreted)
+    monkeypatch.setattr(leapfrog, "compile_kernel", multiway_cases.interpreted)
     for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL")):
         monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(multiway, "MIN_ACYCLIC_TUPLES", 0)

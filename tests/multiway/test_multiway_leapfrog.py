@@ -37,7 +37,7 @@ def uncompiled():
     """The generated source is interpreted: an example costs milliseconds whatever its shape."""
     leapfrog.nest.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leapfrog, "compiled", interpreted)
+        patch.setattr(leapfrog, "compile_kernel", interpreted)
         yield
     leapfrog.nest.cache_clear()
 
@@ -136,7 +136,7 @@ def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
         assert "count_both" in source
         for limit in (0, 20, local.LIMIT):
             kernel = compiled.compile_kernel(source.replace("LIMIT:", f"{limit}:"))
-            monkeypatch.setattr(leapfrog, "compiled", lambda _, kernel=kernel: kernel)
+            monkeypatch.setattr(leapfrog, "compile_kernel", lambda _, kernel=kernel: kernel)
             leapfrog.nest.cache_clear()
             counts.add(leapfrog.leapfrog_join(query, {"e": oriented}, count=True))
         monkeypatch.undo()

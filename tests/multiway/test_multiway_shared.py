@@ -42,7 +42,7 @@ QUERY = ConjunctiveQuery(
 def builds(monkeypatch):
     """How many tuples each trie has that is built; kernels are interpreted."""
     leapfrog.nest.cache_clear()
-    monkeypatch.setattr(leapfrog, "compiled", interpret)
+    monkeypatch.setattr(leapfrog, "compile_kernel", interpret)
     found, build = [], TrieArray.build
     monkeypatch.setattr(TrieArray, "build", lambda columns, size: (found.append(len(columns[0])), build(columns, size))[1])
     yield found

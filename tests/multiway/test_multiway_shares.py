@@ -45,7 +45,7 @@ def cluster():
     leapfrog.nest.cache_clear()
     sc = Cluster()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leapfrog, "compiled", interpreted)
+        patch.setattr(leapfrog, "compile_kernel", interpreted)
         patch.setattr(leapfrog, "LEAST_PIECE", 3)
         patch.setattr(shares, "PartitionedJobs", lambda sc, tasks: sc.made.append(JobsAsSpark(tasks, sc)) or sc.made[-1])
         yield sc

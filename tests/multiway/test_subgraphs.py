@@ -40,7 +40,7 @@ def uncompiled():
     """Queries' kernels are interpreted: an example costs milliseconds whatever its pattern."""
     leapfrog.nest.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leapfrog, "compiled", interpreted)
+        patch.setattr(leapfrog, "compile_kernel", interpreted)
         yield
     leapfrog.nest.cache_clear()
 
