@@ -46,8 +46,15 @@ from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 
 MOST = 0.5  # of a relation's facts: where more come or go, its indexes are made again when they are searched
 MANY = 1 << 17  # tuples of a session whose transactions call kernels by their machine code, from the first one on
-SEARCHES = "kernels.ranges", "kernels.inside", "kernels.pack", "kernels.unpack", "kernels.expand_some", "kernels.field_at"
-KERNELS = *SEARCHES, "lanes._among", "words._drop", "unions._rows"
+SEARCHES = (
+    "kernels.ranges",
+    "kernels.mark_within_bounds",
+    "kernels.pack_fields",
+    "kernels.unpack",
+    "kernels.expand_some",
+    "kernels.field_at",
+)
+KERNELS = *SEARCHES, "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
 
 Structure = tuple[State, list[tuple[dict, dict]], dict[str, Any]]
