@@ -21,8 +21,8 @@ def agm_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
 
     Infinite where it is above what a float holds. Costs a small linear program.
 
-    >>> from semi_naive.ra.multiway.query import Atom
-    >>> triangle = ConjunctiveQuery((Atom("r", ("x", "y")), Atom("s", ("y", "z")), Atom("t", ("x", "z"))))
+    >>> from semi_naive.ra.multiway.query import QueryAtom
+    >>> triangle = ConjunctiveQuery((QueryAtom("r", ("x", "y")), QueryAtom("s", ("y", "z")), QueryAtom("t", ("x", "z"))))
     >>> round(agm_bound(triangle, {"r": 100, "s": 100, "t": 100}))
     1000
     """

@@ -134,8 +134,9 @@ class PartitionedGraph:
 def rule_of(query: ConjunctiveQuery) -> Rule:
     """The rule of a query.
 
-    >>> from semi_naive.ra.multiway.query import Atom, Comparison, ConjunctiveQuery
-    >>> print(rule_of(ConjunctiveQuery((Atom("edge", ("a", "b")), Atom("edge", ("b", "c"))), (Comparison("!=", "a", "c"),))))
+    >>> from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
+    >>> edges = QueryAtom("edge", ("a", "b")), QueryAtom("edge", ("b", "c"))
+    >>> print(rule_of(ConjunctiveQuery(edges, (Comparison("!=", "a", "c"),))))
     match(a, b, c) :- edge(a, b), edge(b, c), a != c.
     """
 

@@ -29,8 +29,15 @@ from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AnyChange
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # of a session: from there on, kernels are loaded before its first transaction
-SEARCHES = "kernels.ranges", "kernels.inside", "kernels.pack", "kernels.unpack", "kernels.expand_some", "kernels.field_at"
-KERNELS = *SEARCHES, "lanes._among", "words._drop", "unions._rows"
+SEARCHES = (
+    "kernels.ranges",
+    "kernels.mark_within_bounds",
+    "kernels.pack_fields",
+    "kernels.unpack",
+    "kernels.expand_some",
+    "kernels.field_at",
+)
+KERNELS = *SEARCHES, "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
 
 @dataclass(frozen=True)
