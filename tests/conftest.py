@@ -157,7 +157,7 @@ def guarded(request, monkeypatch):
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
         for module in ("running.driver.local", "session.maintenance.incremental"):
-            monkeypatch.setattr(f"semi_naive.{module}.ready", lambda spent: False)
+            monkeypatch.setattr(f"semi_naive.{module}.machine_is_ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Recomputation, "compute", timed)
     monkeypatch.setattr(Without, "__call__", told)

@@ -17,7 +17,7 @@ class ByBits:
             for slot in run.slots:
                 self.matrices[f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)"] = None
                 rows = f"base{slot}, dir{slot}, v{slot}_1"
-                self.write(f"fill({array}, {low}, {high}, places, {rows}, words, bits{slot})")
+                self.write(f"fill_adjacency({array}, {low}, {high}, places, {rows}, words, bits{slot})")
             self.run = run
             self.variable(group, total)
             self.run = None

@@ -131,10 +131,10 @@ class Generator(Conditions, ByBits):
         with self.guarded(conditions), self._ranges(depth), self._sets(depth):
             marks = [values for values in self.marked if fixed(values) == depth]
             for values in marks:
-                self.write(f"put({self.mark(values)}, {', '.join(self.place(values))}, 1)")
+                self.write(f"set_marks({self.mark(values)}, {', '.join(self.place(values))}, 1)")
             self.after(depth, rest, total)
             for values in marks:
-                self.write(f"put({self.mark(values)}, {', '.join(self.place(values))}, 0)")
+                self.write(f"set_marks({self.mark(values)}, {', '.join(self.place(values))}, 0)")
 
     def _tests_of_atoms(self, depth: int) -> list[str]:
         """Negated atoms that end here, unary ones that the variable is not looped over; at the TOP, atoms of constants."""
@@ -237,7 +237,7 @@ class Generator(Conditions, ByBits):
             self._product(rest, counted)
         with self.guarded([f"{counted} != 0"] if counted else []):
             with self.block(f"if made + {self.width} > out.size:"):
-                self.write("out = doubled(out, 64)")
+                self.write("out = longer_array(out, 64)")
             for column in range(self.keep):
                 name = f"x{column}" if column in self.shape.joined else f"r{column}"
                 self.write(f"out[made + {column}] = {name}")
@@ -290,7 +290,7 @@ class Generator(Conditions, ByBits):
         """A variable that an equation gives its value."""
         self.write(f"r{depth} = {self.raw(self.shape.assigned[depth])}")
         if any(depth in member.path for member in self.shape.members):
-            self.write(f"x{depth} = find(names, base, size, r{depth})")
+            self.write(f"x{depth} = id_of(names, base, size, r{depth})")
         self.body(depth, rest, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:

@@ -126,4 +126,4 @@ class Conditions:
         return f"ids[{~term}]" if term < 0 else f"x{term}"
 
     def _in_directory(self, slot: int, term: int) -> str:
-        return f"present(dir{slot}, {self.id(term)} - base{slot})"
+        return f"has_first_id(dir{slot}, {self.id(term)} - base{slot})"

@@ -215,7 +215,7 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
     """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
     forgotten: whoever needs them compiles them again."""
     if moved := indexes.settle():
-        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched_indexes)]:
+        for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched)]:
             del bodies[key]
 
 
@@ -228,7 +228,7 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
             plan(*one)
         share_indexes(bodies, indexes)
         found = [plan(*one) for one in every]
-        if not placing.decide(set().union(*(body.searched_indexes for body in found))):
+        if not placing.decide(set().union(*(body.searched for body in found))):
             return found
         bodies.clear()
 

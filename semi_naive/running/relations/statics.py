@@ -41,7 +41,7 @@ class Statics:
     def prepare(self, body: PlannedBody, iteration: int) -> None:
         """Make the indexes that a body searches, as far as they are not there."""
         self._rescan(body)
-        self.ensure(searched_indexes(body.derivation.steps), iteration)  # `body.searched_indexes` is of before
+        self.ensure(searched_indexes(body.derivation.steps), iteration)  # `body.searched` is of before
 
     def ensure(self, indexes: set[Index], iteration: int) -> None:
         """Make indexes, as far as they are not there."""
