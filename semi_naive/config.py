@@ -47,7 +47,7 @@ class Config:
     run_ahead_budget: the tuples that one partition makes in such a job, at most.
     local_tuples: the driver evaluates a stratum without a Spark job until the rules make so many tuples in one iteration; 0
         means never. None means 4 million, or 64 million where Spark has no more than two cores: two partitions take as long
-        for what they send each other as they save.
+        for what they send each other as they save. In a run without a cluster None means as many as 40 % of the memory holds.
     small_delta: while the deltas of a stratum in the driver have at most so many tuples for each recursive atom of its rules,
         its iterations run a tuple at a time, in compiled code, unless that is much work. Others run a block at a time. 0
         switches this off.
