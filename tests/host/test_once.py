@@ -20,26 +20,26 @@ MEET = """
             time.sleep(0.001)
 """
 MAKE = """
-    from semi_naive.ra.storage.once import once
+    from semi_naive.ra.storage.once import make_once
     def make():
         time.sleep(0.2)
         return me
     meet()
-    print(once(f"{folder}/thing", make))
+    print(make_once(f"{folder}/thing", make))
 """
 COMPILE = """
     from semi_naive.ra.multiway.loops.codegen import Generator
-    from semi_naive.ra.multiway.loops.compiled import compiled
-    from semi_naive.ra.multiway.query import Atom, Query
+    from semi_naive.ra.multiway.loops.compiled import compile_kernel
+    from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
     from semi_naive.ra.multiway.tries.shape import Shape
     from pathlib import Path
     from semi_naive.host import kernel_cache, private
     kernels = Path(private.folder(f"{folder}/kernels"))
     kernel_cache.cache_folder = lambda: kernels
-    query = Query((Atom("e", ("x", "y")),))
+    query = ConjunctiveQuery((QueryAtom("e", ("x", "y")),))
     source = Generator(Shape(query, query.variables), 0).kernel()
     meet()
-    stats = compiled(source).compiled().stats
+    stats = compile_kernel(source).compiled().stats
     print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 HOLD = """
@@ -55,15 +55,16 @@ def begun(program: str, folder, me: int, **env) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | env, text=True)
 
 
-def wait_for(folder, processes: int) -> None:
-    while len(list(folder.glob("*.ready"))) < processes:
+def wait_for(folder, processes: list[subprocess.Popen]) -> None:
+    while len(list(folder.glob("*.ready"))) < len(processes):
+        assert all(process.poll() is None for process in processes), "a process has ended before it was ready"
         time.sleep(0.01)
 
 
 def together(program: str, folder, processes: int, **env) -> list[str]:
     """What several processes print that do the same at the same moment."""
     all_of_them = [begun(program, folder, n, **env) for n in range(processes)]
-    wait_for(folder, processes)
+    wait_for(folder, all_of_them)
     (folder / "go").touch()
     return [process.communicate(timeout=60)[0].strip() for process in all_of_them]
 
@@ -94,7 +95,7 @@ def test_what_is_damaged_is_made_again(tmp_path, damage):
 
 def test_a_lock_ends_with_its_process(tmp_path):
     holder = begun(HOLD, tmp_path, 0)
-    wait_for(tmp_path, 1)
+    wait_for(tmp_path, [holder])
     with exclusive(tmp_path / "lock", 0.02) as mine:
         assert not mine
     holder.kill()
