@@ -177,7 +177,9 @@ def _literal(character: str) -> str:
 def _escaped(escape: str) -> str:
     if escape in _SPACES:
         return f"[{_SPACES[escape]}]"
-    if escape in ("d", "D", "w", "W", "b", "B"):
+    if escape == "B":
+        return r"(?!\b)"  # Python's own \B does not match an empty string
+    if escape in ("d", "D", "w", "W", "b"):
         return "\\" + escape
     if escape[0] in "123456789":
         return f"(?:\\{escape})"

@@ -159,12 +159,12 @@ def test_kernels_are_loaded_without_what_compiles_them():
     found = """
         import numpy as np, sys
         from semi_naive.host.jit import njit
-        from semi_naive.ra.text.strings import _copied
-        copied, one = _copied.compiled(), np.array([1], np.int64)
+        from semi_naive.ra.text.strings import _copy_strings
+        copied, one = _copy_strings.compiled(), np.array([1], np.int64)
         assert copied(np.frombuffer(b"abc", np.uint8), one, one + 1, np.zeros(2, np.int64)).tobytes() == b"b"
         assert not {"numba.np.arrayobj", "numba.cpython.unicode", "numba.np.linalg"} & sys.modules.keys()
         copied = njit("int64[::1](int64[::1])")(lambda words: words.copy())
-        print(copied(one).tolist(), sum(_copied.compiled().stats.cache_hits.values()))
+        print(copied(one).tolist(), sum(_copy_strings.compiled().stats.cache_hits.values()))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(found)], capture_output=True, text=True)
     assert done.stdout == "[1] 1\n", done.stderr

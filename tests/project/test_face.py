@@ -373,7 +373,7 @@ def test_a_closure_shows_its_balance(here, plan):
 
 NOTEBOOK = """
 import semi_naive.notebooks.progress as progress
-progress.PATIENCE = progress.ProgressText.tick = 0.0
+progress.SECONDS_BEFORE_BAR = progress.ProgressText.tick = 0.0
 from semi_naive import Program, transitive_closure
 def run(**how):
     return Program(".decl n(x: number)\\\\n.output n\\\\nn(0).\\\\nn(x + 1) :- n(x), x < 3000.").run(small_delta=0, **how)
