@@ -15,6 +15,7 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.magic import magic
+from semi_naive.planning.rewriting.products import factor
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
 from semi_naive.ra import ir
@@ -27,6 +28,7 @@ PASSES = {
     "magic": magic,
     "share": share,
     "halve": halve,
+    "factor": factor,
 }
 
 

@@ -1,7 +1,11 @@
 """What the passes made of a program, in words: by comparing what was written with what is evaluated."""
 
+import re
+
 from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.ra.ir import Program
+
+HALF, FACTOR = re.compile(r"half@\d+"), re.compile(r"factor@\d+")
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
@@ -11,10 +15,10 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     lines = [line for name in before.relations if (line := _inlining_note(name, before, after))]
     lines += [f"on demand: {_demanded(name, after)}" for name in made if "@" in name and name + ".demand" in after.relations]
     shared = [name for name in made if name.startswith("shared.")]
-    halves = [name for name in made if name.startswith("half@") and name[len("half@") :].isdigit()]
     by_head = rules_by_head(after)
     lines += [f"shared: {rule}" for name in shared for rule in by_head[name]]
-    lines += [f"halved: {rule}" for name in halves for rule in by_head[name]]
+    lines += [f"halved: {rule}" for name in made if HALF.fullmatch(name) for rule in by_head[name]]
+    lines += [f"factored: {rule}" for name in made if FACTOR.fullmatch(name) for rule in by_head[name]]
     lines += [
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]

@@ -7,6 +7,7 @@ from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
 from semi_naive.planning.rewriting.magic import magic
+from semi_naive.planning.rewriting.products import factor
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
 from semi_naive.planning.strata import Stratum, strata
@@ -37,5 +38,5 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     asked = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
-    program = program if limited else halve(program)
+    program = program if limited else halve(factor(program))
     return Compiled(program, group_loops(strata(program), loops))

@@ -45,7 +45,7 @@ class GuardRules:
         self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
         self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
         self.bodies: dict[int, PlannedBody] = {}
-        self.last: tuple[list[PlannedBody], Guard] = [], Guard({}, Now(Ticks()), suspects, kinds)
+        self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, Now(Ticks()), suspects, kinds)
 
     def guard(self, shut: set[int], ticks: Ticks) -> "Guard":
         """The guard of one transaction. shut: ids of rules that negate or aggregate changed relations; they prove nothing."""

@@ -1,0 +1,91 @@
+"""Rules that join atoms without a common variable: each factor becomes a relation of the variables that the head reads.
+
+    pair(x, z) :- loop(3, x, y, _), loop(3, _, _, z).
+
+makes, for each new tuple of loop, a binding with each other one, however few x and z there are. As
+
+    factor@1(x) :- loop(3, x, y, _).    factor@2(z) :- loop(3, _, _, z).    pair(x, z) :- factor@1(x), factor@2(z).
+
+each x is new once and meets each z once: as many bindings as heads. Semi-naive evaluation over projections, by rules.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.planning.strata import strata
+from semi_naive.ra import ir
+from semi_naive.ra.ir import Atom, Compare, Literal, Program, Relation, Rule, Type, Var, Wild
+
+
+def factor(program: Program) -> Program:
+    """The program with such rules split: a factor becomes a relation if the head does not read all of its columns.
+
+    >>> from semi_naive.ra.ir import Kind
+    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
+    >>> column = ("a", Type("number", Kind.NUMBER))
+    >>> relations = {name: Relation(name, (column, column)) for name in ("edge", "pair")}
+    >>> edge, pair = (lambda *args, name=name: Atom(name, args) for name in relations)
+    >>> print(*factor(Program({}, relations, [Rule(pair(x, z), (edge(x, y), edge(z, Wild())))])).rules, sep="\\n")
+    factor@1(x) :- edge(x, y).
+    factor@2(z) :- edge(z, _).
+    pair(x, z) :- factor@1(x), factor@2(z).
+    """
+    cycles = {name: set(stratum.relations) for stratum in strata(program) for name in stratum.relations}
+    rules, relations = [], dict(program.relations)
+    made: dict[tuple, str] = {}
+    for rule in program.rules:
+        body: list[Literal] = []
+        for literals, kept in _factors(rule, cycles.get(rule.head.relation, set()), program):
+            if kept is None:
+                body += literals
+                continue
+            key = tuple(map(str, literals)), tuple(map(str, kept))
+            if key not in made:
+                made[key] = name = f"factor@{len(made) + 1}"
+                relations[name] = Relation(name, tuple((v.name, Type(v.kind.value, v.kind)) for v in kept), span=rule.span)
+                part = Rule(Atom(name, kept), literals, span=rule.span)
+                rules.append(replace(part, text=f"{part}  (of: {rule.text or rule})"))
+            body.append(Atom(made[key], kept))
+        rules.append(rule if all(literal in rule.body for literal in body) else replace(rule, body=tuple(body)))
+    return replace(program, rules=rules, relations=relations) if made else program
+
+
+def _factors(rule: Rule, cycle: set[str], program: Program) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
+    """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is."""
+    found = _components(rule.body) if _may_be_split(rule, cycle, program) else [rule.body]
+    needed = variables_of(rule.head)
+    for literals in found:
+        kept = tuple(var for name, var in variables_of(literals).items() if name in needed)
+        recursive = any(isinstance(literal, Atom) and literal.relation in cycle for literal in literals)
+        gains = len(found) > 1 and _drops(literals, needed) and (kept or recursive)
+        yield literals, kept if gains else None
+
+
+def _may_be_split(rule: Rule, cycle: set[str], program: Program) -> bool:
+    plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
+    if not plain or rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)):
+        return False
+    return not any(program.relations[name].lattice or program.relations[name].stepwise for name in cycle)
+
+
+def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:
+    """The literals that variables connect, in the order of the first of each; those without an atom stay with the first."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for place, literal in enumerate(body):
+        names, places = set(variables_of(literal)), [place]
+        for group in [group for group in groups if group[0] & names]:
+            groups.remove(group)
+            names, places = names | group[0], group[1] + places
+        groups.append((names, places))
+    groups.sort(key=lambda group: min(group[1]))
+    apart = [places for _, places in groups if any(isinstance(body[place], Atom) for place in places)]
+    loose = [place for _, places in groups if places not in apart for place in places]
+    if apart:
+        apart[0] = apart[0] + loose
+    return [tuple(body[place] for place in sorted(places)) for places in apart] or [body]
+
+
+def _drops(literals: tuple[Literal, ...], needed: dict[str, Var]) -> bool:
+    """True if a factor has more bindings than its relation has tuples."""
+    return any(isinstance(part, Wild) or isinstance(part, Var) and part.name not in needed for part in walk(literals))
