@@ -53,6 +53,25 @@ def test_a_guarded_tuple_goes_when_its_witness_goes_later(guarded):
     assert told["reach"] == [(2, -1), (3, -1), (4, -1), (9, -1)] and guarded == {"reach"}
 
 
+COUNTED = """
+.decl edge(x: number, y: number)
+.input edge
+.decl good(x: number)
+.input good
+.decl far(n: number, x: number)
+.output far
+far(0, 1).
+far(n, y) :- far(_, x), edge(x, y), n = count : { good(_) }, !good(y).
+"""
+
+
+def test_a_rule_that_proves_nothing_leaves_suspects_without_a_guard(guarded):
+    """Its relation is negated and aggregated, and both changed in one transaction."""
+    first, then = ("delete", "good", [(8,)]), ("insert", "good", [(9,)])
+    told = same(COUNTED, {"edge": [(1, 2), (2, 3)], "good": [(7,), (8,)]}, first, then)
+    assert told[0]["far"] == [(1, 2, 1), (1, 3, 1), (2, 2, -1), (2, 3, -1)]
+
+
 LABEL = """
 .decl edge(x: number, y: number)
 .input edge
