@@ -35,7 +35,7 @@ COUNT ?= 500
 SEED := $(or $(SEED),$(shell date +%s))
 fuzz: $(STAMP)
 	$(BIN)/python -m bench.fuzz --count $(COUNT) --seed $(SEED) $(if $(SOUFFLE),--souffle $(SOUFFLE))
-	FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -m random tests
+	FUZZ_TIMES=$(or $(TIMES),1) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -m random tests
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -5,6 +5,7 @@ def test_something(case, random, tmp_path): ...
 """
 
 import inspect
+import math
 import os
 import time
 import zlib
@@ -14,7 +15,7 @@ from random import Random
 from bench.fuzz.random_programs import random_case
 from semi_naive import ProgramError
 
-TIMES = int(os.environ.get("FUZZ_TIMES", 1))  # as many cases as usual
+TIMES = float(os.environ.get("FUZZ_TIMES", 0.5))  # the share of the cases that a run of the tests takes; `make fuzz` takes all
 SEED = int(os.environ.get("FUZZ_SEED", 0))  # added to the seeds: the same cases in every run, or new ones
 SHRINKING = 20  # seconds
 
@@ -27,7 +28,7 @@ def random_cases(count: int, make: Callable = random_case, **options):
     def decorate(test):
         def run(**fixtures):
             begin = zlib.crc32(test.__qualname__.encode()) % 1_000_000 + SEED
-            for seed in range(begin, begin + count * TIMES):
+            for seed in range(begin, begin + math.ceil(count * TIMES)):
                 judge(make(Random(seed), **options), seed, lambda case, seed=seed: test(case, Random(seed), **fixtures))
 
         parameters = [*inspect.signature(test).parameters.values()][2:]

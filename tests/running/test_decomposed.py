@@ -34,7 +34,7 @@ def test_every_layout_agrees_with_the_oracle(here, monkeypatch):
     """Random programs whose rules all carry a column; `room`: tuples from which a piece is cut in two."""
     plans = {case: [] for case in product(range(len(LAYOUTS)), (1 << 24, 4), (False, True))}
 
-    @random_cases(30, carrying=True)
+    @random_cases(40, carrying=True)
     def agrees(case, random):
         iterations = random.choice([None, None, 1, 2, 4])
         expected = solved(case, None, iterations)
