@@ -100,7 +100,7 @@ def run(capsys, tmp_path, monkeypatch):
 @pytest.fixture
 def patient(monkeypatch):
     """Maintenance has no budget: a stratum is never computed anew because its maintenance takes too long."""
-    monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", math.inf)
+    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", math.inf)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.driver.local", "session.maintenance.incremental"):
+        for module in ("running.driver.local", "session.maintenance.delete_rederive"):
             monkeypatch.setattr(f"semi_naive.{module}.machine_is_ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
     monkeypatch.setattr(Recomputation, "compute", timed)

@@ -20,7 +20,7 @@ from semi_naive import Config, Program, RunsLost, subgraphs, transitive_closure
 from semi_naive.io.results import ranges
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.running.results import files
-from semi_naive.session.maintenance import across_partitions, budget, spread
+from semi_naive.session.maintenance import across_partitions, recomputation, spread
 
 PARTITIONED = Config(local_tuples=0)
 LONGEST = 600  # seconds that a host is kept busy
@@ -153,7 +153,7 @@ def sessions(spark) -> None:
     gone = set(sorted(edges)[::90])
     with (
         mock.patch.object(spread, "FEW", -2),
-        mock.patch.object(budget, "FREE", 1e9),
+        mock.patch.object(recomputation, "FREE", 1e9),
         mock.patch.object(across_partitions, "SOME", 1e9),
         Program(text).session({"edge": edges}, spark=spark, config=PARTITIONED) as session,
     ):

@@ -12,11 +12,11 @@ from bench.fuzz.oracle import solve, value
 from semi_naive import BadInput, Config, Program
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from semi_naive.host.budget import OverBudget, Work
+from semi_naive.host.limits import OverBudget, Work
 from semi_naive.planning.rewriting.passes import apply_passes
 from semi_naive.ra import ir
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.maintenance.budget import Budget
+from semi_naive.session.maintenance.recomputation import Budget
 
 LAYOUTS = [
     Config(local_tuples=0, partitions=3, buckets=5),
@@ -171,7 +171,7 @@ def ending(fails: Callable[[int], bool]) -> Iterator[Iterator[int]]:
         visit(work, bindings)
 
     with ExitStack() as stack:
-        stack.enter_context(patch("semi_naive.session.maintenance.budget.FREE", 10**15))
+        stack.enter_context(patch("semi_naive.session.maintenance.recomputation.FREE", 10**15))
         stack.enter_context(patch.object(Budget, "tries", lambda *_: True))
         stack.enter_context(patch.object(Work, "visit", visited))
         yield times
@@ -182,7 +182,7 @@ BUDGETS = 0, 1, 10, 30, 100, math.inf  # bindings
 
 def agrees_within(bindings: float, case: Case, **config) -> None:
     """Maintenance may visit so many bindings, and so few more that a small program exceeds them."""
-    with patch("semi_naive.session.maintenance.budget.FREE", bindings), patch("semi_naive.host.budget.CALL", 3):
+    with patch("semi_naive.session.maintenance.recomputation.FREE", bindings), patch("semi_naive.host.limits.CALL", 3):
         agrees(case, follow=1e-9, **config)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.columns import FEW, Columns, few, kernel_ready
+from semi_naive.ra.blocks.kernels import FEW, Columns, few, kernel_ready
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.host import budget, limits
+from semi_naive.host import limits
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.by_variable.intersecting import BLOCKS, kept, meet
@@ -174,7 +174,7 @@ class Intersection:
         """(the side that proposes, the one that is asked first, the bindings for which it is so)."""
         counts = np.array([side.counts for side in self.sides])
         fewest, proposed = counts.argmin(axis=0), counts.min(axis=0)
-        budget.visit(int(proposed.sum()) // COMPOSED)
+        limits.visit(int(proposed.sum()) // COMPOSED)
         some = proposed > 0
         for proposing in range(len(self.sides)):
             order = np.flatnonzero(some & (fewest == proposing))

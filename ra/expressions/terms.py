@@ -9,7 +9,7 @@ import operator
 import numpy as np
 
 from semi_naive.ra import ir
-from semi_naive.ra.blocks.columns import kernel_ready
+from semi_naive.ra.blocks.kernels import kernel_ready
 from semi_naive.ra.expressions import arithmetic, text
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var

@@ -6,12 +6,13 @@ which that can still be said without what has gone needs no other proof (Szabó 
 program analyses in Datalog", and Motik et al. 2019, cut what is suspected of having no derivation in the same way).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import Block, pack_columns
+from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns, roomy
 from semi_naive.ra.blocks.changes import common_packing, membership, own_order, positions_of, selected_tuples
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.cached import cached
@@ -191,3 +192,50 @@ class Older:
 def _ticks_of(step: Aged | Older, batch: Batch, context: Context) -> np.ndarray:
     columns = [evaluate(term, batch.columns, batch.size, context.values) for term in step.terms]
     return step.now.ticks.of(step.relation, columns, batch.size)
+
+
+class Clock:
+    """The births of tuples in the tables of a stratum, by tick."""
+
+    def __init__(self, relations: Iterable[str], begin: int):
+        self.now = begin
+        self.births: dict[str, list[Layer]] = {name: [] for name in relations}
+
+    def timed(self, name: str, table: Table) -> "TimedTable":
+        """Return the table as one that records the ticks of new tuples."""
+        timed = object.__new__(TimedTable)
+        vars(timed).update(vars(table))
+        timed.clock, timed.name, timed.recorded = self, name, 0
+        return timed
+
+    def keep(self, name: str, table: Table) -> None:
+        """Drop the births of superseded tuples, which the settled table of their relation does not have."""
+        self.births[name] = [layer.where(membership(layer.block, table)) for layer in self.births[name]]
+
+
+NONE = np.empty(0, np.int64)
+
+
+class TimedTable(Table):
+    """A table, at home in its relation's own order, that records births."""
+
+    clock: Clock
+    name: str
+    recorded: int  # births of the machine before this tick are recorded
+
+    def advance(self) -> int:
+        if size := super().advance():
+            self.clock.births[self.name].append(layer_of_tick(self.delta[self.home], self.clock.now))
+            self.clock.now += 1
+        return size
+
+    def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
+        """Take rows of the machine. times: the ticks of their births, of `full` first; -1 for rows that are older than the
+        machine's run. Rows of an unfinished iteration come later, though the clock has passed their ticks."""
+        super().from_machine(full, delta)
+        fresh = times >= self.recorded
+        columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]
+        if (ticks := times[fresh]).size:
+            self.recorded = int(ticks.max()) + 1
+            packing = roomy(bounds_of(columns))
+            self.clock.births[self.name].append(sorted_layer(packing, pack_columns(columns, packing, ticks.size), ticks))

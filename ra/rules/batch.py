@@ -6,7 +6,7 @@ import numpy as np
 
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
-from semi_naive.ra.blocks.columns import kernel_ready
+from semi_naive.ra.blocks.kernels import kernel_ready
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
 from semi_naive.ra.words import seek_word

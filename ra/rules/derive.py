@@ -1,18 +1,28 @@
-"""One rule version, compiled: run it where its tuples are, and hand over the heads it makes."""
+"""One rule version, compiled: run it where its tuples are, and hand over the heads it makes.
 
+On several cores of this process, the bindings of its first step are cut into slices, and each slice runs the other steps. They
+meet where their heads are inserted. Each thread sorts its own heads, and drops those known before the iteration; only the rest
+waits for the other threads (`Table.insert`). Kernels release the interpreter lock.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, Chunked, merged_as
 from semi_naive.ra.blocks.table import NOBODY
+from semi_naive.ra.by_variable.extend import Extend
+from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Order, Term, Var
+from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.steps import Context, run_steps
+from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
 GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
 TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known
+MIN_SLICE_BINDINGS = 1 << 11  # fewer are done before another thread has them
+SLICEABLE_STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate  # they have no state that slices share
 
 
 @dataclass
@@ -103,3 +113,80 @@ class Sink:
             else:
                 self.born += self.table.insert(columns, self.rows, self.alone)
             self.waiting, self.rows = [], 0
+
+
+def derivation_slices(derivation: Derivation, context: Context, cores: int, least: int = 0) -> Iterator[Batch]:
+    """The bindings of a rule's first step: a slice for each core, of at least so many bindings. One slice if later steps
+    number symbols or records, which depends on the order."""
+    least = least or MIN_SLICE_BINDINGS
+    for batch in run_steps(derivation.steps[:1], unit(), context):
+        count = min(cores, batch.size // least)
+        if count < 2 or not is_sliceable(derivation):
+            yield batch
+            continue
+        join = uniting(derivation, batch, context)
+        if join is None:
+            for number in range(count):
+                yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
+        elif join.by_row(batch):
+            yield from join.turned(batch).rows(count)
+        else:
+            turned = join.turned(batch)
+            for number in range(count):
+                yield Batch(turned.size, pair=(*turned.names, turned.block), share=(number, count))
+
+
+def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
+    """The next join, if it is one that makes unions: a slice has heads of its own, if it is one of rows, or of new values."""
+    join = derivation.steps[1] if len(derivation.steps) > 1 else None
+    if not isinstance(join, Join) or join.composed is None or not context.unions:
+        return None
+    blocks = context.blocks(join.relation, join.part, join.order)
+    return join if all(join.unites(batch, block) for block in blocks if block.size) else None
+
+
+def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
+    """The (relation, part, order) that steps search, or read."""
+    for step in steps:
+        if isinstance(step, Join | AntiJoin):
+            yield step.relation, step.part, step.order
+        if isinstance(step, Extend):
+            yield from searched_parts((*step.joins, *step.steps))
+
+
+def is_sliceable(derivation: Derivation) -> bool:
+    """Whether slices of what the first step makes can go on by themselves."""
+    terms = [*derivation.head]
+    for step in derivation.steps:
+        terms += _terms(step)
+    threadable = all(isinstance(step, SLICEABLE_STEPS) and not _may_take_long(step) for step in derivation.steps)
+    return threadable and not any(map(_makes, terms))
+
+
+def _may_take_long(step) -> bool:
+    """Whether a step matches a pattern that only the main thread can give up (see `patterns.linear`)."""
+    literal = getattr(step, "literal", None)
+    if not isinstance(literal, Test) or literal.op != "match":
+        return False
+    try:
+        return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
+    except BadRegularExpression:  # who matches it says so
+        return False
+
+
+def _terms(step) -> list[Term]:
+    if isinstance(step, Join | AntiJoin):
+        return list(step.keys)
+    if isinstance(step, Bind):
+        return [step.term]
+    literal = getattr(step, "literal", None)
+    if isinstance(literal, Range):
+        return [term for term in (literal.start, literal.stop, literal.step) if term is not None]
+    return [getattr(literal, side) for side in ("left", "right") if hasattr(literal, side)] + [*getattr(literal, "args", ())]
+
+
+def _makes(term: Term) -> bool:
+    """Whether a term makes symbols or records, is another each time, or calls a user's function."""
+    if isinstance(term, Call):
+        return term.op.startswith("@") or term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
+    return isinstance(term, Pack | Autoinc)

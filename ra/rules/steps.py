@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from semi_naive.host import budget, limits
+from semi_naive.host import limits
 from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, has_half_words
@@ -70,7 +70,7 @@ def run_steps(steps, batch: Batch, context: Context):
         if made is None:
             running.pop()
             continue
-        budget.visit(budget.CALL + made.visited)
+        limits.visit(limits.CALL + made.visited)
         if made.size and len(running) < len(steps):
             running.append(iter(steps[len(running)](made, context)))
         elif made.size:

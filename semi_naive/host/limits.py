@@ -1,4 +1,4 @@
-"""Limits of an evaluation: a deadline, a budget of bytes, and cancellation.
+"""Limits of an evaluation: a deadline, a budget of bytes, cancellation, and a budget of bindings.
 
     with within(seconds=10, nbytes=1 << 30) as limits:    # the thread that evaluates, and threads that it shares work with
         …
@@ -6,6 +6,14 @@
 
 An evaluation calls `check_limits` between bounded pieces of work: batches of bindings, slices of the compiled machine,
 iterations, Spark jobs. There it raises LimitExceeded, and its caller rolls back.
+
+    with budget(1_000_000) as work:    # OverBudget as soon as more bindings have been visited
+        …
+    work.bindings
+
+The engine counts each binding that comes out of a step of a rule's body, each batch (`CALL`), each instruction of the machine
+that runs a tuple at a time, and each head and new tuple on the partitions. All of these take some 75 ns a unit. The count
+depends on the data and on the plans, never on a clock: so a decision that is made by it is the same on every machine.
 """
 
 import contextlib
@@ -13,11 +21,13 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from threading import Lock
 
 from semi_naive.host.numbers import quantity
 
 MEASURE_SECONDS = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
 WAITING_CHECK_SECONDS = 0.1  # seconds between two checks of an evaluation that waits for a lock
+CALL = 500  # bindings: the time that a step takes for a batch of nothing, measured in bench.sessions (2026-11)
 HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bound, as in n < 1000"
 
 
@@ -139,3 +149,54 @@ def check_waiting(why: str) -> None:
     except LimitExceeded as error:
         error.locate("", why)
         raise
+
+
+# -- a budget of bindings
+
+
+class OverBudget(Exception):
+    """An evaluation has visited more bindings than its budget."""
+
+
+class Work:
+    """The bindings that an evaluation has visited, and may visit at `most`."""
+
+    def __init__(self, most: float):
+        self.most, self.bindings, self.alone = most, 0, Lock()
+
+    def visit(self, bindings: int) -> None:
+        with self.alone:  # threads of one evaluation share it
+            self.bindings += bindings
+        if self.bindings > self.most:
+            raise OverBudget
+
+
+_work: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+@contextlib.contextmanager
+def budget(most: float = math.inf) -> Iterator[Work]:
+    """Count the work of the block, and of threads that it shares work with. Raise OverBudget beyond `most` bindings.
+
+    >>> with budget() as work:
+    ...     visit(3)
+    >>> work.bindings
+    3
+    """
+    token = _work.set(Work(most))
+    try:
+        yield _work.get()  # type: ignore[misc]
+    finally:
+        _work.reset(token)
+
+
+def visit(bindings: int) -> None:
+    """Count bindings, if there is a budget. 0.1 µs without one."""
+    if (work := _work.get()) is not None:
+        work.visit(bindings)
+
+
+def bindings_left() -> float:
+    """The bindings that may still be visited."""
+    work = _work.get()
+    return math.inf if work is None else max(0, work.most - work.bindings)

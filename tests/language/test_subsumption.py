@@ -81,7 +81,7 @@ def ways(given: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("options", [{"small_delta": 0}, {"small_delta": 10**6}], ids=["blocks", "small deltas"])
 @pytest.mark.parametrize("cores", [1, 3])
 def test_what_is_left_is_what_nothing_subsumes(monkeypatch, machine, cores, options):
-    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
     given = roads(40)
     with Program(WAYS).run({"road": given}, **options) as result:

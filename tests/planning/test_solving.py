@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semi_naive import Program
-from semi_naive.host import budget
+from semi_naive.host import limits
 from semi_naive.planning.joins.solving import solved
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Var
 
@@ -98,6 +98,6 @@ def test_a_computed_key_is_searched_by_its_value():
     cell(0, i) :- element(i), i < 2.
     cell(t + 1, i) :- cell(t, i - 1), element(i), t < 20.
     """
-    with budget.of() as work, Program(text).run({"element": [(i,) for i in range(30_000)]}, small_delta=0) as result:
+    with limits.budget() as work, Program(text).run({"element": [(i,) for i in range(30_000)]}, small_delta=0) as result:
         assert result["cell"].count() == 2 * 21
     assert work.bindings < 150_000

@@ -29,7 +29,7 @@ def test_the_driver_agrees_with_the_oracle(case, random, machine):
 @random_cases(100)
 def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch, here):
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
-    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 3)
     config = Config(small_delta=0, local_tuples=random.choice([5, 1_000_000]), buckets=4)
     for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
@@ -88,7 +88,7 @@ def same_generation(parents: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("cores, spread, made", [(1, 1, 1 << 17), (3, 1, 1), (3, 37, 100), (2, 100_000, 1 << 17)])
 def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, tmp_path, cores, spread, made):
     """Joins of pairs make bitmaps, of rows that are full or nearly empty, whatever the relation's values are."""
-    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
     monkeypatch.setattr("semi_naive.ra.joins.unions.HANDED_OVER_CHUNKS", made)
     monkeypatch.setattr("semi_naive.ra.blocks.unpacking.ROWS", 1000)
@@ -161,7 +161,7 @@ def test_what_rules_make_on_one_partition_is_read_on_another(here, partitions):
 
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     """While others sort what they have made by the one before; a lattice and an equivalence, too."""
-    monkeypatch.setattr("semi_naive.ra.rules.slices.LEAST", 1)
+    monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 4)
     text = """
     .decl given(x: number, y: number)

@@ -6,8 +6,8 @@ import pytest
 from session_cases import PATHS
 
 from semi_naive import Config, Program
-from semi_naive.host import budget
-from semi_naive.host.budget import OverBudget
+from semi_naive.host import limits
+from semi_naive.host.limits import OverBudget
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.threads import in_threads
 
@@ -18,7 +18,7 @@ EDGES = [(i, i + 1) for i in range(50)]
 @pytest.fixture
 def free(monkeypatch):
     """Set the bindings that every stratum may visit."""
-    return lambda bindings: monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", bindings)
+    return lambda bindings: monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", bindings)
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def fresh(program, edges):
 
 
 def test_work_is_counted_across_threads_and_ends_beyond_the_budget():
-    with budget.of() as work:
-        list(in_threads(budget.visit, [1, 2, 3], 2))
-    assert work.bindings == 6 and budget.left() == math.inf
-    with pytest.raises(OverBudget), budget.of(5) as work:
-        budget.visit(5)
-        assert budget.left() == 0
-        list(in_threads(budget.visit, [1], 2))
+    with limits.budget() as work:
+        list(in_threads(limits.visit, [1, 2, 3], 2))
+    assert work.bindings == 6 and limits.bindings_left() == math.inf
+    with pytest.raises(OverBudget), limits.budget(5) as work:
+        limits.visit(5)
+        assert limits.bindings_left() == 0
+        list(in_threads(limits.visit, [1], 2))
 
 
 @pytest.mark.parametrize("small", [0, 1000], ids=["blocks", "tuples"])
@@ -64,7 +64,7 @@ def test_the_same_evaluation_counts_the_same_work(small, request):
         with Program(AROUND).session({"edge": EDGES}, config=Config(small_delta=small)) as session:
             number, counts = recursive(session), []
             for edges in (EDGES[20:21], EDGES[40:41]):
-                with budget.of() as work:
+                with limits.budget() as work:
                     session.upkeep.recomputation._evaluate(number)
                 counts.append(work.bindings)
                 session.delete("edge", edges)

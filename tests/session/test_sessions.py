@@ -20,10 +20,9 @@ from semi_naive.ra.tuple_at_a_time.assembled import Assembled
 from semi_naive.ra.tuple_at_a_time.rows import NewRows
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
-from semi_naive.session.maintenance.delete_rederive import DeleteRederive
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
 from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.incremental import Incremental
 from semi_naive.session.maintenance.recomputation import Recomputation
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -692,7 +691,7 @@ def test_the_same_of_a_closure_of_many_edges_whose_rules_are_quick(many_edges, b
 
 
 def test_rules_of_a_closure_that_take_too_long_give_way_to_components(monkeypatch, many_edges, by_rules, by_components, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given, **how: 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.Budget.bindings", lambda *given, **how: 0)
     told = same(PATHS, {"edge": [(1, 2)]}, ("insert", "edge", [(2, 3), (3, 4)]), ("delete", "edge", [(2, 3)]))
     assert len(told[0]["path"]) == 5 and len(told[1]["path"]) == 4
     assert by_rules and len(by_components) == 2 and anew == []
@@ -794,7 +793,7 @@ def test_who_is_told_and_rules_that_read_a_closure_have_its_pairs(implied):
 
 
 def test_a_stratum_that_follows_for_too_long_is_computed_anew(monkeypatch, anew):
-    monkeypatch.setattr("semi_naive.session.maintenance.budget.Budget.bindings", lambda *given, **how: 0)
+    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.Budget.bindings", lambda *given, **how: 0)
     around = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")
     steps = [("insert", "edge", [(2, 3), (3, 4), (4, 5)]), ("delete", "edge", [(2, 3)])]
     told = same(around, {"edge": [(1, 2)]}, *steps)
@@ -988,6 +987,6 @@ def test_the_machine_looks_at_a_budget_as_soon_as_it_may_be_exceeded(machine, mo
         session.delete("edge", edges[20:21])
         assert session["reach"].count() == 21
         assert set(slices) == {SLICE_INSTRUCTIONS}
-        monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 1000)
+        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", 1000)
         session.delete("edge", edges[10:11])
         assert slices[-1] <= 1001

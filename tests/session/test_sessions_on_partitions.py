@@ -17,7 +17,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import Program, RunsLost
 from semi_naive.ra.storage.runs import subtracted
 from semi_naive.ra.words import merge_all
-from semi_naive.session.maintenance import across_partitions, budget, spread
+from semi_naive.session.maintenance import across_partitions, recomputation, spread
 
 SPREAD = {"local_tuples": 0, "partitions": 2, "buckets": 4}
 EDGES = {(i, (7 * i + 3) % 40) for i in range(40)}
@@ -81,7 +81,7 @@ def nothing_here(monkeypatch):
 def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread, "FEW", random.choice(FEWEST))
-        patch.setattr(budget, "FREE", random.choice(BUDGETS))
+        patch.setattr(recomputation, "FREE", random.choice(BUDGETS))
         agrees(case, spark=here, replicate_bytes=random.choice(SMALL), follow=1e-9, **SPREAD)
 
 
@@ -102,7 +102,7 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
     config = SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
         patch.setattr(spread, "FEW", few)
-        patch.setattr(budget, "FREE", bindings)
+        patch.setattr(recomputation, "FREE", bindings)
         patch.setattr(across_partitions, "MANY", 1000 if closed else -1)
         for _ in range(4):
             before = {name: session[name].to_set() for name in program.outputs}
@@ -124,7 +124,7 @@ def test_negation_aggregates_and_best_values_follow(here, anew, edges, data, few
     config = SPREAD | {"replicate_bytes": replicated, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session(facts, spark=here, **config) as session:
         patch.setattr(spread, "FEW", few)
-        patch.setattr(budget, "FREE", bindings)
+        patch.setattr(recomputation, "FREE", bindings)
         patch.setattr(across_partitions, "MANY", -1)
         with program.session(facts) as other:
             for _ in range(3):
@@ -231,7 +231,7 @@ def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, 
         across_partitions.AcrossPartitions, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
     )
     with Program(PATHS).session({"edge": EDGES}, spark=here, follow=0.1, **SPREAD) as session:
-        monkeypatch.setattr("semi_naive.session.maintenance.budget.FREE", 0)
+        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", 0)
         session.insert("edge", [(100, 101)])
         assert len(tried) == 1 and not anew
         session.delete("edge", [(5, 38)])  # suspects more paths than that

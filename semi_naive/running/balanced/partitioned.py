@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import Config
-from semi_naive.host import budget, limits
+from semi_naive.host import limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import outgrown, plan_all, plan_body
@@ -266,7 +266,7 @@ class Partitioned:
         self.iteration += len(births)
         self._discard()
         self._record(delta, births, phases, begun)
-        budget.visit(sum(births))
+        limits.visit(sum(births))
         limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
         if self.local.growing.due():
             self.local.growing.look(self.relations)
@@ -305,7 +305,7 @@ class Partitioned:
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made
         entry["runs"] += iterations
-        budget.visit(made)
+        limits.visit(made)
 
     def learned(self, compiled: list[Version], results) -> None:
         """New symbols, and errors."""

@@ -15,7 +15,7 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
-from semi_naive.host import budget
+from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.joins.placing import Placing
@@ -147,7 +147,7 @@ class Decomposed:
                 entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
                 entry["seconds"] += float(seconds) / self.cluster.cores
                 entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
-                budget.visit(int(made))
+                limits.visit(int(made))
                 entry["runs"] = max(entry["runs"], one.births.size - 1)
         for name, home in self.homes.items():
             self.database.place(name, relation_of_pieces(name, home, self.map, finished), self.cluster)

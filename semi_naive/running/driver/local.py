@@ -26,8 +26,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.rules.slices import derivation_slices, is_sliceable
+from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.dominance import Dominance
 from semi_naive.running.driver.growing import Growing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from semi_naive.host import budget, limits, memory
+from semi_naive.host import limits, memory
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Atom
@@ -92,12 +92,12 @@ class Small:
 
     def _slice(self) -> int:
         """Instructions between two looks: no more than are left of a budget."""
-        return int(min(SLICE_INSTRUCTIONS, 1 + budget.left()))
+        return int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))
 
     def _count(self) -> None:
         """Charge the budget for the machine's work since the last time."""
         done = int(self.machine.versions[:, at.WORK].sum())
-        budget.visit(done - self.counted)
+        limits.visit(done - self.counted)
         self.counted = done
 
     def _look(self) -> None:

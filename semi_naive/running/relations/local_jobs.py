@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from semi_naive.host import budget, limits, memory
+from semi_naive.host import limits, memory
 from semi_naive.ra.storage.runs import unlink
 from semi_naive.threads import in_threads
 
@@ -28,7 +28,7 @@ class LocalJobs:
         limits.check_limits()
         if memory.check_is_due():
             memory.check_memory()
-        with budget.of():  # the driver counts what a job reports, wherever it runs
+        with limits.budget():  # the driver counts what a job reports, wherever it runs
             return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:

@@ -46,8 +46,8 @@ from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
 from semi_naive.session.durability.registrations import Registrations, changes_as_arrays, event
 from semi_naive.session.facts import PendingChange, columns_of
-from semi_naive.session.maintenance.budget import Budget
 from semi_naive.session.maintenance.implied import Implied
+from semi_naive.session.maintenance.recomputation import Budget
 from semi_naive.session.registered.subscriptions import History
 
 VERSION = "session 2"  # of the directory's form

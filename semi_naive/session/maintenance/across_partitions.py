@@ -11,9 +11,9 @@ OverBudget.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from semi_naive.host import budget
+from semi_naive.host import limits
 from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
@@ -23,15 +23,17 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.partitioned import PartitionedRelation, only_full
+from semi_naive.ra.partitions.loading import Reorder, Settle
+from semi_naive.ra.partitions.local_insert import Born
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
 from semi_naive.ra.partitions.subtracting import TakeOut
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
+from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal_tuples
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import changed
-from semi_naive.session.maintenance.continued import Continued
 from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
@@ -44,6 +46,56 @@ from semi_naive.session.maintenance.spread import (
     laid_out,
     side,
 )  # fmt: skip
+
+
+@dataclass
+class Continued(Partitioned):
+    """`begun`: what its relations have; they keep their indexes, and get those that are missing.
+    `apart`: relations that are not copied to other hosts, however small they are."""
+
+    begun: dict[str, PartitionedRelation] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.walk = None  # to run ahead keeps no index but one
+        if not self.cluster.local:
+            self.placing.bytes_of = lambda name: float("inf") if name in self.apart else self.database.bytes(name)
+        self.others = frozenset(path for each in self.begun.values() for p in range(self.partitions) for path in each.paths(p))
+
+    def _place(self) -> None:
+        super()._place()
+        missing: dict[str, list[PartitionedIndex]] = {}
+        for name, begun in self.begun.items():
+            relation = self.relations[name]
+            known = {(index.order, index.keys): only_full(index) for index in begun.indexes}
+            missing[name] = [index for index in relation.indexes if (index.order, index.keys) not in known]
+            if relation.reduction:  # it has one index, by its key
+                relation.indexes = [known.get((index.order, index.keys), index) for index in relation.indexes]
+            else:
+                relation.indexes = [*known.values(), *missing[name]]
+        self._reorder({name: indexes for name, indexes in missing.items() if indexes})
+
+    def _reorder(self, indexes: dict[str, list[PartitionedIndex]]) -> None:
+        """Fill the other indexes."""
+        if not indexes:
+            return
+        reorder = Reorder({name: self.begun[name] for name in indexes}, indexes, self.partitions)
+        for born in self.cluster.jobs.job(reorder, Settle(indexes, self.cluster.label("begun"), self.cluster.root)):
+            if isinstance(born, Born):
+                index = indexes[born.relation][born.index]
+                index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
+
+    def settle(self) -> None:
+        while self.delta():
+            self._advance()
+        for name, relation in self.relations.items():
+            self.database.place(name, relation, self.cluster)
+
+    def _own_runs(self, partition: int) -> set[str]:
+        """Those that it may remove."""
+        return super()._own_runs(partition) - self.others
+
 
 MANY = 1 << 22  # pairs of a closure that come and go, and are found here
 MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
@@ -117,7 +169,7 @@ class AcrossPartitions:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
         old = {name: self.relations.kept(name) for name in stratum.relations}
         with self._jobs(stratum, own, changes):
-            with budget.of(most):
+            with limits.budget(most):
                 parts = self._go_on(number, stratum, own, changes)
             self.relations.rest_there(number, stratum)
             return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}

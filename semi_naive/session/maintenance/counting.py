@@ -18,8 +18,7 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.slices import derivation_slices
+from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 from semi_naive.threads import in_threads
 

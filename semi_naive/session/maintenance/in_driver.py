@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
-from semi_naive.host import budget
+from semi_naive.host import limits
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
@@ -25,15 +25,14 @@ from semi_naive.ra.blocks.changes import (
     union_of_blocks,
 )  # fmt: skip
 from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.rules.ages import Clock
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
 from semi_naive.session.maintenance.counting import Counts
-from semi_naive.session.maintenance.delete_rederive import DeleteRederive
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
 from semi_naive.session.maintenance.improving import may_lose_best
-from semi_naive.session.maintenance.incremental import Incremental
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.recomputation import is_stepwise
-from semi_naive.session.maintenance.ticks import Clock
 
 MAX_CHANGED_PART = 0.2  # of what a stratum reads and has: if more has changed, the stratum is computed anew
 MAX_CHANGED_TUPLES = 100  # changed tuples that are followed whatever part they are
@@ -89,7 +88,7 @@ class InDriver:
         rules = cast(DeleteRederive, self.rules[number])
         if rules.counts.missing:
             self._count_missing(rules.counts, changes)
-        with budget.of(most):
+        with limits.budget(most):
             if rules.counts.counted:
                 changes = changes | self._count_changes(rules.counts, changes)
             below = {name: changes[name] for name in rules.below & changes.keys()}
@@ -126,7 +125,7 @@ class InDriver:
         tables, ticks = self.relations.tables, self.relations.ticks.get(number)
         before = {name: tables[name] for name in rules.kinds}
         rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
-        clock = Clock(rules.stratum, ticks.next) if ticks else None
+        clock = Clock(rules.kinds, ticks.next) if ticks else None
         for name, table in rest.items():
             tables[name] = self._begun(rules, name, table, own.get(name), suspected.get(name))
             if clock:

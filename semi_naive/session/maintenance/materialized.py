@@ -32,7 +32,7 @@ from semi_naive.running.progress.recovery import MAX_RESTARTS
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.maintenance.explicit import ExplicitFacts
+from semi_naive.session.facts import ExplicitFacts
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange, between
 

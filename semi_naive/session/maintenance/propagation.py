@@ -14,18 +14,17 @@ from functools import partial
 from typing import cast
 
 from semi_naive.host import limits, memory
-from semi_naive.host.budget import OverBudget
+from semi_naive.host.limits import OverBudget
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, at_home, grown, membership, selected_tuples, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.across_partitions import AcrossPartitions
-from semi_naive.session.maintenance.budget import FREE
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_unspelt, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.recomputation import Closure, Recomputation
+from semi_naive.session.maintenance.recomputation import FREE, Closure, Recomputation
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 
 MAX_CHANGED_FACTS = 0.5  # of a relation: beyond it, its other indexes are made again when they are searched

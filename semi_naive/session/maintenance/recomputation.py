@@ -1,24 +1,88 @@
-"""Compute strata anew, by the plan that a run would choose, and compare them with their last contents."""
+"""Compute strata anew, by the plan that a run would choose, and compare them with their last contents.
+
+The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum begins,
+and ends as soon as it has visited a part (`Config.follow`) of the bindings that the stratum took when it was computed last: its
+`Budget`. All decisions are made by counts, so a session makes the same ones on every machine.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 
-from semi_naive.host import budget, memory
+from semi_naive.host import limits, memory
 from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import compacted, is_compact, settled_copy
 from semi_naive.ra.ir import Relation
-from semi_naive.ra.rules.ages import Ticks
+from semi_naive.ra.rules.ages import Clock, Ticks
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds
-from semi_naive.session.maintenance.budget import Budget
 from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
 from semi_naive.session.maintenance.spread import AnyChange, Kept
-from semi_naive.session.maintenance.ticks import Clock
+
+FREE = 10_000  # bindings that any maintenance may visit: 20 batches, some 1 ms
+TRIES = 2  # expensive attempts among `ROUND` changes, while they exceed the budget; without it `small` of bench.sessions: 1.4×
+ROUND = 6
+INSERTED = 5  # factor of the part for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
+
+
+@dataclass
+class Budget:
+    """The budget of one stratum. Changes that delete tuples and changes that only insert some are counted apart, by `loses`."""
+
+    visited: int = 0  # bindings when the stratum was computed last
+    in_vain: dict[bool, int] = field(default_factory=dict)  # consecutive changes that exceeded the budget, or were not tried
+    helped: bool = False  # a deletion was maintained within the budget since the stratum has ticks
+
+    def bindings(self, follow: float, bounded: bool = False) -> float:
+        """The bindings that maintenance may visit: a part (`follow`) of those of a computation. bounded: it only inserts
+        into a stratum without recursion, so the work is a multiple of its size.
+
+        >>> Budget(10 ** 6).bindings(0.2), Budget(10 ** 6).bindings(0.2, bounded=True), Budget().bindings(0.15)
+        (200000.0, 1000000.0, 10000)
+        """
+        part = INSERTED * follow if bounded else follow
+        return max(FREE, part * self.visited) if follow else 0
+
+    def tries(self, loses: bool, expensive: bool) -> bool:
+        """True if maintenance tries the next change. expensive: an attempt may take more than the part of a computation, as it
+        may visit `FREE` bindings, or counts are unknown.
+
+        >>> budget, tried = Budget(), []
+        >>> for _ in range(12):
+        ...     tried.append(budget.tries(loses=True, expensive=True))
+        ...     if tried[-1]:
+        ...         _ = budget.exceeded(loses=True, ticks=False)
+        >>> [place for place, each in enumerate(tried) if each], budget.tries(loses=False, expensive=True)
+        ([0, 1, 6, 7], True)
+        """
+        tried = not expensive or self.in_vain.get(loses, 0) % ROUND < TRIES
+        self.in_vain[loses] = self.in_vain.get(loses, 0) + (not tried)
+        return tried
+
+    def kept(self, loses: bool, ticks: bool) -> None:
+        """Note that a change was followed within the budget, of a stratum with or without ticks."""
+        self.in_vain[loses] = 0
+        self.helped |= loses and ticks
+
+    def exceeded(self, loses: bool, ticks: bool) -> bool:
+        """Note that a change exceeded the budget. True if the stratum is computed with ticks the next time: after a deletion
+        without ticks, and if its ticks have helped. They take little time to compute.
+
+        >>> budget = Budget()
+        >>> budget.exceeded(loses=False, ticks=False), budget.exceeded(loses=True, ticks=False)
+        (False, True)
+        >>> budget.kept(loses=True, ticks=True)
+        >>> budget.exceeded(loses=True, ticks=True), budget.exceeded(loses=True, ticks=True)
+        (True, False)
+        """
+        self.in_vain[loses] = self.in_vain.get(loses, 0) + 1
+        wanted, self.helped = self.helped if ticks else loses, False
+        return wanted
 
 
 class Recomputation:
@@ -60,7 +124,7 @@ class Recomputation:
 
     def compute(self, number: int) -> None:
         """Compute a stratum as a run does, and set its budget by the bindings that this takes."""
-        with budget.of() as work:
+        with limits.budget() as work:
             self._evaluate(number)
         tuples = sum(map(self.database.count, self.run.strata[number].relations))
         self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
@@ -118,7 +182,7 @@ class Recomputation:
 
     def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:
         """Evaluate a stratum in this process with the ticks of its tuples. False if it is too large."""
-        run, tables, clock = self.run, self.relations.tables, Clock(stratum, 0)
+        run, tables, clock = self.run, self.relations.tables, Clock(stratum.relations, 0)
         for name in stratum.relations:
             self.relations.restart(name)
             tables[name] = clock.timed(name, tables[name])
