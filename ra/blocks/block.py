@@ -185,7 +185,12 @@ class Block:
         if order == tuple(range(self.arity)):
             return self
         packing = packing or self.packing.ordered(order)
-        if self.packing.lanes == packing.lanes == 1 and len(order) == 2 and _halves(packing) and _halves(self.packing):
+        if (
+            self.packing.lanes == packing.lanes == 1
+            and len(order) == 2
+            and has_half_words(packing)
+            and has_half_words(self.packing)
+        ):
             return Block(packing, single.exchanged(self.words_once()[0], 32)[None])
         return Block.of([self.column(i) for i in order], self.size, packing)
 
@@ -330,14 +335,9 @@ def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, groups)
 
 
-def _halves(packing: Packing) -> bool:
-    """Whether tuples are words of two halves, both unsigned."""
+def has_half_words(packing: Packing) -> bool:
+    """True if tuples are pairs in words of two unsigned halves, as `ra.joins.local_join` takes them."""
     return packing.bounds == HALVES.bounds
-
-
-def has_half_words(block: Block) -> bool:
-    """Whether the block is one of pairs in words of two halves, as `ra.joins.local_join` takes them."""
-    return _halves(block.packing)
 
 
 def merge_blocks(blocks: list[Block], packing: Packing) -> Block:

@@ -257,16 +257,9 @@ def take_out(table: Table, lost: Block) -> None:
 
 def _difference_of_blocks(block: Block, gone: Block) -> Block:
     """Return a block without some tuples; the block itself if it has none of them."""
-    if gone.size * NEAR > block.size:
-        return (
-            block.without(gone.repacked(block.packing))
-            if _fits_packing(gone, block)
-            else selected_tuples(block, ~_mark_common(block, gone))
-        )
-    at = _search_positions(gone, block)
-    return without_positions(block, at[at >= 0])
-
-
-def _fits_packing(block: Block, other: Block) -> bool:
-    """True if a block fits into another one's packing."""
-    return block.packing == other.packing or fits(bounds_of(block.columns()), other.packing)
+    if gone.size * NEAR <= block.size:
+        at = _search_positions(gone, block)
+        return without_positions(block, at[at >= 0])
+    if gone.packing == block.packing or fits(bounds_of(gone.columns()), block.packing):
+        return block.without(gone.repacked(block.packing))
+    return selected_tuples(block, ~_mark_common(block, gone))

@@ -58,15 +58,12 @@ class Table:
         packing = packing_of(full[home] + delta, arity)
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
         for order, blocks in full.items():
-            ordered = table._ordered(order)
+            ordered = table.packing.ordered(order)
             table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
             table.most = max(table.most, len(blocks) + FEW)
         if any(block.size for block in delta):
             table.delta[home] = merge_blocks([block.repacked(packing) for block in delta], packing)
         return table
-
-    def _ordered(self, order: Order) -> Packing:
-        return self.packing.ordered(order)
 
     def _make_room(self, bounds: Bounds) -> None:
         """Choose the packing, or a wider one. Then all blocks are packed again, which is rare."""
@@ -76,9 +73,9 @@ class Table:
             bounds = widen(bounds, self._used())
         self.packing = snug(bounds)
         for order, blocks in self.full.items():
-            self.full[order] = [block.repacked(self._ordered(order)) for block in blocks]
-        self.delta = {order: block.repacked(self._ordered(order)) for order, block in self.delta.items()}
-        self.new = [block.repacked(self._ordered(self.home)) for block in self.new]
+            self.full[order] = [block.repacked(self.packing.ordered(order)) for block in blocks]
+        self.delta = {order: block.repacked(self.packing.ordered(order)) for order, block in self.delta.items()}
+        self.new = [block.repacked(self.packing.ordered(self.home)) for block in self.new]
 
     def _used(self) -> Bounds:
         """Return the bounds of all values, in the columns' own order."""
@@ -145,7 +142,7 @@ class Table:
         bounds = bounds_of(columns)
         with alone:
             self._make_room(bounds)
-            packing, before = self._ordered(self.home), self._before()
+            packing, before = self.packing.ordered(self.home), self._before()
         return self._sifted(Block.of([columns[i] for i in self.home], size, packing), before)
 
     def fresh_block(self, block: Block, alone=NOBODY) -> Block:
@@ -153,12 +150,12 @@ class Table:
         bounds = self._bounds_of(block)
         with alone:
             self._make_room_for(block, bounds)
-            packing, before = self._ordered(self.home), self._before()
+            packing, before = self.packing.ordered(self.home), self._before()
         return self._sifted(block.repacked(packing), before)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
         """Return the bounds of a block in home order, in the columns' own order; None if its packing is the table's."""
-        if self.packing is not None and block.packing == self._ordered(self.home):
+        if self.packing is not None and block.packing == self.packing.ordered(self.home):
             return None
         bounds = bounds_of(block.columns())
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
@@ -175,7 +172,7 @@ class Table:
             return 0
         with alone:
             self._make_room_for(block)  # another thread may have needed another packing
-            block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
+            block = self._sifted(block.repacked(self.packing.ordered(self.home)), self.new)
             if block.size:
                 self.new = self.reduction.gathered(self.new, block) if self.reduction else stacked(self.new, block)
         return block.size
@@ -194,17 +191,17 @@ class Table:
         if block.size:
             if self.packing is None:
                 self.packing = block.packing.ordered(tuple(self.home.index(i) for i in range(self.arity)))
-            if block.packing != self._ordered(self.home):
+            if block.packing != self.packing.ordered(self.home):
                 bounds = bounds_of(block.columns())
                 self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
-            self.delta = {self.home: block.repacked(self._ordered(self.home))}
+            self.delta = {self.home: block.repacked(self.packing.ordered(self.home))}
 
     def replace_new(self, block: Block) -> None:
         """Replace the tuples of `new` by a block in home order."""
         self.new = []
         if block.size:
             self._make_room_for(block)
-            self.new = [block.repacked(self._ordered(self.home))]
+            self.new = [block.repacked(self.packing.ordered(self.home))]
 
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
@@ -214,7 +211,7 @@ class Table:
                 self.full[order] = stacked(blocks, self._delta(order), self.most)
         self.delta = {}
         if self.new:
-            self.delta[self.home] = merge_blocks(self.new, self._ordered(self.home))
+            self.delta[self.home] = merge_blocks(self.new, self.packing.ordered(self.home))
             self.new = []
         return self.delta_size
 
@@ -242,7 +239,7 @@ class Table:
 
     def back_to(self, mark: list[Block]) -> None:
         """Drop the tuples born since a mark."""
-        self.new = [block.repacked(self._ordered(self.home)) for block in mark]
+        self.new = [block.repacked(self.packing.ordered(self.home)) for block in mark]
 
     def rows(self, part: str) -> np.ndarray:
         """The tuples of "full" or "delta" as rows (n, arity)."""
@@ -270,24 +267,21 @@ class Table:
 
     def _of_rows(self, rows: np.ndarray) -> Block:
         columns = [np.ascontiguousarray(rows[:, i]) for i in self.home]
-        return Block.of(columns, rows.shape[0], self._ordered(self.home))
+        return Block.of(columns, rows.shape[0], self.packing.ordered(self.home))
 
     def _delta(self, order: Order) -> Block:
         if order not in self.delta:
-            self.delta[order] = self._reordered(self.delta[self.home], order)
+            self.delta[order] = self.from_home(self.delta[self.home], order)
         return self.delta[order]
 
-    def _reordered(self, block: Block, order: Order) -> Block:
-        return self.from_home(block, order, self._ordered(order))
-
-    def from_home(self, block: Block, order: Order, packing: Packing | None = None) -> Block:
+    def from_home(self, block: Block, order: Order) -> Block:
         """Bring a block in home order into another order."""
-        return block.reordered(tuple(self.home.index(i) for i in order), packing)
+        return block.reordered(tuple(self.home.index(i) for i in order), self.packing.ordered(order))
 
     def blocks(self, part: str, order: Order) -> list[Block]:
         """Return the blocks of "full", "delta" or "all" (both) in an order. A missing index is made and kept."""
         if part != "delta" and order not in self.full:
-            self.full[order] = [self._reordered(block, order) for block in self.full[self.home]]
+            self.full[order] = [self.from_home(block, order) for block in self.full[self.home]]
         found = [] if part == "delta" else list(self.full[order])
         if part != "full" and self.delta_size:
             found.append(self._delta(order))

@@ -121,7 +121,8 @@ class Multiway:
 
     def _allowed(self, context: Context) -> float:
         """Bindings that binary joins may make before tries do it sooner: which have to be built, unless they are there."""
-        if self._key in context.kept or self._shared(context):
+        folder = self._folder(context)
+        if self._key in context.kept or folder is not None and SharedTries.there(folder):  # another process has begun
             return A_CALL
         read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))
         build = 2 * sum(block.size for blocks in read.values() for block in blocks)
@@ -174,11 +175,6 @@ class Multiway:
     def _folder(self, context: Context) -> str | None:
         folder = context.host_cache_dir({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
         return folder and os.path.join(folder, digest(*sorted({_name(*one) for one in self._read})))
-
-    def _shared(self, context: Context) -> bool:
-        """Whether another process has begun."""
-        folder = self._folder(context)
-        return folder is not None and SharedTries.there(folder)
 
 
 class TooMany(Exception):

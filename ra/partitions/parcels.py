@@ -34,7 +34,7 @@ def slots_of_block(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
     A function of the values, however they are packed.
     """
     first, _ = placement.tables()
-    if has_half_words(block) and keys == 1:
+    if has_half_words(block.packing) and keys == 1:
         return codec.slots_of_words(block.words[0], 32, first)
     bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
     subs = placement.subbuckets

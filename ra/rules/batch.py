@@ -22,35 +22,30 @@ class Batch:
     that can be taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that
     met. share = (number, count): of what the next join makes of all bindings, this batch stands for one of so many shares."""
 
-    __slots__ = ("size", "names", "_block", "_columns", "at", "joined", "share")
+    __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
 
     def __init__(
         self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
     ):
         self.size, self._columns, self.at, self.joined, self.share = size, columns, at, joined, share
         self.names = pair[:2] if pair else None
-        self._block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
+        self.block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
 
     @property
     def pair(self) -> tuple[str, str, np.ndarray] | None:
-        return (*self.names, self._block.words[0]) if self.names else None
-
-    @property
-    def block(self) -> Block:
-        """The pairs, of a batch that has them."""
-        return self._block
+        return (*self.names, self.block.words[0]) if self.names else None
 
     @property
     def visited(self) -> int:
         """Its part of the work: its bindings or, of pairs in bitmaps, words; and some of the pairs that met."""
-        block = self._block
+        block = self.block
         made = 2 * block.chunks[0].size if isinstance(block, Chunked) else self.size
         return made + max(0, self.joined - self.size) // COMPOSED
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
         if self._columns is None:
-            self._columns = dict(zip(self.names, self._block.columns(), strict=True))
+            self._columns = dict(zip(self.names, self.block.columns(), strict=True))
         return self._columns
 
     def take(self, rows: np.ndarray, names) -> dict[str, np.ndarray]:
@@ -109,19 +104,19 @@ class Batch:
     def as_block(self, first: str, second: str) -> Block | None:
         """The same as a block."""
         if self.names == (first, second):
-            return self._block
+            return self.block
         if self.names == (second, first):
-            return self._block.reordered((1, 0))
+            return self.block.reordered((1, 0))
         columns = [self.columns[first], self.columns[second]]
         packing = roomy(bounds_of(columns))
         return Block.of(columns, self.size, packing) if packing == HALVES else None
 
     def rows(self, count: int) -> list["Batch"]:
         """A pair in at most so many batches, about equally large, of which no two have a first value in common."""
-        keys = self._block.chunks[0]
+        keys = self.block.chunks[0]
         ends = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         ends = sorted({0, *ends, keys.size})
-        parts = (tuple(each[begin:end] for each in self._block.chunks) for begin, end in pairwise(ends))
+        parts = (tuple(each[begin:end] for each in self.block.chunks) for begin, end in pairwise(ends))
         blocks = [Chunked(HALVES, part) for part in parts]
         return [Batch(block.size, pair=(*self.names, block)) for block in blocks]
 

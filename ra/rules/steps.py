@@ -109,7 +109,10 @@ class Join:
             same = batch.take(np.zeros(1, np.int64), self.keep)
             yield from scan_blocks(blocks, self.binds, same, begin, context.most, context.exact)
         elif not self.binds and not self.every:
-            yield from self._passing(batch, context) if begin == START else ()
+            if begin == START:
+                made = batch.where(matched(self, batch, context), self.keep)
+                made.at, made.joined = (1, 0, 0), made.size
+                yield made
         else:
             for number in range(begin[0], len(blocks)):
                 start = begin if number == begin[0] else (number, 0, 0)
@@ -118,11 +121,6 @@ class Join:
                 elif not (yield from self._composed(batch, blocks[number], start, context.most)):
                     keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
                     yield from self.expanded(batch, blocks[number], keys, start, context.most)
-
-    def _passing(self, batch, context):
-        made = batch.where(matched(self, batch, context), self.keep)
-        made.at, made.joined = (1, 0, 0), made.size
-        yield made
 
     def expanded(self, batch, block, keys, begin=START, most=MOST):
         """The bindings of a batch with each of their partners in a block: at most `most` at a time, also where one binding has
@@ -153,7 +151,12 @@ class Join:
 
     def unites(self, batch: Batch, block: Block) -> bool:
         """True if the join is one of pairs: `ra.joins.unions` makes its heads."""
-        if self.composed is None or is_searched(block, batch.size) or not has_half_words(block) or block.rows[1] > DENSE >> 6:
+        if (
+            self.composed is None
+            or is_searched(block, batch.size)
+            or not has_half_words(block.packing)
+            or block.rows[1] > DENSE >> 6
+        ):
             return False
         turned = self.turned(batch)
         return turned is not None and turned.block.cells <= DENSE >> 6
@@ -172,7 +175,7 @@ class Join:
 
     def _composed(self, batch, block, begin, most):
         """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins.local_join`."""
-        if self.composed is None or is_searched(block, batch.size) or not has_half_words(block):
+        if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin
         if batch.names == (carried, key):
@@ -213,7 +216,7 @@ def scan_blocks(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=S
     `exact`: see `Context`."""
     for number in range(begin[0], len(blocks)):
         block, row = blocks[number], begin[1] if number == begin[0] else 0
-        if has_half_words(block) and len(binds) == 2 and not same and not (exact and block.size > most):
+        if has_half_words(block.packing) and len(binds) == 2 and not same and not (exact and block.size > most):
             (_, first), (_, second) = sorted(binds)
             yield Batch(block.size, pair=(first, second, block), at=(number + 1, 0, 0))
             continue

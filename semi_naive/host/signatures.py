@@ -7,6 +7,7 @@ and results.
 
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,7 +48,7 @@ class Scalar(KernelType):
     def of_numba(self, types):
         return getattr(types, self.name)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         return np.dtype("bool" if self.name == "boolean" else self.name)
 

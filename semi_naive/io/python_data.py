@@ -41,6 +41,8 @@ def source_of(data, relation, types: dict) -> Source:
     True and NULL fit no type, and None only a record.
     """
     types = BUILT_IN | types
+    if type(data) is list:  # before modules are asked whether it is one of theirs
+        return Given(relation, types, partial(from_rows, data, relation, types))
     if isinstance(data, Source):
         return _of_same_kinds(data, relation)
     if isinstance(data, (str, os.PathLike)):

@@ -98,12 +98,10 @@ class Committing:
         return self._turns.open
 
     def begin(self, turn: Turn) -> None:
+        """Wait for a turn of this thread, and take it."""
         self.check_open()
         if self.writes:
-            raise ValueError("a transaction is open in this thread already: let it end before another one begins")
-        self._take(turn)
-
-    def _take(self, turn: Turn) -> None:
+            raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
         self._turns.begin(turn)
         self.check_open()
         turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))
@@ -115,12 +113,9 @@ class Committing:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """While no transaction is open, and none can begin. What the block changes is undone if it fails."""
-        self.check_open()
-        if self.writes:
-            raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
         turn = Turn()
         with self._turns.ending(turn):
-            self._take(turn)
+            self.begin(turn)
             yield
             self.registry.give_back()
             turn.kept = True
@@ -143,8 +138,9 @@ class Committing:
         self.relations, self._epochs = relations, epochs
 
     def limited(self):
-        """Within the limits of a query."""
-        return limits.within(self.config.query_seconds, self.config.query_bytes)
+        """Within the limits of a query, if there are any."""
+        seconds, nbytes = self.config.query_seconds, self.config.query_bytes
+        return contextlib.nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
 
     def renew(self) -> None:
         """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""
@@ -168,7 +164,7 @@ class Committing:
     def _commit(self, turn: Turn, transaction: Transaction) -> None:
         begun = time.perf_counter()
         self.check_open()
-        nets = {name: asked.net() for name, asked in transaction.asked().items()}
+        nets = {name: asked.net() for name, asked in transaction.asked.items()}
         net = {name: change for name, (change, _) in nets.items() if change.size}
         turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
         with self.limited():

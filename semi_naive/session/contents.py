@@ -177,8 +177,10 @@ class Changes(Answer):
     A large change of a relation on Spark's partitions stays there, and can be read as long as the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
-        attributes = (*relation.attributes, (_unused_attribute(DIFF, relation), SIGN))
-        shown = replace(relation, attributes=attributes)
+        diff, names = DIFF, {name for name, _ in relation.attributes}
+        while diff in names:
+            diff += "_"
+        shown = replace(relation, attributes=(*relation.attributes, (diff, SIGN)))
         if isinstance(change, SpreadChange):
             held = EpochDatabase({relation.name: shown}, {}, {relation.name: change.signed})
         else:
@@ -196,13 +198,6 @@ class Changes(Answer):
 
     def __repr__(self) -> str:
         return f"<Changes of {self.name}: {self.inserted:,} inserted, {self.deleted:,} deleted>"
-
-
-def _unused_attribute(name: str, relation: Relation) -> str:
-    """The name, with underscores if an attribute has it already."""
-    while any(name == attribute for attribute, _ in relation.attributes):
-        name += "_"
-    return name
 
 
 def _signed(change: Change) -> np.ndarray:

@@ -43,12 +43,8 @@ class PendingChange:
     waiting: list[tuple[bool, np.ndarray]] = field(default_factory=list)
 
     def __post_init__(self):
+        self.arity, self.waited = self.explicit.arity, 0
         self.inserted = self.deleted = empty(self.arity)
-        self.waited = 0
-
-    @property
-    def arity(self) -> int:
-        return self.explicit.arity
 
     def add(self, insert: bool, columns: np.ndarray) -> None:
         """Insert or delete tuples, given as columns (arity, n)."""

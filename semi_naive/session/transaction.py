@@ -57,7 +57,7 @@ class Transaction:
     def __init__(self, session: Any):
         self._session, self._turn = session, Turn()
         self._with: weakref.ref | None = None
-        self._asked: dict[str, PendingChange] = {}
+        self.asked: dict[str, PendingChange] = {}
         self.batch: tuple[str, int] | None = None  # of a stream, that it is
         self.epoch: int | None = None
         self.ignored = 0
@@ -127,16 +127,13 @@ class Transaction:
 
     # -- for the session
 
-    def asked(self) -> dict[str, PendingChange]:
-        return self._asked
-
     def _asked_of(self, relation: str) -> PendingChange:
         self._session.check_process()
         if not self._open:
             raise ValueError(OVER if self.epoch is not None else "a transaction begins with a with statement")
-        if relation not in self._asked:
-            self._asked[relation] = PendingChange(self._session.explicit(relation))
-        return self._asked[relation]
+        if relation not in self.asked:
+            self.asked[relation] = PendingChange(self._session.explicit(relation))
+        return self.asked[relation]
 
     def _columns(self, relation: str, rows: Any) -> np.ndarray:
         if isinstance(rows, Table):
@@ -153,4 +150,4 @@ class Transaction:
 
     def __repr__(self) -> str:
         state = "open" if self._open else "over" if self.epoch is None else f"epoch {self.epoch}"
-        return f"<transaction, {state}: {', '.join(self._asked) or 'nothing asked'}>"
+        return f"<transaction, {state}: {', '.join(self.asked) or 'nothing asked'}>"

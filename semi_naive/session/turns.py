@@ -62,12 +62,14 @@ class Turns:
                 if not wait:
                     raise
                 limits.check_waiting("another transaction or query was being evaluated")
-        self._settle_last()
+        self.settle()
         self.last, turn.thread = turn, get_ident()
 
     def settle(self) -> None:
         """Undo the last turn, or do what it owes if it has happened."""
-        if self.last is not None:
+        if self.last is None:
+            return
+        with deferred():
             steps = self.last.owed if self.last.kept else self.last.undo
             if self.last.kept:
                 self.last.undo.clear()  # which has what the session was
@@ -75,11 +77,6 @@ class Turns:
                 steps[-1]()
                 steps.pop()
             self.last = None
-
-    def _settle_last(self) -> None:
-        if self.last is not None:
-            with deferred():
-                self.settle()
 
     def give(self, turn: Turn) -> None:
         """Let another turn begin, which settles this one."""
@@ -93,7 +90,7 @@ class Turns:
 
     def _end(self, turn: Turn) -> None:
         if turn.token:
-            self._settle_last()
+            self.settle()
 
     def clear(self) -> None:
         """Settle what an interrupted turn has left, if none is open."""

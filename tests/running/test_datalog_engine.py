@@ -194,7 +194,7 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
     columns = [np.array([-1, 2]), np.array([-5, 6])]
     table, wide = Table(2), [np.array([1 << 40, 3]), np.array([3, 4])]
     table.insert([np.array([-7]), np.array([-7])], 1)
-    block = Block.of(columns, 2, table._ordered(table.home))
+    block = Block.of(columns, 2, table.packing.ordered(table.home))
     table.new = []
 
     class Alone:

@@ -475,7 +475,7 @@ def test_one_transaction_at_a_time_and_readers_of_whole_epochs():
 
         with session.transaction() as transaction:
             transaction.insert("edge", [(1, 2)])
-            with pytest.raises(ValueError, match="a transaction is open in this thread already"):
+            with pytest.raises(ValueError, match="a transaction is open in this thread"):
                 session.insert("edge", [(5, 6)])
             thread = threading.Thread(target=other)
             thread.start()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from semi_naive.planning.joins.bigjoin import BigJoinCompiler
+from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.joins.solving import solved
@@ -24,6 +25,10 @@ from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
+
+REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
+MIN_TUPLES = 64  # of a relation: up to so many, its size does not matter for the order
+MIN_TUPLES_OF_FIRST = 4096  # the same for the relation that a body begins with
 
 
 def names_of_variables(node) -> set[str]:
@@ -61,6 +66,17 @@ class PlannedBody:
     def is_ordered(self) -> bool:
         """True if another order of its joins may be better: it has more than two atoms."""
         return sum(isinstance(literal, ir.Atom) for literal in self.rule.body) > 2
+
+    def outgrown(self, sizes: Sizes) -> bool:
+        """True if a relation has become so much larger or smaller that another order may be better."""
+        if not self.is_ordered:
+            return False
+        for name, planned in self.sizes.items():
+            least = MIN_TUPLES_OF_FIRST if name == self.first else MIN_TUPLES
+            now, then = max(sizes.size(name), least), max(planned, least)
+            if now > REPLAN_RATIO * then or then > REPLAN_RATIO * now:
+                return True
+        return False
 
     @cached
     def searched(self) -> set[tuple[str, ir.Order]]:

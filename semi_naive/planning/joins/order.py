@@ -13,30 +13,14 @@ from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
+from semi_naive.planning.maintaining.names import origin
 from semi_naive.ra.ir import Atom, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
 MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
-REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
-LITTLE, FIRST = 64, 4096  # tuples up to which it does not matter how many a relation has, and one that a body begins with
 MAX_FIRST_ATOMS = 24  # that a body is tried to begin with, the smallest ones
-PART = ":"  # between the name of a relation and of a part of it: no name of a program has it
 FEWEST = "fewest tuples expected"
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
-
-
-def part_of(relation: str, sort: str) -> str:
-    """The name of a relation that has some tuples of another one, which are distributed as all of them."""
-    return f"{relation}{PART}{sort}"
-
-
-def origin(relation: str) -> str:
-    """The relation that a relation has some tuples of, or itself.
-
-    >>> origin(part_of("edge", "suspected")), origin("edge-"), origin("edge")
-    ('edge', 'edge', 'edge')
-    """
-    return relation.partition(PART)[0].rstrip("+-")
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:
@@ -231,18 +215,6 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
         if not placing.decide(set().union(*(body.searched for body in found))):
             return found
         bodies.clear()
-
-
-def outgrown(body: PlannedBody, sizes: Sizes) -> bool:
-    """True if a relation has become so much larger or smaller that another order may be better."""
-    if not body.is_ordered:
-        return False
-    for name, planned in body.sizes.items():
-        least = FIRST if name == body.first else LITTLE
-        now, then = max(sizes.size(name), least), max(planned, least)
-        if now > REPLAN_RATIO * then or then > REPLAN_RATIO * now:
-            return True
-    return False
 
 
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:

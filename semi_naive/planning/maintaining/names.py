@@ -1,6 +1,5 @@
 """The names of the relations that stand beside a relation while its stratum is maintained; no program has any of them."""
 
-from semi_naive.planning.joins.order import part_of
 from semi_naive.ra.ir import Kind, Var
 
 Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
@@ -8,12 +7,21 @@ Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
 
 def suspects(name: str) -> str:
     """Name the suspects of a relation: tuples that may have no derivation any more."""
-    return part_of(name, "")
+    return f"{name}:"
 
 
 def asked(name: str) -> str:
     """Name the tuples that the guard tests before they are suspects."""
-    return part_of(name, ".")
+    return f"{name}:."
+
+
+def origin(name: str) -> str:
+    """The relation whose suspects, or changed tuples, a relation has; otherwise the relation itself.
+
+    >>> origin(suspects("edge")), origin(asked("edge")), origin(lost("edge")), origin("edge")
+    ('edge', 'edge', 'edge', 'edge')
+    """
+    return name.partition(":")[0].rstrip("+-")
 
 
 def lost(name: str) -> str:

@@ -14,7 +14,7 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.fanout import alone
-from semi_naive.planning.joins.order import outgrown, plan_all, plan_body
+from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.block import merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
@@ -195,7 +195,7 @@ class Partitioned:
 
     def _plan(self, rule: Rule, place, parts, number):
         key = (id(rule), number)
-        if key not in self.bodies or (not self._exchanges(self.bodies[key]) and outgrown(self.bodies[key], self)):
+        if key not in self.bodies or (not self._exchanges(self.bodies[key]) and self.bodies[key].outgrown(self)):
             self.bodies[key] = plan_body(
                 rule,
                 self,

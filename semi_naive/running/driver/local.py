@@ -19,7 +19,7 @@ from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.indexes import Indexes
-from semi_naive.planning.joins.order import outgrown, plan_body, share_indexes, versions
+from semi_naive.planning.joins.order import plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.block import Chunked
 from semi_naive.ra.blocks.table import Table
@@ -372,7 +372,7 @@ class Local:
     def _body(self, rule: Rule, place, parts, number):
         """The compiled version, planned again when sizes have changed a lot."""
         key = (id(rule), number)
-        if key not in self.bodies or outgrown(self.bodies[key], self.database):
+        if key not in self.bodies or self.bodies[key].outgrown(self.database):
             self.planned = True
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),

@@ -14,10 +14,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from semi_naive.host import limits
-from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, remaining, suspects
+from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, suspects
 from semi_naive.planning.maintaining.renamed import renamed
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
@@ -157,9 +156,9 @@ class AcrossPartitions:
         names = self.deltas[number].below | set(stratum.relations)
         better = {each.name: each.lattice for each in relations if each.lattice and stratum.recursive}
         flipped = {flip.relation for flip in flips}
-        return self.relations.few_changed(names, own, changes, SOME, MOST) and not may_lose_best(
-            stratum, better, flipped, own, changes, self.relations.kept
-        )
+        if not self.relations.few_changed(names, own, changes, SOME, MOST):
+            return False
+        return not better or not may_lose_best(stratum, better, flipped, own, changes, self.relations.kept)
 
     def lacks_counts(self, number: int) -> bool:
         """True if counts of aggregates are missing; strata with aggregates that change are computed anew here."""

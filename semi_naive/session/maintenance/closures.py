@@ -235,9 +235,10 @@ def _connected(blocks: list[Block], start: int, end: int) -> bool:
     frontier = np.array([start])
     seen = np.empty(0, np.int64)
     for _ in range(MAX_SEARCH_DEPTH):
-        reached = _distinct(np.concatenate([np.empty(0, np.int64), *(_ends(block, frontier) for block in blocks)]))
-        if _has(reached, end):
+        ends = np.concatenate([np.empty(0, np.int64), *(_ends(block, frontier) for block in blocks)])
+        if (ends == end).any():
             return True
+        reached = graph.distinct_numbers(ends)
         frontier = reached[~_among(reached, seen)]
         if not frontier.size:
             return False
@@ -252,19 +253,8 @@ def _ends(block: Block, starts: np.ndarray) -> np.ndarray:
     return block.column(1, positions)
 
 
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """Sorted, each once."""
-    values = np.sort(values)
-    return values[np.append(values[1:] != values[:-1], True)[: values.size]]
-
-
 def _among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which sorted values are among other sorted ones."""
+    """Mark the sorted values that are among other sorted ones."""
     if not known.size:
         return np.zeros(values.size, np.bool_)
     return known[np.minimum(np.searchsorted(known, values), known.size - 1)] == values
-
-
-def _has(values: np.ndarray, value: int) -> bool:
-    at = np.searchsorted(values, value)
-    return bool(at < values.size and values[at] == value)

@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables, searched_indexes
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
-from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes, versions
+from semi_naive.planning.joins.order import Greedy, share_indexes, versions
 from semi_naive.planning.maintaining.counted import CountedAggregate
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, own_order
@@ -134,7 +134,7 @@ class Counts:
     def _plan(self, one: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
         """The steps of a body whose bindings are counted. They are planned again when sizes have changed a lot."""
         local, sizes = self.local, self.local.database
-        if key not in self.bodies or outgrown(self.bodies[key], sizes):
+        if key not in self.bodies or self.bodies[key].outgrown(sizes):
             rule = Rule(one.atom, body)
             made = None if delta is None else local._indexes_made()
             compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)

@@ -24,11 +24,20 @@ from functools import partial
 from typing import Any
 
 from semi_naive.planning.joins.body import PlannedBody, names_of_variables
-from semi_naive.planning.joins.order import origin
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import CountedAggregate, counting
 from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import after, asked, before, column_variables, explicit, gained, lost, suspects
+from semi_naive.planning.maintaining.names import (
+    after,
+    asked,
+    before,
+    column_variables,
+    explicit,
+    gained,
+    lost,
+    origin,
+    suspects,
+)
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
@@ -160,7 +169,7 @@ class DeleteRederive:
         self.stratum, counted = counting(stratum)
         self.known, self.inserting = known, evaluation(self.stratum)
         self.database, self.indexes = self.inserting.database, self.inserting.indexes
-        self.counts = Counts(self.inserting, counted)
+        self.counts = Counts(self.inserting, counted) if counted else None
         relations = self.database.program.relations
         self.kinds = {name: relations[name].kinds for name in stratum.relations}
         self.closed = {name: relations[name] for name in stratum.relations if is_closed(relations[name])}
@@ -249,7 +258,7 @@ class DeleteRederive:
         heads = Table(table.arity, packing=table.packing)
         evaluation.derive({relation: heads}, versions)
         heads.settle()
-        return union_of_blocks(_all_of(heads), table.arity)
+        return union_of_blocks(heads.blocks("all", heads.home), table.arity)
 
     # -- overdelete
 
@@ -279,7 +288,10 @@ class DeleteRederive:
                 tables[asked(name)].insert_block(self._derived(name, block))
             with self._beside(tables), self._guarded(guard):
                 self.overdeleting.evaluate(first)
-            return {name: union_of_blocks(_all_of(tables[suspects(name)]), arity) for name, arity in arities.items()}
+            return {
+                name: union_of_blocks(tables[suspects(name)].blocks("all", own_order(arity)), arity)
+                for name, arity in arities.items()
+            }
 
     @contextmanager
     def _guarded(self, guard: Guard | None) -> Iterator[None]:
@@ -337,10 +349,6 @@ def _delta(blocks: list[Block]) -> Table:
     table = Table(blocks[0].arity)
     table.begin_with(union_of_blocks(blocks, table.arity))
     return table
-
-
-def _all_of(table: Table) -> list[Block]:
-    return table.blocks("all", own_order(table.arity))
 
 
 def is_single(rule: Rule) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
-from semi_naive.planning.joins.order import Greedy, outgrown, share_indexes
+from semi_naive.planning.joins.order import Greedy, share_indexes
 from semi_naive.planning.maintaining.guarded import DerivationRule, proof
 from semi_naive.planning.maintaining.names import Kinds, column_variables, suspects
 from semi_naive.planning.rewrite import variables_of
@@ -64,7 +64,7 @@ class GuardRules:
 
     def _planned(self, proof: DerivationRule) -> PlannedBody:
         """Plan a proof from the columns of a tuple. Relations below are read without their delta, the lost tuples."""
-        if id(proof) not in self.bodies or outgrown(self.bodies[id(proof)], self.database):
+        if id(proof) not in self.bodies or self.bodies[id(proof)].outgrown(self.database):
             rule, database = proof.rule, self.database
             atoms = {n: each for n, each in enumerate(rule.body) if isinstance(each, Atom)}
             parts = {n: "full" for n, atom in atoms.items() if atom.relation in self.below}

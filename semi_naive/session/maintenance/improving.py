@@ -53,7 +53,7 @@ def may_lose_best(
 
     flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations."""
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
-    if not better or not any(change.went or name in flipped for name, change in changed):
+    if not any(change.went or name in flipped for name, change in changed):
         return False
 
     def blocks(name: str) -> Iterator[Block | ColumnBounds]:

@@ -65,32 +65,34 @@ class InDriver:
 
     def forget_counts(self, number: int) -> None:
         """Drop the counts of a stratum's aggregates, as it is computed anew."""
-        if rules := self.rules.get(number):
+        if (rules := self.rules.get(number)) and rules.counts:
             for one in rules.counts.counted:
                 self.relations.tables.pop(one.relation, None)
 
     def lacks_counts(self, number: int) -> bool:
         """True if a stratum has been maintained by counts that are missing now."""
-        return (rules := self.rules.get(number)) is not None and bool(rules.counts.missing)
+        rules = self.rules.get(number)
+        return bool(rules and rules.counts and rules.counts.missing)
 
     def can_follow(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
-        few = self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART)
-        return few and not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
+        if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
+            return False
+        return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
 
     def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
         """Maintain a stratum by its rules within a budget, and return its changes. After OverBudget the tables, also those of
         relations that it reads, are inconsistent."""
         self.relations.mark_new(stratum.reads, changes)
         rules = cast(DeleteRederive, self.rules[number])
-        if rules.counts.missing:
-            self._count_missing(rules.counts, changes)
+        if (counts := rules.counts) and counts.missing:
+            self._count_missing(counts, changes)
         with limits.budget(most):
-            if rules.counts.counted:
-                changes = changes | self._count_changes(rules.counts, changes)
+            if counts:
+                changes = changes | self._count_changes(counts, changes)
             below = {name: changes[name] for name in rules.below & changes.keys()}
             with rules.changed(below):
                 for name, order in rules.searched():
@@ -98,7 +100,7 @@ class InDriver:
                         self.relations.tables[name].blocks("full", order)  # made once, also for later transactions
                 suspected = self._overdelete(rules, own, below, self.relations.ticks.get(number))
                 found = self._derive(number, rules, own, below, suspected)
-        for one in rules.counts.counted:
+        for one in counts.counted if counts else ():
             self.relations.tables[one.relation].settle()
         return found
 
