@@ -10,7 +10,7 @@ from bench.inputs import Row, write
 from bench.memory import peak
 from bench.peers import ours
 from semi_naive import graphs
-from semi_naive.ra.spark.spark_context import cpus
+from semi_naive.host.threads import cpus
 
 IMPORTS = {"import": "import semi_naive", "import_names": "from semi_naive import transitive_closure, Config"}
 SHUFFLED = {"plan": "balanced", "run_ahead": 0, "replicate_bytes": 0}  # the paper's layout: edges in buckets, as the paths are

@@ -8,9 +8,9 @@ import numpy as np
 
 from bench import mgt
 from bench.peers import Sample, by_duckdb
+from semi_naive.host.threads import cpus
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.query import ConjunctiveQuery
-from semi_naive.ra.spark.spark_context import cpus
 from semi_naive.ra.storage.runs import Store
 from semi_naive.subgraph_queries.embeddings import embedding_query
 from semi_naive.subgraph_queries.patterns import Pattern

@@ -28,7 +28,7 @@ from bench.command import command, parser_of, say, surroundings
 from bench.peers import Sample
 from bench.report import in_seconds, seconds_of
 from bench.workloads import Workload
-from semi_naive.ra.spark.spark_context import cpus
+from semi_naive.host.threads import cpus
 
 BINARIES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "semi-naive" / "souffle"
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))

@@ -13,7 +13,7 @@ from pkgutil import walk_packages
 
 import semi_naive.ra
 from semi_naive.host import jit
-from semi_naive.ra.spark.spark_context import cpus
+from semi_naive.host.threads import cpus
 
 MAX_PROCESSES = 8  # each takes 150 MB and 2 s to start
 UNCOMPILED_MODULE = "semi_naive.ra.spark.daemon"  # it becomes a server of Spark's when it is imported

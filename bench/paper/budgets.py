@@ -99,7 +99,7 @@ def competitor(vertices, budget: int) -> tuple | None:
         from bench import mgt
     except ImportError:
         return None
-    from semi_naive.ra.spark.spark_context import cpus
+    from semi_naive.host.threads import cpus
 
     trie = vertices.want(["up"]).trie("up", (0, 1))
     targets = trie.values[-1]

@@ -34,7 +34,7 @@ def kept(folder: Path, name: str) -> dict:
 
 def machine(cores: int | None = None, packages=PACKAGES) -> dict:
     """Where and with what something was measured; on so many cores, None: all."""
-    from semi_naive.ra.spark.spark_context import cpus
+    from semi_naive.host.threads import cpus
 
     found = {
         "cores": cores or cpus(),

@@ -9,12 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from semi_naive.ra import words
 from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pack_columns, packing_of
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.blocks.thinned import Thinned, parted, without_positions
-from semi_naive.ra.lanes import among
 from semi_naive.ra.packing import Packing
+from semi_naive.ra.words import places, tuples_among
 
 NEAR = 16  # a block so many times as large as another is searched for the tuples of the smaller one
 
@@ -121,7 +120,7 @@ def _mark_common(left: Block, right: Block) -> np.ndarray:
         return found
     if NEAR * min(left.size, right.size) > max(left.size, right.size):
         packing = common_packing([left, right], left.arity)
-        return among(left.repacked(packing).words, right.repacked(packing).words)
+        return tuples_among(left.repacked(packing).words, right.repacked(packing).words)
     if left.size < right.size:
         return _search_positions(left, right) >= 0
     at = _search_positions(right, left)
@@ -134,7 +133,7 @@ def _search_positions(few: Block, many: Block) -> np.ndarray:
     if isinstance(many, Thinned):
         return many.places(_search_positions(few, many.whole))
     if few.packing == many.packing and many.packing.lanes == 1:
-        return words.places(few.words[0], many.words[0])
+        return places(few.words[0], many.words[0])
     return positions_of(few.columns(), few.size, many)
 
 
@@ -187,7 +186,7 @@ def difference(before: Table, after: Table) -> Change:
 
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return ascending positions (k,) without others (l,), which ascend as well."""
-    return positions[words.places(positions.view(np.uint64), others.view(np.uint64)) < 0]
+    return positions[places(positions.view(np.uint64), others.view(np.uint64)) < 0]
 
 
 def _by_whole(blocks: list[Block]) -> dict[int, Block]:

@@ -41,6 +41,8 @@ class Table:
     most: int = FEW
     reduction: Any = None  # a `ra.reduce.reduction.Reduction`, which imports this module
 
+    is_spelt = True  # its tuples are in blocks; those of some subclasses are computed when they are read
+
     def __post_init__(self):
         self.home = self.home or tuple(range(self.arity))
         self.full.setdefault(self.home, [])
@@ -191,9 +193,7 @@ class Table:
         if block.size:
             if self.packing is None:
                 self.packing = block.packing.ordered(tuple(self.home.index(i) for i in range(self.arity)))
-            if block.packing != self.packing.ordered(self.home):
-                bounds = bounds_of(block.columns())
-                self._make_room(tuple(bounds[self.home.index(i)] for i in range(self.arity)))
+            self._make_room_for(block)
             self.delta = {self.home: block.repacked(self.packing.ordered(self.home))}
 
     def replace_new(self, block: Block) -> None:

@@ -15,6 +15,7 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 
 from semi_naive.host import limits
+from semi_naive.host.threads import cpus
 from semi_naive.ra.multiway.loops.codegen import Generator
 from semi_naive.ra.multiway.loops.compiled import compile_kernel
 from semi_naive.ra.multiway.query import ConjunctiveQuery
@@ -22,7 +23,6 @@ from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
-from semi_naive.ra.spark.spark_context import cpus
 
 PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
 LEAST_PIECE = 1 << 16  # children of those values: a piece clears its marks first, as long as scanning a few thousand takes

@@ -151,12 +151,9 @@ class Join:
 
     def unites(self, batch: Batch, block: Block) -> bool:
         """True if the join is one of pairs: `ra.joins.unions` makes its heads."""
-        if (
-            self.composed is None
-            or is_searched(block, batch.size)
-            or not has_half_words(block.packing)
-            or block.rows[1] > DENSE >> 6
-        ):
+        if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
+            return False
+        if block.rows[1] > DENSE >> 6:
             return False
         turned = self.turned(batch)
         return turned is not None and turned.block.cells <= DENSE >> 6

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from semi_naive.host import leftovers, limits
 from semi_naive.host.optional_packages import import_optional
+from semi_naive.host.threads import cpus
 from semi_naive.ra.spark import lost
 from semi_naive.ra.spark.aside import aside
 from semi_naive.ra.spark.java import gateway, heap
@@ -135,11 +136,6 @@ def _make_context(conf, given_up: threading.Event):
 def _of_others(record: logging.LogRecord) -> bool:
     """True if a log record is not py4j's message at the end of a connection, which it writes to the root logger."""
     return record.msg != "Exception while sending command."
-
-
-def cpus() -> int:
-    """Cores this process may use (a container's share, not the machine's)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cores(sc) -> int:

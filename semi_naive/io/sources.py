@@ -11,6 +11,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from semi_naive.host.threads import in_threads
 from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
@@ -22,7 +23,6 @@ from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.spark.spark_context import is_connect
-from semi_naive.threads import in_threads
 
 MIN_BYTES_FOR_JOB = 64 << 20  # bytes; below, starting a job costs more than reading the file here
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s

@@ -1,4 +1,4 @@
-"""How transactions of a session end: one after the other, each as a whole or not at all (`turns`).
+"""How transactions of a session end: one after the other, each as a whole or not at all (`transaction`).
 
 1. what is asked becomes net (`facts.PendingChange`)
 2. all relations follow (`maintenance.upkeep`)
@@ -28,8 +28,7 @@ from semi_naive.session.maintenance.spread import AnyChange
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.system import Past, System
-from semi_naive.session.transaction import Transaction
-from semi_naive.session.turns import Step, Turn, Turns
+from semi_naive.session.transaction import Step, Transaction, Turn, Turns
 
 log = logging.getLogger("semi_naive")
 
@@ -42,6 +41,7 @@ class Committing:
     retain: int
     closed: bool
     _process: int  # that has opened the session
+    outputs: list[str]  # of the program
     relations: dict[str, Relation]
     declared: dict[str, Relation]  # by the program; those of registered rules come and go
     changeable: set[str]
@@ -190,7 +190,7 @@ class Committing:
         if self.epoch < number:
             self._epochs = (self._epoch(number), *self._epochs[: self.retain])
         self.batches |= dict([transaction.batch] if transaction.batch else [])
-        told = [*self.program.outputs, *self.registry.watched()]
+        told = [*self.outputs, *self.registry.watched()]
         changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         if not self.system.epochs or self.system.epochs[-1].epoch < number:

@@ -18,7 +18,6 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.database import Database
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.facts import with_prefixes
-from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
 from semi_naive.tuples import Relations
 
@@ -158,7 +157,7 @@ class Epoch(Relations):
     def _why(self) -> "Why":
         from semi_naive.provenance.why import Why
 
-        spread = self.spread | {name: table for name, table in self.tables.items() if is_unspelt(table)}
+        spread = self.spread | {name: table for name, table in self.tables.items() if not table.is_spelt}
         tables = {name: table for name, table in self.tables.items() if name not in spread}
         program = self.session.registry.with_rules(self.session.program.checked, tables.keys() | spread.keys())
         return Why(program, tables, self.view.values, self.given, spread, self.session.alone)

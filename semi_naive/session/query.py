@@ -22,7 +22,6 @@ from semi_naive.ra.values import branches
 from semi_naive.ra.values.values import Known, Values
 from semi_naive.running.relations.on_partitions import OnPartitions, unless_lost
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.maintenance.implied import is_unspelt
 
 EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
 
@@ -106,7 +105,7 @@ class Query:
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
         """(columns in the relation's own order, size) of a superset of the matching tuples."""
-        if is_unspelt(table) and self.terms.constants:
+        if not table.is_spelt and self.terms.constants:
             columns = table.beside(*next(iter(self.terms.constants.items())))
             return list(columns), columns.shape[1]
         order = max(list(table.full), key=self._bound)

@@ -74,7 +74,7 @@ class Session(Committing, Relations):
         _check_program(program)
         _check_config(self.config)
         compiled = program.compile(facts if isinstance(facts, dict) else None)
-        self.program = program
+        self.program, self.outputs = program, program.outputs
         self.changeable = _changeable(program, facts, compiled.program.relations)
         found = {n: r for n, r in program.relations.items() if n in compiled.program.relations and "@" not in n}
         self.relations: dict[str, Relation] = found

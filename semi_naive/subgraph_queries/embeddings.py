@@ -6,13 +6,13 @@ from itertools import combinations
 import numpy as np
 
 from semi_naive.host.numbers import quantity
+from semi_naive.host.threads import in_threads
 from semi_naive.ra.multiway import boxing, leapfrog, shares
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
 from semi_naive.subgraph_queries.vertices import Vertices
-from semi_naive.threads import in_threads
 from semi_naive.tuples import Tuples, dictionary_encoded
 
 VARIABLES = "abcdefgh"

@@ -8,12 +8,12 @@ from session_cases import PATHS
 
 from semi_naive import Config, LimitExceeded, Program
 from semi_naive.host import limits
+from semi_naive.host.threads import in_threads
 from semi_naive.ra.multiway.leapfrog import Leapfrog
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.spark import aside
 from semi_naive.running.driver import growing
 from semi_naive.simulated_ranks import SimulatedRanks
-from semi_naive.threads import in_threads
 
 ENDLESS = ".decl big(n: number)\n.output big\nbig(0).\nbig(n + 1) :- big(n), n < 1000000000000."
 RULE = "in the rule at <program>:4:1, big(n + 1) :- big(n), n < 1000000000000.: it has "

@@ -381,7 +381,7 @@ def test_patterns_that_are_tried_in_many_ways(values, monkeypatch):
 def test_a_pattern_that_takes_too_long_is_given_up_on_every_number_of_cores(monkeypatch, cores):
     """Only the main thread can be: such a rule is not cut into slices for threads."""
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
-    monkeypatch.setattr("semi_naive.ra.spark.spark_context.cpus", lambda: cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.cpus", lambda: cores)
     text = '.decl s(x: symbol)\n.input s\n.decl m(x: symbol)\n.output m\nm(x) :- s(x), match("(a+)+b(?=c)c", x).'
     with pytest.raises(EvaluationError, match="matching takes more than 0.05 s"):
         Program(text).run({"s": [("a" * 40 + str(i),) for i in range(3000)]})

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from semi_naive import Program, Relation, subgraphs, transitive_closure
-from semi_naive.ra.spark.spark_context import cpus
-from semi_naive.threads import WAITING_RESULTS_A_THREAD, in_threads
+from semi_naive.host.threads import WAITING_RESULTS_A_THREAD, cpus, in_threads
 
 EDGES = [("a", "b"), ("b", "c"), ("a", "c")]
 PATH = ".decl edge(x: symbol, y: symbol)\n.decl path(x: symbol, y: symbol)\npath(x, y) :- edge(x, y).\n"

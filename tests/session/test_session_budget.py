@@ -8,8 +8,8 @@ from session_cases import PATHS
 from semi_naive import Config, Program
 from semi_naive.host import limits
 from semi_naive.host.limits import OverBudget
+from semi_naive.host.threads import in_threads
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive
-from semi_naive.threads import in_threads
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
 EDGES = [(i, i + 1) for i in range(50)]

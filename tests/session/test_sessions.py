@@ -21,7 +21,6 @@ from semi_naive.ra.tuple_at_a_time.rows import NewRows
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Interpreter
 from semi_naive.session.maintenance import closures, upkeep
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
-from semi_naive.session.maintenance.implied import is_unspelt
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import Recomputation
 
@@ -759,15 +758,14 @@ def test_a_closure_that_is_known_by_its_edges_has_no_pairs_until_somebody_asks(i
         assert session.query("path(1, y)").to_set() == {(2,), (3,), (4,)} and session.query("path(x, 77)").count() == 0
         assert str(session.why("path", (0, 2))).startswith("path(0, 2)")
         assert session.query('sys.memory("path", tuples, _)').to_list() == [(16,)]
-        assert session.query('sys.index("path", _, _, _)').count() == 0 and is_unspelt(pairs())
+        assert session.query('sys.index("path", _, _, _)').count() == 0 and not pairs().is_spelt
         session.insert("edge", [(8, 0), (4, 5)])
-        assert anew == [] and is_unspelt(pairs())
+        assert anew == [] and not pairs().is_spelt
     with Program(PATHS).session(path=tmp_path / "s") as session:
-        assert (
-            session["path"].count() == 81 and is_unspelt(session.upkeep.relations.tables["path"]) and session.derived_anew == []
-        )
+        assert session["path"].count() == 81 and session.derived_anew == []
+        assert not session.upkeep.relations.tables["path"].is_spelt
         assert session.why_not("path", (7, 77)) and session["path"].to_set() == everything
-        assert not is_unspelt(session.upkeep.relations.tables["path"])
+        assert session.upkeep.relations.tables["path"].is_spelt
     assert halves.to_set() == {
         (x, y, -1) for x, y in everything - {(x, y) for x, y in everything if x < y and (x < 5) == (y < 5)}
     }
@@ -778,13 +776,12 @@ def test_who_is_told_and_rules_that_read_a_closure_have_its_pairs(implied):
     with Program(PATHS).session({"edge": RING}) as session:
         session.subscribe("path", lambda changes, epoch: told.append(changes.to_set()))
         assert len(session.delete("edge", [(8, 0)]).changes["path"]) == 81 - 36
-        assert told == [{(x, y, -1) for x in range(9) for y in range(x + 1)}] and is_unspelt(
-            session.upkeep.relations.tables["path"]
-        )
+        assert told == [{(x, y, -1) for x in range(9) for y in range(x + 1)}]
+        assert not session.upkeep.relations.tables["path"].is_spelt
         session.register("far", ".decl far(y: number)\nfar(y) :- path($x, y), !edge(y, _).")
         session.subscribe("far", lambda changes, epoch: far.append(changes.to_set()), x=6)
         session.delete("edge", [(7, 8)])
-        assert far == [{(8, -1), (7, 1)}] and not is_unspelt(session.upkeep.relations.tables["path"])
+        assert far == [{(8, -1), (7, 1)}] and session.upkeep.relations.tables["path"].is_spelt
         session.delete("edge", [(2, 3)])
         session.insert("edge", [(7, 0)])
         assert session["path"].to_set() == {

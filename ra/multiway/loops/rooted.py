@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.spark.spark_context import cpus
+from semi_naive.host.threads import cpus
 from semi_naive.ra.words import JIT, JOIN
 
 PIECES = 64  # of the roots, for each thread

@@ -9,11 +9,11 @@ from itertools import chain, islice
 
 import numpy as np
 
+from semi_naive.host.threads import in_threads
 from semi_naive.io.formats.csv_differences import unix_lines
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.values.bits import Mismatch, Vertex
 from semi_naive.ra.ir import Kind
-from semi_naive.threads import in_threads
 
 PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from semi_naive.host.threads import in_threads
 from semi_naive.io.files import atomic_path, atomic_stream, unfinished_name
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.read_back import check_texts
@@ -17,7 +18,6 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.spark.executors import spark_call
 from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
-from semi_naive.threads import in_threads
 
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 

@@ -18,6 +18,7 @@ from typing import Any, cast
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
 from semi_naive.host.numbers import quantity
+from semi_naive.host.threads import in_threads
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
@@ -34,7 +35,6 @@ from semi_naive.running.driver.iterations import Iterations
 from semi_naive.running.driver.together import Together
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.database import Database
-from semi_naive.threads import in_threads
 
 MAX_BASE_TUPLES = 64_000_000  # that rules without recursion make in the driver for a decomposed stratum
 MAX_INSTRUCTIONS_PER_LITERAL = 8_000  # of a rule version; the step on blocks takes as long

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from semi_naive.host import limits, memory
+from semi_naive.host.threads import in_threads
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Atom
@@ -17,7 +18,6 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Unknown
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Bounds, Interpreter
-from semi_naive.threads import in_threads
 
 __all__ = ["Small", "Unknown"]
 

@@ -12,12 +12,12 @@ from threading import Event, Lock
 from typing import Any
 
 from semi_naive.host import memory
+from semi_naive.host.threads import in_threads
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable, searched_parts
-from semi_naive.threads import in_threads
 
 MIN_DELTA_TUPLES = 1 << 12  # it takes 0.1 ms to hand a version to a thread
 MIN_SHARED_BINDINGS = 1 << 16  # of one version that threads share

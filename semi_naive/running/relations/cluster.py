@@ -12,6 +12,7 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.host import leftovers
 from semi_naive.host.account import part
+from semi_naive.host.threads import cpus
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.spark.jobs import PartitionedJobs
@@ -75,15 +76,15 @@ class Cluster:
     def cores(self) -> int:
         """The cores that Spark has, or will have if it is started for this run."""
         if self.spark is None or callable(self.spark):
-            return getattr(self.spark, "cores", None) or spark_context.cpus()
+            return getattr(self.spark, "cores", None) or cpus()
         return spark_context.cores(self.sc)
 
     @property
     def here(self) -> int:
         """The cores of the driver's host that a run may use between jobs: all, or as many as a Spark has that is there."""
         if not (self.spark is None or callable(self.spark)) and not self.local:
-            return spark_context.cpus()
-        return min(spark_context.cpus(), self.cores)
+            return cpus()
+        return min(cpus(), self.cores)
 
     @property
     def seems_local(self) -> bool:

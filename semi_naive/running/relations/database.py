@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from semi_naive.host.threads import in_threads
 from semi_naive.io.results.order import key_column
 from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.io.values.bits import BUILT_IN
@@ -28,7 +29,6 @@ from semi_naive.running.relations.sampling import (
     fewest_partners,
     partners,
 )
-from semi_naive.threads import in_threads
 
 
 class Database:

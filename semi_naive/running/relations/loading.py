@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.config import Config
+from semi_naive.host.threads import in_threads
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.sources import File, Source, SparkFrame
@@ -19,7 +20,6 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import bring_home, deal_tuples
-from semi_naive.threads import in_threads
 
 
 @dataclass

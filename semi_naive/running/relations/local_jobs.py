@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from semi_naive.host import limits, memory
+from semi_naive.host.threads import in_threads
 from semi_naive.ra.storage.runs import unlink
-from semi_naive.threads import in_threads
 
 
 class LocalJobs:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host.threads import in_threads
 from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
 from semi_naive.ra.partitions.reaching import ROWS, Reachability
@@ -18,7 +19,6 @@ from semi_naive.ra.spark.jobs import RunsLost
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.storage.runs import RunMissing
 from semi_naive.running.relations.cluster import Cluster
-from semi_naive.threads import in_threads
 
 
 def unless_lost(made: Iterator) -> Iterator:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.host.numbers import quantity
+from semi_naive.host.threads import in_threads
 from semi_naive.io import Options, arrow_table, atomic_files, write
 from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
 from semi_naive.io.relations import columns_table, fact_table
@@ -27,7 +28,6 @@ from semi_naive.running.results import lent
 from semi_naive.running.results.files import write_answer, write_relation
 from semi_naive.running.results.frames import ToArrow, ToSpark, as_spark_has_it
 from semi_naive.running.results.python_values import DTYPES, nested_values
-from semi_naive.threads import in_threads
 from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 If the ends of a deleted edge stay connected, no pair is lost; if the ends of a new edge were connected, no pair is new. In a
 dense graph that holds for nearly every edge (24 of 25 random ones of p2p-Gnutella09). For the others, delta rules would suspect
-nearly every pair. The changed pairs are found by components and rows of bits instead (`ra.closures.condensed`); no other pair
+nearly every pair. The changed pairs are found by components and rows of bits instead (`ra.closures.graph`); no other pair
 is read.
 """
 
@@ -13,15 +13,15 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from semi_naive.ra import lanes
+from semi_naive.host.threads import in_threads
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import Block, bounds_of, fits, pack_columns, roomy
 from semi_naive.ra.blocks.changes import Change, membership
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.closures import bitset_bfs, condensed, graph
-from semi_naive.ra.closures.condensed import AFTER, BEFORE
+from semi_naive.ra.closures import bitset_bfs, graph
+from semi_naive.ra.closures.graph import AFTER, BEFORE
 from semi_naive.ra.packing import Packing
-from semi_naive.threads import in_threads
+from semi_naive.ra.words import merge_tuples, sort_unique_tuples
 
 MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
 MAX_SEARCH_DEPTH = 500  # steps of one search
@@ -46,13 +46,7 @@ def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
     one, unless they are too many."""
     if pairs is not None and not membership(change.born, pairs).all():
         return True
-    return _may_be_missed(edges, change.lost) or pairs is None and _may_be_missed(edges, change.born, "full")
-
-
-def _may_be_missed(edges: Table, some: Block, part: str = "all") -> bool:
-    """True if some edges are `missed`, or are too many for a search."""
-    few = some.size <= MAX_SEARCHES or edges.count > MAX_QUICK_EDGES
-    return bool(some.size) and (not few or missed(edges, some, part))
+    return missed(edges, change.lost) or pairs is None and missed(edges, change.born, "full")
 
 
 def changed(
@@ -75,11 +69,11 @@ def differing(
     moments = np.full(targets.size, BEFORE | AFTER)
     born, lost = (_places(found, block) for block in (change.born, change.lost))
     moments[born], moments[lost] = AFTER, BEFORE
-    both = [(moment, *condensed.components_at_moment(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
+    both = [(moment, *graph.components_at_moment(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
     felt = _ends_that_matter(found, born, both[0][1]), _ends_that_matter(found, lost, both[1][1])
     starts, ends = (np.concatenate(part) for part in zip(*felt, strict=True))
     onward = _onward(indptr, targets, ends)
-    sources, backward, places = condensed.turned(indptr, targets)
+    sources, backward, places = graph.turned(indptr, targets)
     back = _onward(sources, backward, starts)
     packing, of_node, of_bit = _words(found.values, packing)
     if turned := TURN_RATIO * back.size < onward.size:  # the pairs are found in another order, and sorted
@@ -144,9 +138,9 @@ class PairDifference:
         return came, went, self._change(*strips) if strips is not None else None
 
     def _change(self, come: list[np.ndarray], gone: list[np.ndarray]) -> Change:
-        merged = [lanes.merge_all(words, self.of_node.shape[0]) for words in (come, gone)]
+        merged = [merge_tuples(words, self.of_node.shape[0]) for words in (come, gone)]
         if self.turned:
-            merged = [lanes.sort_unique(words) for words in merged]
+            merged = [sort_unique_tuples(words) for words in merged]
         return Change(*(Block(self.packing, words) for words in merged))
 
     def _strips(self, room: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
@@ -157,14 +151,14 @@ class PairDifference:
         bits[self.nodes] = np.arange(self.nodes.size)
         width = max(1, min(-(-self.nodes.size // 64), room // max(1, domain)))
         for begin in range(0, self.nodes.size, 64 * width):
-            reach = lambda one, begin=begin: condensed.mark_reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
+            reach = lambda one, begin=begin: graph.mark_reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
             found = in_threads(reach, self.both, self.cores)
             yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
 
     def _sizes(self, rows, width: int) -> list[int]:
         """The number of bits in the first rows but not in the others, for each part of the nodes."""
         (of, bits), (other, others) = rows
-        size = lambda part: condensed.surplus_size(of, bits, other, others, width, *part)  # noqa: E731
+        size = lambda part: graph.surplus_size(of, bits, other, others, width, *part)  # noqa: E731
         return list(in_threads(size, self.parts, self.cores))
 
     def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
@@ -172,7 +166,7 @@ class PairDifference:
         (of, bits), (other, others) = rows
         begins = [0, *accumulate(sizes)]
         words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)
-        fill = lambda part: condensed.surplus(  # noqa: E731
+        fill = lambda part: graph.surplus(  # noqa: E731
             of, bits, other, others, width, *part[0], self.of_node, strip, words, part[1])  # fmt: skip
         deque(in_threads(fill, zip(self.parts, begins, strict=False), self.cores), 0)
         return words
@@ -215,9 +209,9 @@ def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarr
     )
 
 
-def missed(edges: Table, lost: Block, part: str = "all") -> bool:
-    """Whether some of the lost edges have ends that the edges, or a part of them, do not connect, or it takes too long to know.
-    A breadth-first search for each, in an index of the edges.
+def missed(edges: Table, some: Block, part: str = "all") -> bool:
+    """True if some edges have ends that the edges, or a part of them, do not connect, or if it takes too long to know. A
+    breadth-first search for each, in an index of the edges.
 
     >>> edges = Table(2)
     >>> edges.insert([np.array([1, 2]), np.array([2, 3])], 2), edges.settle()
@@ -225,10 +219,11 @@ def missed(edges: Table, lost: Block, part: str = "all") -> bool:
     >>> [missed(edges, Block.of([np.array([x]), np.array([y])], 1)) for x, y in ((1, 3), (3, 1))]
     [False, True]
     """
-    if lost.size * edges.count > MAX_SEARCHED_EDGES:
+    quick = some.size > MAX_SEARCHES and edges.count <= MAX_QUICK_EDGES  # components are quicker than so many searches
+    if quick or some.size * edges.count > MAX_SEARCHED_EDGES:
         return True
     blocks = edges.blocks(part, (0, 1))
-    return not all(_connected(blocks, x, y) for x, y in zip(*(column.tolist() for column in lost.columns()), strict=True))
+    return not all(_connected(blocks, x, y) for x, y in zip(*(column.tolist() for column in some.columns()), strict=True))
 
 
 def _connected(blocks: list[Block], start: int, end: int) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host.threads import in_threads
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables, searched_indexes
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, share_indexes, versions
@@ -20,7 +21,6 @@ from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
-from semi_naive.threads import in_threads
 
 MIN_TUPLES_TO_SHARE = 64  # changed tuples: with fewer, one core is as quick as several
 

@@ -288,10 +288,8 @@ class DeleteRederive:
                 tables[asked(name)].insert_block(self._derived(name, block))
             with self._beside(tables), self._guarded(guard):
                 self.overdeleting.evaluate(first)
-            return {
-                name: union_of_blocks(tables[suspects(name)].blocks("all", own_order(arity)), arity)
-                for name, arity in arities.items()
-            }
+            found = {name: tables[suspects(name)].blocks("all", own_order(arity)) for name, arity in arities.items()}
+            return {name: union_of_blocks(blocks, arities[name]) for name, blocks in found.items()}
 
     @contextmanager
     def _guarded(self, guard: Guard | None) -> Iterator[None]:

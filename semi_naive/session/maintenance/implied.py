@@ -70,7 +70,8 @@ class Implied(Table):
         return Table(self.arity, self.home, dict(self.full), packing=self.packing)
 
     @property
-    def is_spelt(self) -> bool:
+    def is_spelt(self) -> bool:  # type: ignore[override]
+        """True once its pairs have been read."""
         return "whole" in vars(self)
 
     @property
@@ -145,14 +146,9 @@ class Implied(Table):
         return np.array([np.full(others.size, value), others][:: 1 - 2 * column])
 
 
-def is_unspelt(table: Table) -> bool:
-    """True for a closure whose pairs have not been read."""
-    return isinstance(table, Implied) and not table.is_spelt
-
-
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
     """True if a closure is represented by its edges after so many pairs have changed. count: its number of pairs then."""
-    return is_unspelt(before) or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
+    return not before.is_spelt or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
 
 
 def implied(edges: Table, most: int, cores: int) -> Implied | None:

@@ -22,7 +22,7 @@ from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
-from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_unspelt, is_worth_it
+from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import FREE, Closure, Recomputation
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
@@ -95,7 +95,7 @@ class Propagation:
         """True if a pair of a closure may be born or lost by the changes of its edges."""
         relations = self.relations
         relations.mark_new({closure.edges}, self.changes)
-        unread = closure.relation in relations.spread or is_unspelt(relations.tables[closure.relation])
+        unread = closure.relation in relations.spread or not relations.tables[closure.relation].is_spelt
         pairs = None if unread else relations.tables[closure.relation]
         return felt(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
 
@@ -151,7 +151,7 @@ class Propagation:
         that they belong on the partitions. Pairs that have not been read, or many changed ones, are only counted."""
         tables, cores = self.relations.tables, self.run.cluster.here
         name, pairs = closure.relation, tables[closure.relation]
-        edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if is_unspelt(pairs) else pairs.packing
+        edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if not pairs.is_spelt else pairs.packing
         found = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)
         if found is None:
             return None

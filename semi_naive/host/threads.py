@@ -1,19 +1,23 @@
-"""A thread pool for work that releases the interpreter lock: kernels, Arrow, files."""
+"""Cores and threads: a thread pool for work that releases the interpreter lock, such as kernels, Arrow, files."""
 
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import Any, TypeVar
 
 from semi_naive.host import limits
-from semi_naive.ra.spark.spark_context import cpus
 
 WAITING_RESULTS_A_THREAD = 2  # results of each thread that may wait for the caller
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
+
+
+def cpus() -> int:
+    """The cores that this process may use: a container's share, not the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_threads(
@@ -24,7 +28,8 @@ def in_threads(
     run in the caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2
     ms, as long as many a rule."""
     threads = threads or cpus()
-    pool, waiting = _take_pool(threads), deque()
+    pool = _take_pool(threads)
+    waiting: deque[Future] = deque()
     try:
         for each in given:
             waiting.append(pool.submit(copy_context().run, make, each))
