@@ -1,7 +1,7 @@
 """What makes a dictionary a trace: the parts that whoever draws or retells one relies on (`balance.trace` lists them all)."""
 
 from semi_naive.balance.course import FIGURES
-from semi_naive.host.phrases import shortened
+from semi_naive.host.numbers import shortened
 
 NUMBER = (int, float)
 LIMIT = 2**63  # no count, size or time is as large

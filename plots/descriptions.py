@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from semi_naive.host.numbers import about, number, seconds, size
-from semi_naive.host.phrases import series
+from semi_naive.host.numbers import about, number, seconds, series, size
 from semi_naive.plots.run import RecordedRun
 
 TITLES = {

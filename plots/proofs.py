@@ -5,7 +5,7 @@ It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several
 
 from dataclasses import dataclass, field
 
-from semi_naive.host.phrases import shortened
+from semi_naive.host.numbers import shortened
 from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL_FONT_POINTS, literal, new_figure
 
 MAX_DRAWN_TUPLES = 30  # tuples drawn at most, those nearest to the conclusion

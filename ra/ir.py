@@ -216,7 +216,7 @@ class Aggregate:
 
     op: count sum min max mean; sum, min and max have the target's kind, mean is a float. Of an empty body count and sum
     are 0, the others have no result. count has no target. "@@f" is a user's: `function.folded` folds the values, from `init`
-    on, which is the result of an empty body (see `ra.expressions.folds`).
+    on, which is the result of an empty body (see `ra.expressions.aggregates`).
     """
 
     result: Var

@@ -254,19 +254,6 @@ def exchanged(words, shift: int) -> np.ndarray:
 # -- tuples of several lanes
 
 
-def mark_firsts(rows: np.ndarray) -> np.ndarray:
-    """Mark the sorted tuples that differ from the one before, booleans (n,); the first is marked.
-
-    >>> mark_firsts(np.array([[1, 1, 2], [5, 5, 5]])).tolist()
-    [True, False, True]
-    """
-    differs = np.zeros(rows.shape[1], np.bool_)
-    differs[:1] = True
-    for row in rows:
-        differs[1:] |= row[1:] != row[:-1]
-    return differs
-
-
 @njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
 def _sort_rows(words):
     """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever

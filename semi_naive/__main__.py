@@ -16,10 +16,9 @@ import click
 
 from semi_naive import __version__
 from semi_naive.cli.live import live_page, looking, write_report
-from semi_naive.cli.options import assignment, facts_from, limiting, option_group, settings
+from semi_naive.cli.options import Bytes, assignment, facts_from, limiting, option_group, settings
 from semi_naive.cli.program import DATA
 from semi_naive.cli.progress import Progress
-from semi_naive.cli.quantities import Bytes
 from semi_naive.cli.souffle import flags, transforming, warning
 from semi_naive.host.account import open_account, part
 

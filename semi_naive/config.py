@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from math import inf
 from typing import Any
 
-from semi_naive.quantities import parse_bytes
+from semi_naive.host.numbers import parse_bytes
 
 RULES = {
     "path-edge": "path(x, z) :- path(x, y), edge(y, z).",

@@ -2,8 +2,7 @@
 
 import time
 
-from semi_naive.host.numbers import quantity
-from semi_naive.host.phrases import shortened
+from semi_naive.host.numbers import quantity, shortened
 
 UPDATE_SECONDS = 0.1  # seconds between two updates, as an iteration may take microseconds
 MAX_NAME_CHARACTERS = 30  # characters of a stratum's name

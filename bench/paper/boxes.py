@@ -9,7 +9,7 @@ boxes of one range of x share its slice, which only the first of them copies.
 import numpy as np
 
 from bench.paper.tables import Table
-from semi_naive.plots.panels.plane import COPIED, SECONDS, plane, rectangles
+from semi_naive.plots.joins import COPIED, SECONDS, plane, rectangles
 from semi_naive.plots.style import engineering, new_figure, titled
 
 TITLE = "Boxes of triangles over the (x, y) plane"

@@ -12,7 +12,6 @@ from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION, read_trace
 from semi_naive.host.files import replacing
 from semi_naive.host.numbers import about, number, seconds
-from semi_naive.plots.course import stratum_courses
 from semi_naive.plots.descriptions import description, title_of_figure
 from semi_naive.plots.figures import PANELS, comparison, figures, panel_alone
 from semi_naive.plots.joins import join_figures
@@ -37,7 +36,7 @@ from semi_naive.plots.pages.program import relations, rules_table, spread_strata
 from semi_naive.plots.pages.source import source_sections
 from semi_naive.plots.pages.summary import named, outcome, summary
 from semi_naive.plots.pages.words import events_in_words
-from semi_naive.plots.panels.course import births_panel, iteration_times
+from semi_naive.plots.panels.course import births_panel, iteration_times, stratum_courses
 from semi_naive.plots.run import RecordedRun, recorded_runs
 
 PANEL = (5.2, 4.0)  # inches of a figure, so that its smallest text is legible on a phone

@@ -1,8 +1,7 @@
 """A summary of a closure's or a program's run, in a few lines."""
 
 from semi_naive.host.account import as_sum
-from semi_naive.host.numbers import in_full, number, quantity, seconds, size
-from semi_naive.host.phrases import series
+from semi_naive.host.numbers import in_full, number, quantity, seconds, series, size
 
 KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "restore", "runs lost", "to driver",
          "to partitions")  # fmt: skip

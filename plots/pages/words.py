@@ -4,8 +4,7 @@ from collections import defaultdict
 from itertools import groupby
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import about, seconds, size
-from semi_naive.host.phrases import series
+from semi_naive.host.numbers import about, seconds, series, size
 
 PAST = {"refine": "refined", "consolidate": "consolidated", "move": "moved"}
 MAX_NAMED_BUCKETS = 6  # buckets named in one event; further ones are counted

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from semi_naive.host.phrases import shortened
+from semi_naive.host.numbers import shortened
 from semi_naive.plots.style import DARK, SAND, STRAW, YELLOW, engineering, literal, note, number_ticks, titled
 
 PLANS = {"local": (SAND, "\\\\\\\\"), "decomposed": (YELLOW, "----"), "balanced": (DARK, "")}

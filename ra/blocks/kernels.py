@@ -219,18 +219,6 @@ def ranges_rows(words, keys, masks, within):
     return lows, highs
 
 
-@njit(types.UniTuple(i64, 2)(i64, i64, types.int64, types.int64, types.int64), **JIT)
-def expand_ranges(lows, highs, begin, end, total):
-    """The (row, position) pairs of rows begin … end - 1 and each position of their ranges; `total` of them."""
-    rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
-    made = 0
-    for i in range(begin, end):
-        for position in range(lows[i], highs[i]):
-            rows[made], positions[made] = i, position
-            made += 1
-    return rows, positions
-
-
 @njit(types.Tuple((i64, i64, types.int64, types.int64))(i64, i64, types.int64, types.int64, types.int64), **JIT)
 def expand_some(lows, highs, row, skip, most):
     """At most `most` of the (row, position) pairs of all rows and each position of their ranges, from the pair on that is the

@@ -1,10 +1,12 @@
-"""count, sum, min, max and mean of groups of rows."""
+"""count, sum, min, max and mean of groups of rows, and aggregates that users define."""
 
 import numpy as np
 
+from semi_naive.ra.expressions import text
 from semi_naive.ra.expressions.arithmetic import GREATEST, LEAST
-from semi_naive.ra.ir import Kind
-from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Aggregate, Kind
+from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, order_of_values
 
 _REDUCTIONS = {"sum": np.add, "min": LEAST, "max": GREATEST}
 
@@ -76,3 +78,30 @@ def _reduced(op: str, group: np.ndarray, column: np.ndarray) -> np.ndarray:
         group, column = group[order], column[order]
     starts = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
     return _REDUCTIONS[op].reduceat(column, starts)
+
+
+class Fold:
+    """Collects the values of groups, 16 bytes each, and folds them at the end. groups: a batch of outer bindings."""
+
+    def __init__(self, literal: Aggregate, groups, values):
+        assert literal.init is not None and literal.target is not None
+        self.literal, self.values, self.size = literal, values, groups.size
+        self.begin = evaluate(literal.init, groups.columns, groups.size, values)
+        self.parts: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, group: np.ndarray, column: np.ndarray) -> None:
+        """Rows: their groups, and their values."""
+        self.parts.append((group, column))
+
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """(results, present): of each group the int64 bits; of an empty one the value that it begins with."""
+        everywhere = np.ones(self.size, np.bool_)
+        if not any(len(group) for group, _ in self.parts):
+            return self.begin, everywhere
+        group, column = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        order = np.lexsort((self._ranks(column), group))
+        return self.literal.function.folded(self.begin, group[order], column[order], self.values), everywhere
+
+    def _ranks(self, column: np.ndarray) -> np.ndarray:
+        kind = self.literal.target.kind
+        return text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else order_of_values(column, kind)

@@ -16,8 +16,7 @@ import numpy as np
 
 from semi_naive.host import limits
 from semi_naive.host.threads import cpus
-from semi_naive.ra.multiway.loops.codegen import Generator
-from semi_naive.ra.multiway.loops.compiled import compile_kernel
+from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import Domain

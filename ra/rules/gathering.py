@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.expressions.aggregates import reduce_groups
-from semi_naive.ra.expressions.folds import Fold
+from semi_naive.ra.expressions.aggregates import Fold, reduce_groups
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
 from semi_naive.ra.rules.batch import Batch

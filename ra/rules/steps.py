@@ -15,8 +15,7 @@ from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, has_half_words
 from semi_naive.ra.blocks.thinned import is_searched
-from semi_naive.ra.expressions.aggregates import GroupReduction
-from semi_naive.ra.expressions.folds import Fold
+from semi_naive.ra.expressions.aggregates import Fold, GroupReduction
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Compare, Kind, Range, Term, Truth

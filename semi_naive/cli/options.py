@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import click
 
+from semi_naive.host.numbers import parse_bytes
+
 
 def option_group(*made: Callable) -> Callable:
     """A decorator that adds some `click.option`s to a command, in this order."""
@@ -45,3 +47,22 @@ def facts_from(folder: str, headed: str = "Files of -F NAME=FILE") -> Callable:
         ),
         click.option("--header", is_flag=True, help=f"{headed} begin with a line of names."),
     )  # fmt: skip
+
+
+class Bytes(click.ParamType):
+    """A positive number of bytes, or one with K, M, G or T (powers of 1,024).
+
+    >>> Bytes().convert("64M", None, None)
+    67108864
+    """
+
+    name = "bytes"
+
+    def convert(self, value, param, ctx):
+        try:
+            found = parse_bytes(str(value))
+        except ValueError:
+            found = 0
+        if found < 1:
+            self.fail(f"{value!r}: expected a number of bytes from 1, such as 500000, 64M or 2G", param, ctx)
+        return found

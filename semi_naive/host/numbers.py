@@ -1,6 +1,6 @@
-"""Numbers formatted for people: counts, bytes, durations, and counted nouns."""
+"""Parts of messages: counts, bytes, durations, counted nouns, series of items; and numbers of bytes that users write."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 def in_full(value: float) -> str:
@@ -93,3 +93,38 @@ def summands(values: dict[str, float]) -> dict[str, float]:
     for name in sorted(exact, key=lambda name: whole[name] - exact[name])[:short]:
         whole[name] += 1
     return {name: value / 1000 for name, value in whole.items() if value}
+
+
+def series(items: Iterable, last: str = "and") -> str:
+    """Items separated by commas, and by a word before the last one.
+
+    >>> series([1]), series([1, 2, 5]), series(["a", "b"], "or"), series([])
+    ('1', '1, 2 and 5', 'a or b', '')
+    """
+    *most, end = map(str, items) if items else [""]
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
+def shortened(text: str, most: int) -> str:
+    """Text cut to a number of characters.
+
+    >>> shortened("path(x, z) :- path(x, y), edge(y, z).", 14)
+    'path(x, z) :-…'
+    """
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def parse_bytes(text: str) -> int:
+    """A whole number of bytes, or any number with K, M, G or T of 1,024 times as many each. ValueError for anything else.
+
+    >>> parse_bytes("64M"), parse_bytes("1.5g"), parse_bytes("2GB"), parse_bytes("500_000")
+    (67108864, 1610612736, 2147483648, 500000)
+    """
+    number = text.strip().upper().removesuffix("B").removesuffix("I")
+    try:
+        return int(float(number[:-1]) * (1 << UNITS[number[-1]])) if number[-1:] in UNITS else int(number)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text}: expected a number of bytes, such as 500000, 64M or 2G") from None

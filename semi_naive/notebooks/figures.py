@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from semi_naive.balance.policy import imbalance_ratio
-from semi_naive.host.numbers import quantity
-from semi_naive.host.phrases import shortened
+from semi_naive.host.numbers import quantity, shortened
 from semi_naive.planning.strata import Stratum, rule_edges
 
 MAX_STRATA = 60  # strata drawn at most

@@ -4,8 +4,7 @@ All text from users is escaped."""
 from html import escape
 from typing import Any
 
-from semi_naive.host.numbers import quantity
-from semi_naive.host.phrases import shortened
+from semi_naive.host.numbers import quantity, shortened
 from semi_naive.notebooks.figures import balance_svg, strata_svg
 
 ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others

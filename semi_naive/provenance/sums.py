@@ -10,7 +10,7 @@ The evaluated rules (`language.reductions.heads`, `language.reductions.recursive
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from semi_naive.host.phrases import series
+from semi_naive.host.numbers import series
 from semi_naive.planning import rewrite
 from semi_naive.planning.spoken import as_written
 from semi_naive.ra.ir import Atom, Compare, Const, Program, Relation, Term, Var, Wild

@@ -34,8 +34,7 @@ from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.upkeep import Upkeep
-from semi_naive.session.query import atom_of
-from semi_naive.session.reading import answer_of, answers
+from semi_naive.session.query import answer_of, answers, atom_of
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
 from semi_naive.session.served.streams import StreamSink

@@ -7,8 +7,8 @@ from semi_naive import Program
 from semi_naive.balance.course import FIGURES, ROOM, Course
 from semi_naive.balance.record import checked
 from semi_naive.balance.trace import VERSION
-from semi_naive.plots.course import StratumCourse as Drawn
 from semi_naive.plots.pages.report import report
+from semi_naive.plots.panels.course import StratumCourse as Drawn
 from semi_naive.plots.panels.course import iteration_times
 from semi_naive.plots.style import new_figure
 

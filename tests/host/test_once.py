@@ -9,7 +9,7 @@ import time
 import pytest
 
 from semi_naive.host.exclusive import exclusive
-from semi_naive.ra.storage.once import make_once
+from semi_naive.ra.multiway.tries.shared import make_once
 
 MEET = """
     import os, sys, time
@@ -20,7 +20,7 @@ MEET = """
             time.sleep(0.001)
 """
 MAKE = """
-    from semi_naive.ra.storage.once import make_once
+    from semi_naive.ra.multiway.tries.shared import make_once
     def make():
         time.sleep(0.2)
         return me
@@ -29,7 +29,7 @@ MAKE = """
 """
 COMPILE = """
     from semi_naive.ra.multiway.loops.codegen import Generator
-    from semi_naive.ra.multiway.loops.compiled import compile_kernel
+    from semi_naive.ra.multiway.loops.codegen import compile_kernel
     from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
     from semi_naive.ra.multiway.tries.shape import Shape
     from pathlib import Path

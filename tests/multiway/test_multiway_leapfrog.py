@@ -15,8 +15,7 @@ from bench.fuzz.random_queries import FACTORS, random_query, random_relations, s
 from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog
-from semi_naive.ra.multiway.loops import compiled
-from semi_naive.ra.multiway.loops.codegen import Generator
+from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom, QueryError
 from semi_naive.ra.multiway.tries import local, orders, seeks
 from semi_naive.ra.multiway.tries.shape import Shape
@@ -135,7 +134,7 @@ def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
         source = Generator(Shape(query, query.order), 0).kernel()
         assert "count_both" in source
         for limit in (0, 20, local.LIMIT):
-            kernel = compiled.compile_kernel(source.replace("LIMIT:", f"{limit}:"))
+            kernel = compile_kernel(source.replace("LIMIT:", f"{limit}:"))
             monkeypatch.setattr(leapfrog, "compile_kernel", lambda _, kernel=kernel: kernel)
             leapfrog.nest.cache_clear()
             counts.add(leapfrog.leapfrog_join(query, {"e": oriented}, count=True))
@@ -181,8 +180,8 @@ def test_names_and_values_do_not_change_the_kernel():
 
 def test_machine_code_is_kept_for_other_processes(oriented):
     source = Generator(Shape(TRIANGLE, TRIANGLE.variables), 0).kernel()
-    compiled.compile_kernel(source).compiled()
-    again = compiled.compile_kernel.__wrapped__(source).compiled()
+    compile_kernel(source).compiled()
+    again = compile_kernel.__wrapped__(source).compiled()
     assert sum(again.stats.cache_hits.values()) == 1 and not again.stats.cache_misses
 
 

@@ -15,8 +15,7 @@ from semi_naive.balance.trace import VERSION
 from semi_naive.host.account import PARTS
 from semi_naive.host.numbers import number, seconds, size, summands
 from semi_naive.plots.descriptions import description
-from semi_naive.plots.pages.inline import inlined
-from semi_naive.plots.pages.outlines import shorter
+from semi_naive.plots.pages.inline import inlined, shorter
 from semi_naive.plots.pages.page import style
 from semi_naive.plots.pages.report import report
 from semi_naive.plots.pages.summary import summary

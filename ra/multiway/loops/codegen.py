@@ -10,8 +10,12 @@ An intersection is kept at the depth where it becomes known and marked there if 
 variable is only counted, unless it is listed; variables that nothing connects are counted apart and multiplied.
 """
 
+import sys
 from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
 
+from semi_naive.host.private import digest
 from semi_naive.ra.multiway.loops.by_bits import ByBits
 from semi_naive.ra.multiway.loops.conditions import Conditions
 from semi_naive.ra.multiway.tries.local import run_of
@@ -349,3 +353,12 @@ class Generator(Conditions, ByBits):
 
 def _fold_call(function: str, terms: list[str]) -> str:
     return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"
+
+
+@cache
+def compile_kernel(source: str):
+    """The function `kernel` of a source. 1 to 3 s the first time on a machine, a few milliseconds in later processes."""
+    name = f"semi_naive.ra.multiway.kernel_{digest(source)}"
+    module = sys.modules[name] = ModuleType(name)  # machine code that is read back asks for its module by name
+    exec(compile(source, f"<{name}>", "exec"), vars(module))
+    return module.kernel

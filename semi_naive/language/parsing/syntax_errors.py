@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from lark import Token
 
-from semi_naive.host.phrases import series, shortened
+from semi_naive.host.numbers import series, shortened
 from semi_naive.language.errors import Problem, Span
 
 KINDS = {

@@ -1,6 +1,12 @@
-"""The names of the relations that stand beside a relation while its stratum is maintained; no program has any of them."""
+"""The names of the relations that stand beside a relation while its stratum is maintained, and rules that read them instead.
 
-from semi_naive.ra.ir import Kind, Var
+No relation of a program has such a name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from semi_naive.ra.ir import Atom, Kind, Literal, Rule, Var
 
 Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
 
@@ -57,3 +63,20 @@ def remaining(name: str) -> str:
 def column_variables(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
     """Variables for the columns of a tuple."""
     return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))
+
+
+def renamed(rule: Rule, names: Mapping[str, str]) -> Rule:
+    """Have the positive atoms of a body read the relations that `names` maps theirs to.
+
+    >>> from semi_naive.ra.ir import Kind, Var
+    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
+    >>> print(renamed(Rule(Atom("p", (y,)), (Atom("p", (x,)), Atom("e", (x, y)))), {"p": "q"}))
+    p(y) :- q(x), e(x, y).
+    """
+
+    def read(literal: Literal) -> Literal:
+        if isinstance(literal, Atom) and literal.relation in names:
+            return replace(literal, relation=names[literal.relation])
+        return literal
+
+    return replace(rule, body=tuple(map(read, rule.body)), plan=None)

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.rewriting.aliases import substitute_aliases
-from semi_naive.planning.rewriting.folding import fold
 from semi_naive.ra import ir
 
 EMPTY_IS_ZERO = ("count", "sum")
@@ -166,3 +164,126 @@ def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:
         rules=[rule for rule in program.rules if rule.head.relation in used],
         directives=[directive for directive in program.directives if directive.relation in used],
     )
+
+
+def substitute_aliases(rule: ir.Rule) -> ir.Rule:
+    """The rule without equalities of a variable and another or a constant, in aggregates' bodies too.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
+    >>> def equal(left, right): return ir.Compare("=", left, right, kind)
+    >>> body = ir.Atom("b", (x, y)), equal(z, x), equal(y, ir.Const(3, kind))
+    >>> print(substitute_aliases(ir.Rule(ir.Atom("a", (z, y)), body)))
+    a(x, 3) :- b(x, 3).
+    """
+    head, body = _resolved(rule.head, rule.body, set())
+    if any(isinstance(literal, ir.Aggregate) for literal in body):
+        body = _substitute_in_body(head, body, set())
+    return rule if (head, body) == (rule.head, rule.body) else replace(rule, head=head, body=body)
+
+
+def _resolved(shown, body: tuple, fixed: set[str]):
+    """Substitute in `shown` and a body; variables in `fixed` belong to the surrounding body."""
+    while (found := _first_alias(body, fixed)) is not None:
+        index, terms = found
+        shown = None if shown is None else rewrite.substitute(shown, terms)
+        body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
+    return shown, body
+
+
+def _substitute_in_body(shown, body: tuple, around: set[str]) -> tuple:
+    """The body with its aggregates resolved. `shown` and `around`: what their variables may be shared with."""
+    changed = list(body)
+    for index, literal in enumerate(body):
+        if isinstance(literal, ir.Aggregate):
+            others = [other for i, other in enumerate(body) if i != index] + [shown] * (shown is not None)
+            fixed = around | {literal.result.name, *rewrite.variables_of(others)}
+            target, inner = _resolved(literal.target, literal.body, fixed)
+            inner = _substitute_in_body(target, inner, fixed) or (ir.Truth(True),)
+            changed[index] = replace(literal, target=target, body=inner)
+    return tuple(changed)
+
+
+def _first_alias(body: tuple, fixed: set[str]):
+    """(position, {name: term}) of the first equality that can go."""
+    kept = fixed | rewrite.results_of(body)
+    for index, literal in enumerate(body):
+        if isinstance(literal, ir.Compare) and literal.op == "=":
+            sides = (literal.left, literal.right)
+            for var, term in (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1]):
+                if isinstance(var, ir.Var) and _is_alias(var, term, literal.kind, kept):
+                    return index, {var.name: term}
+    return None
+
+
+def _is_alias(var: ir.Var, term: ir.Term, kind: ir.Kind, kept: set[str]) -> bool:
+    return isinstance(term, ir.Var | ir.Const) and var != term and var.kind == term.kind == kind and var.name not in kept
+
+
+def _is_generated(term) -> bool:
+    """True for generated variables; they are substituted before the user's."""
+    return isinstance(term, ir.Var) and not term.name.isidentifier()
+
+
+NUMERIC = (ir.Kind.NUMBER, ir.Kind.UNSIGNED, ir.Kind.FLOAT)
+REFLEXIVE = {"=": True, "<=": True, ">=": True, "!=": False, "<": False, ">": False}
+
+
+def fold(node):
+    """The node with its constant parts computed. What has no value stays: it may never be evaluated.
+
+    >>> kind = ir.Kind.NUMBER
+    >>> x, one, two, zero = ir.Var("x", kind), ir.Const(1, kind), ir.Const(2, kind), ir.Const(0, kind)
+    >>> print(fold(ir.Compare("=", x, ir.Call("+", (one, two), kind), kind)))
+    x = 3
+    >>> print(fold(ir.Compare("<", one, two, kind)), fold(ir.Call("/", (one, zero), kind)))
+    true (1 / 0)
+    """
+    return rewrite.transform(node, _folded)
+
+
+def _folded(node):
+    if isinstance(node, ir.Call):
+        return _call(node)
+    if isinstance(node, ir.Compare):
+        return _compare(node)
+    return node
+
+
+def _numeric(terms) -> bool:
+    return all(isinstance(term, ir.Const) and term.kind in NUMERIC for term in terms)
+
+
+def _call(call: ir.Call):
+    """Numbers only: strings and records have their ids in the run that makes them. A user's function is called when due."""
+    if call.op.startswith("@") or call.kind not in NUMERIC or not _numeric(call.args):
+        return call
+    from semi_naive.ra.expressions.terms import EvaluationError, evaluate
+    from semi_naive.ra.values.kinds import numbers
+
+    try:
+        return ir.Const(numbers(evaluate(call, {}, 1, None), call.kind)[0].item(), call.kind)
+    except EvaluationError:
+        return call
+
+
+def _compare(literal: ir.Compare):
+    left, right = literal.left, literal.right
+    if isinstance(left, ir.Var) and left == right:
+        return ir.Truth(REFLEXIVE[literal.op])
+    if _numeric((left, right)):
+        from semi_naive.ra.expressions.terms import holds
+
+        return ir.Truth(bool(holds(literal, {}, 1, None)[0]))
+    if isinstance(left, ir.Const) and isinstance(right, ir.Const) and literal.op in ("=", "!="):
+        return ir.Truth((left.value == right.value) == (literal.op == "="))
+    if literal.op in ("=", "!=") and literal.kind == ir.Kind.RECORD and _differ(left, right):
+        return ir.Truth(literal.op == "!=")
+    return literal
+
+
+def _differ(left, right) -> bool:
+    """A record that is written out is not nil, and one branch is not another."""
+    if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
+        return bool(left.branch and right.branch) and left.branch != right.branch
+    return {type(left), type(right)} == {ir.Const, ir.Pack}

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from semi_naive.host import limits
 from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, suspects
-from semi_naive.planning.maintaining.renamed import renamed
+from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table

@@ -40,8 +40,7 @@ from semi_naive.io.values.bits import abbreviated
 from semi_naive.plots.pages.page import style
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.session.contents import Changes
-from semi_naive.session.query import atom_of
-from semi_naive.session.reading import answer_of, answers, everything
+from semi_naive.session.query import answer_of, answers, atom_of, everything
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
 from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json
