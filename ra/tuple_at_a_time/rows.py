@@ -32,10 +32,6 @@ class HashIndex:
     slots: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
     chain: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
 
-    def cleared(self, room: int) -> None:
-        """Have room for so many rows, and none."""
-        self.slots, self.chain = np.zeros(2 * room, np.uint64), np.empty(room, np.int32)
-
     @property
     def nbytes(self) -> int:
         return self.slots.nbytes + self.chain.nbytes
@@ -74,7 +70,7 @@ class NewRows:
         if self.times is not None:
             self.times = np.concatenate([self.times, np.empty(room - self.times.size, np.int64)])
         for index in self.indexes:
-            index.cleared(room)
+            index.slots, index.chain = np.zeros(2 * room, np.uint64), np.empty(room, np.int32)
 
     @property
     def room(self) -> int:

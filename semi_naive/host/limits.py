@@ -131,15 +131,17 @@ def check_limits() -> None:
 
 def measure(held: Callable[[], int]) -> None:
     """Count the bytes allocated from now on, if they are limited."""
-    for limits in in_force():
-        limits.measure(held)
+    if _here.get() is not None:
+        for limits in in_force():
+            limits.measure(held)
 
 
 def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
     """Raise LimitExceeded if too many bytes were allocated; measured a few times a second, or if `now`. beside: bytes that
     belong to no relation yet."""
-    for limits in in_force():
-        limits.check_bytes(beside, now)
+    if _here.get() is not None:
+        for limits in in_force():
+            limits.check_bytes(beside, now)
 
 
 def check_waiting(why: str) -> None:

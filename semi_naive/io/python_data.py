@@ -17,8 +17,8 @@ from semi_naive.io.names import column_places, note_order
 from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
 from semi_naive.io.sources import Files, Given, Source, SparkFrame
-from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, checked_vertices, type_description
-from semi_naive.io.values.fields import bits_of_values, columns_of_rows
+from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_description
+from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
 from semi_naive.ra.ir import Kind, Relation
 
 ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))  # one column, which is not a table
@@ -27,6 +27,8 @@ ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, 
 
 def as_columns(data, relation, types: dict, values) -> np.ndarray:
     """The facts of `relation` in `data`, as int64 columns (arity, n); rows may repeat. See `source_of`."""
+    if type(data) is list:  # most transactions: no module is asked whether it is one of its objects
+        return from_rows(data, relation, BUILT_IN | types, values)
     return source_of(data, relation, types).columns(values)
 
 
@@ -41,8 +43,6 @@ def source_of(data, relation, types: dict) -> Source:
     True and NULL fit no type, and None only a record.
     """
     types = BUILT_IN | types
-    if type(data) is list:  # before modules are asked whether it is one of theirs
-        return Given(relation, types, partial(from_rows, data, relation, types))
     if isinstance(data, Source):
         return _of_same_kinds(data, relation)
     if isinstance(data, (str, os.PathLike)):

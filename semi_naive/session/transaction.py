@@ -134,7 +134,7 @@ class _Exit:
 
 def _exit(transaction: Transaction, kind, error, trace) -> None:
     if transaction._open and not (error is not None and transaction._session.is_foreign):
-        transaction._end(failed=error is not None)
+        transaction._session.end(transaction._turn, transaction, error is not None)
     transaction._with = None
 
 

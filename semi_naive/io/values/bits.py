@@ -110,11 +110,6 @@ def type_description(type_: Type) -> str:
     return BRANCH if type_.branches else EXPECTED[type_.kind]
 
 
-def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
-    """Return a column of integers. If vertices are wanted, raise Mismatch at the first value that is no vertex."""
-    return type_.check(column) if isinstance(type_, Vertex) else column
-
-
 def of_text(text: str, kind: Kind) -> int:
     """The 64 bits (as int64) of a number, unsigned or float in a fact file.
 

@@ -4,12 +4,17 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.values.bits import Mismatch, checked_vertices, of_value
+from semi_naive.io.values.bits import Mismatch, Vertex, of_value
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.text.arrow_arrays import numpy_of
 from semi_naive.ra.values.kinds import as_bits
+
+
+def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
+    """Return a column of integers. If vertices are wanted, raise Mismatch at the first value that is no vertex."""
+    return type_.check(column) if isinstance(type_, Vertex) else column
 
 
 def arrow_type(kind: Kind):

@@ -59,7 +59,8 @@ class Small:
             return False
         with memory.at(self._place, made=self._made_so_far):
             self._look()
-            bounds = Bounds(MAX_DELTA_GROWTH * local.small, most, made, local.work, iterations, self._slice())
+            instructions = int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))  # between two looks
+            bounds = Bounds(MAX_DELTA_GROWTH * local.small, most, made, local.work, iterations, instructions)
             why = self.machine.run(bounds, self._pause, self._do_others)
             self._count()
         if why in (at.FAULT, at.TOO_MANY):
@@ -89,10 +90,6 @@ class Small:
         slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
         return not slow and not (self.machine.begun > REPLAN_GROWTH * self.planned and work.max() > MAX_STALE_PLAN_INSTRUCTIONS)
-
-    def _slice(self) -> int:
-        """Instructions between two looks: no more than are left of a budget."""
-        return int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))
 
     def _count(self) -> None:
         """Charge the budget for the machine's work since the last time."""

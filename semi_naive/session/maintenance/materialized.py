@@ -71,6 +71,7 @@ class MaterializedRelations:
 
     def __init__(self, run: ProgramRun):
         self.run, self.database = run, run.database
+        self.use(cast(dict, self.database.tables), cast(dict, self.database.on_partitions))
         self.facts = ExplicitFacts()
         self.ticks: dict[int, Ticks] = {}  # ticks of tuples, for the guard, by stratum
         self.closures: dict[int, Closure] = {}  # strata that are transitive closures
@@ -79,14 +80,10 @@ class MaterializedRelations:
         self.swept = 0  # `Cluster.labels` at the last sweep
         self.origin = self.state()  # the state before the open transaction
 
-    @property
-    def tables(self) -> dict[str, Table]:
-        return cast(dict[str, Table], self.database.tables)
-
-    @property
-    def spread(self) -> dict[str, OnPartitions]:
-        """The relations on the partitions."""
-        return cast(dict[str, OnPartitions], self.database.on_partitions)
+    def use(self, tables: dict[str, Table], spread: dict[str, OnPartitions]) -> None:
+        """Make these the current relations: those in this process, and those on the partitions."""
+        self.tables, self.spread = tables, spread
+        self.database.tables, self.database.on_partitions = cast(dict, tables), cast(dict, spread)
 
     # -- one relation
 
@@ -203,7 +200,7 @@ class MaterializedRelations:
 
     def load(self, given, changeable: set[str]) -> None:
         """Read the facts of all relations. given: as for `Program.run`, but relations that are left out begin empty."""
-        self.database.tables = {name: Table(each.arity) for name, each in self.run.program.relations.items()}
+        self.use({name: Table(each.arity) for name, each in self.run.program.relations.items()}, self.spread)
         options = Options(missing_ok=True, warn=lambda text: None, sandbox=self.run.asked.sandbox)
         if given is None or isinstance(given, dict):
             self.run.load_given(given or {}, options, set(given or {}))
@@ -220,7 +217,7 @@ class MaterializedRelations:
         return State(self.tables, self.spread, self.facts, self.ticks, self.closures)
 
     def back_to(self, state: State) -> None:
-        self.database.tables, self.database.on_partitions = cast(dict, state.tables), cast(dict, state.spread)
+        self.use(state.tables, state.spread)
         self.facts, self.ticks, self.closures = state.facts, state.ticks, state.closures
 
     def trying(self, work: Callable[[], T], again: Callable[[int], Any]) -> T:

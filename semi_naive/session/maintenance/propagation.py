@@ -141,7 +141,7 @@ class Propagation:
             allowed.kept(loses, ticks)
             return found
         except (OverBudget, TooLarge):
-            relations.database.tables, relations.database.on_partitions = cast(dict, tables), cast(dict, spread)
+            relations.use(tables, spread)
             if allowed.exceeded(loses, ticks) and place.guards and recomputation.may_have_ticks(number):
                 recomputation.wants_ticks.setdefault(number, True)  # it is computed in any case
             return None

@@ -79,7 +79,7 @@ class Upkeep:
         """Restore a session from its directory (`durability`). Return its last epoch, and the relations that were derived anew
         because their rules have changed. Relations on the partitions, and their dependents, are derived anew as well."""
         relations, run = self.relations, self.run
-        run.database.tables = {name: Table(each.arity) for name, each in self.program.relations.items()}
+        relations.use({name: Table(each.arity) for name, each in self.program.relations.items()}, relations.spread)
         epoch, net, saved = directory.take_up(self, changeable)
         self._prepare(changeable)
         stale: set[int] = set()
