@@ -10,7 +10,7 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_folder
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.results.order import order_rows
+from semi_naive.io.results.sorted_rows import Keys, SortedRows
 from semi_naive.io.values.bits import MASK, Mismatch, of_text, to_value, type_description
 from semi_naive.io.values.fields import columns_of_rows
 from semi_naive.io.values.record_text import ReadableStyle
@@ -18,6 +18,7 @@ from semi_naive.ra.ir import Kind
 
 SYMBOLS = "__SymbolTable"
 MAX_ROW_BYTES_WITHOUT_IDS = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
+INSERTED_ROWS = 1 << 18  # rows that are inserted by one call
 TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
@@ -103,33 +104,35 @@ def _text(value) -> str:
         raise Mismatch(f"byte {value[error.start]:#04x} is not UTF-8", hint) from None
 
 
-def write_sqlite(path: str, columns: np.ndarray, relation, types: dict, values, form) -> None:
+def write_sqlite(path: str, rows, relation, types: dict, values, form) -> None:
     """Replace the relation's table in the database at `path`, in one transaction; other tables stay."""
-    rows = order_rows(columns, relation, types, values, ReadableStyle()) if relation.arity else []
+    found = SortedRows(rows, relation, types, values, ReadableStyle(), INSERTED_ROWS) if relation.arity else None
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
     with _open_database(path) as database:
         database.execute("BEGIN")
         _create(database, relation, form.name)
-        numbers = [_symbol_numbers(database, column) for column in rows]
-        if rows:
+        if found:
+            stored = [_stored_values(database, keys) for keys in found.keys]
             marks = ", ".join("?" * relation.arity)
-            database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
+            for piece in found.pieces(np.ndarray.tolist):
+                numbers = [[of[key] for key in column] if of else column for of, column in zip(stored, piece, strict=True)]
+                database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
         database.execute("COMMIT")
 
 
-def _symbol_numbers(database, column) -> list:
-    """A column as its table stores it: symbols, and records as text, by their number in the symbol table."""
-    if column.kind == Kind.FLOAT:
-        floats = ["nan" if isnan(value) else value for value in column.listed()]  # SQLite would store NULL
-        return [floats[key] for key in column.keys.tolist()]
-    if column.kind not in TEXTUAL:
-        return column.numbers().view(np.int64).tolist()
-    rows = [(text,) for text in column.listed()]
+def _stored_values(database, keys: Keys) -> list | None:
+    """The value that the table stores for each key of a column, None for numbers: symbols, and records as text, are stored by
+    their number in the symbol table."""
+    if keys.bits is None:
+        return None
+    texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()
+    if keys.kind == Kind.FLOAT:
+        return ["nan" if isnan(value) else value for value in texts]  # SQLite would store NULL
+    rows = [(text,) for text in texts]
     database.executemany(f"INSERT OR IGNORE INTO {SYMBOLS} VALUES (NULL, ?)", rows)
     find = f"SELECT id FROM {SYMBOLS} WHERE symbol = ?"
-    ids = [database.execute(find, row).fetchone()[0] for row in rows]
-    return [ids[key] for key in column.keys.tolist()]
+    return [database.execute(find, row).fetchone()[0] for row in rows]
 
 
 def _create(database, relation, name: str) -> None:

@@ -3,7 +3,6 @@
 Soufflé orders symbols by first appearance; here symbols and records are ordered by text, numbers by size.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,45 +18,9 @@ MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s
 FLIP = np.int64(-SIGN)
 
 
-@dataclass
-class Ordered:
-    """One column of the sorted rows. `keys` are in the order of the values: the numbers themselves (unsigned: with the top bit
-    flipped), else positions in `distinct`, the distinct values in order."""
-
-    kind: Kind
-    keys: np.ndarray
-    distinct: Any = None  # a list of strings, floats, or texts of records; of many strings a pyarrow array
-
-    def listed(self) -> list:
-        """`distinct` as a list."""
-        return self.distinct if isinstance(self.distinct, list) else self.distinct.to_pylist()
-
-    def numbers(self) -> np.ndarray:
-        """The values of a column of numbers or unsigned."""
-        return (self.keys ^ FLIP).view(np.uint64) if self.kind == Kind.UNSIGNED else self.keys
-
-
-def order_rows(columns: np.ndarray, relation, types: dict, values, style) -> list[Ordered]:
-    """The rows sorted by their attributes, first to last; `style` says how records are printed."""
-    made = [
-        key_column(column, type_, types, values, style) for column, (_, type_) in zip(columns, relation.attributes, strict=True)
-    ]
-    keys = sorted_rows([column.keys for column in made])
-    return [Ordered(column.kind, key, column.distinct) for column, key in zip(made, keys, strict=True)]
-
-
-def key_column(column: np.ndarray, type_, types: dict, values, style) -> Ordered:
-    """A column with its keys, rows in their given order."""
-    if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
-        return Ordered(type_.kind, order_keys(column, type_, types, values, style)[0])
-    found, at = distinct_in_column(column)
-    order, texts = sort_distinct(found, type_, types, values, style)
-    return Ordered(type_.kind, _ranks(order)[at], texts)
-
-
 def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
-    """The sorting permutation of distinct symbols, floats or records, and their sorted values, as `Ordered` has them. Many
-    symbols are sorted without Python objects, as UTF-8 bytes sort like characters."""
+    """The sorting permutation of distinct symbols, floats or records, and their sorted values: strings, floats, or texts of
+    records. Many symbols are a pyarrow array, sorted without Python objects, as UTF-8 bytes sort like characters."""
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(found, type_.kind))
         return order, numbers(found[order], type_.kind).tolist()
@@ -71,13 +34,6 @@ def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple
     texts = values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
     order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
     return order, [texts[i] for i in order.tolist()]
-
-
-def _ranks(order: np.ndarray) -> np.ndarray:
-    """The rank of each value, given the sorting permutation."""
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks
 
 
 def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:

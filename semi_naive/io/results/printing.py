@@ -7,12 +7,11 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.formats.layouts import Format
-from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW, order_rows
+from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.sorted_rows import SortedRows
 from semi_naive.io.results.writing import lines, write_rows
 from semi_naive.io.values.bits import BUILT_IN, short_float_text
@@ -124,20 +123,9 @@ def _first_rows(shown: PrintedRelation) -> Iterator[list[str]]:
     if not shown.relation.arity:
         return
     given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()
-    if shown.rows.size <= MIN_ROWS_FOR_ARROW:
-        for column in order_rows(shown.rows.all(), *given):
-            numbers = column.distinct is None
-            listed = column.numbers().tolist() if numbers else [column.distinct[key] for key in column.keys.tolist()]
-            yield [_cell(column.kind, value) for value in islice(listed, MAX_TABLE_ROWS)]
-        return
     found = SortedRows(shown.rows, *given, MIN_ROWS_FOR_ARROW)
     for keys, column in zip(found.keys, found.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
-        if keys.bits is None:
-            yield [str(value) for value in (column if keys.kind == Kind.NUMBER else column.view("uint64")).tolist()]
-        else:
-            texts = keys.texts if isinstance(keys.texts, list) else keys.texts.take(column).to_pylist()
-            listed = [texts[key] for key in column.tolist()] if texts is keys.texts else texts
-            yield [_cell(keys.kind, value) for value in listed]
+        yield [_cell(keys.kind, value) for value in keys.listed(column)]
 
 
 def _cell(kind: Kind, value) -> str:

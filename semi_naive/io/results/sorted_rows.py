@@ -1,10 +1,12 @@
-"""The rows of a large result in sorted order, a piece at a time, without a second copy of the whole in memory.
+"""The rows of a result in sorted order, a piece at a time, without a second copy of the whole in memory.
 
 1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
 2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
    time are given their keys and sorted, by all cores.
 3. Some words of all runs *cut* them into pieces of about so many rows (`ra.storage.sorted_runs`). A piece is merged on
    demand.
+
+Few rows are one piece, which numpy sorts: to load kernels takes longer.
 """
 
 from collections.abc import Iterable
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.order import FLIP, distinct_in_column, sort_distinct
+from semi_naive.io.results.order import FLIP, MIN_ROWS_FOR_ARROW, distinct_in_column, sort_distinct, sorted_rows
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.blocks import block as blocks
 from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
@@ -114,6 +116,13 @@ class Keys:
         found[values] = ranks
         return found
 
+    def listed(self, column: np.ndarray) -> list:
+        """The numbers or texts of a column of a piece."""
+        if self.bits is None:
+            return (column if self.kind == Kind.NUMBER else column.view(np.uint64)).tolist()
+        texts = self.texts if isinstance(self.texts, list) else self.texts.take(column).to_pylist()
+        return [texts[key] for key in column.tolist()] if texts is self.texts else texts
+
     def of(self, column: np.ndarray) -> np.ndarray:
         """The keys of values."""
         if self.bits is None:
@@ -131,9 +140,15 @@ class SortedRows:
     """
 
     def __init__(self, source: Columns | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None):
-        self.relation, self.threads = relation, threads
-        parts = source.parts()
+        self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
+        if source.size <= MIN_ROWS_FOR_ARROW:
+            given = zip(source.all(), relation.attributes, strict=True)
+            found = [keyed_column(column, type_, types, values, style) for column, (_, type_) in given]
+            self.keys, self.few = [keys for keys, _ in found], sorted_rows([column for _, column in found])
+            self.cuts = np.zeros((2, 0), np.int64)
+            return
+        parts = source.parts()
         if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
@@ -166,8 +181,11 @@ class SortedRows:
 
     def piece(self, number: int) -> np.ndarray:
         """The columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
-        words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
-        found = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
+        if self.few is not None:
+            found = np.array(self.few, np.int64)
+        else:
+            words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
+            found = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
         for column, keys in zip(found, self.keys, strict=True):
             if keys.flip:
                 column ^= FLIP
@@ -192,3 +210,13 @@ def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style
         found = distinct_in_column(np.concatenate([found, distinct_in_column(column)[0]]))[0]
     order, texts = sort_distinct(found, type_, types, values, style)
     return Keys(type_.kind, found[order], texts)
+
+
+def keyed_column(column: np.ndarray, type_, types: dict, values, style) -> tuple[Keys, np.ndarray]:
+    """The keys of a column that is given as a whole, and the key of each row."""
+    if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
+        keys = column_keys([column], type_, types, values, style)
+        return keys, keys.of(column)
+    found, at = distinct_in_column(column)
+    order, texts = sort_distinct(found, type_, types, values, style)
+    return Keys(type_.kind, found[order], texts), np.argsort(order)[at]

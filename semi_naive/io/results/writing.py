@@ -13,7 +13,7 @@ import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import atomic_stream
-from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW, Ordered, order_rows
+from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
 from semi_naive.io.results.sorted_rows import Columns, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
@@ -55,7 +55,7 @@ def write_file(path: str, rows, relation, types: dict, values, form) -> None:
     if form.io == "sqlite":
         from semi_naive.io.formats.sqlite import write_sqlite
 
-        write_sqlite(path, rows.all(), relation, types, values, form)
+        write_sqlite(path, rows, relation, types, values, form)
     else:
         with atomic_stream(path, form.compress and form.io == "file") as file:
             write_heading(file, form)
@@ -109,17 +109,13 @@ def lines(
 ) -> Iterator:
     """The text of all rows, in order, in pieces. `seams`: the text before, between and after the fields of each row; `check`:
     called first, as `read_back.check_texts`."""
+    found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
+    if check:
+        check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
     if rows.size > MIN_ROWS_FOR_ARROW:
-        found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
-        if check:
-            check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
         yield from found.pieces(RowFormat(seams, [_key_texts(keys, show, plain) for keys in found.keys]).bytes)
         return
-    sorted_columns = order_rows(rows.all(), relation, types, values, style)
-    if check:
-        piece = [column.numbers() if column.distinct is None else column.keys for column in sorted_columns]
-        check([column.distinct for column in sorted_columns], [piece])
-    columns = [_texts(column, show) for column in sorted_columns]
+    columns = [_texts(keys, column, show) for keys, column in zip(found.keys, found.piece(0), strict=True)]
     first, *others = seams
     yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
 
@@ -154,12 +150,12 @@ def _json_value(kind: Kind, value) -> str:
     return short_float_text(value) if kind == Kind.FLOAT else value
 
 
-def _texts(column: Ordered, show) -> Iterator[str]:
+def _texts(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
     """The texts of a short column."""
-    if column.distinct is None:
-        return map(str, column.numbers().tolist())
-    distinct = [show(column.kind, value) for value in column.distinct]
-    return (distinct[key] for key in column.keys.tolist())
+    if keys.bits is None:
+        return map(str, keys.listed(column))
+    distinct = [show(keys.kind, value) for value in keys.texts]
+    return (distinct[key] for key in column.tolist())
 
 
 def _key_texts(keys: Keys, show, plain: bool):

@@ -6,8 +6,7 @@ from functools import partial
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.order import key_column
-from semi_naive.io.results.sorted_rows import Blocks, Columns
+from semi_naive.io.results.sorted_rows import Blocks, Columns, keyed_column
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.planning.joins.fanout import alone
@@ -54,7 +53,7 @@ class Database:
         """Sort tuples as they are written: by value, symbols and records by their text. Ids depend on the order of reading."""
         attributes = zip(columns, self.program.relations[name].attributes, strict=True)
         types, style = BUILT_IN | self.program.types, ReadableStyle()
-        keys = [key_column(column, type_, types, self.values, style).keys for column, (_, type_) in attributes]
+        keys = [keyed_column(column, type_, types, self.values, style)[1] for column, (_, type_) in attributes]
         return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:
