@@ -172,7 +172,8 @@ def settled_copy(table) -> Table:
 def difference(before: Table, after: Table) -> Change:
     """Return the new and the lost tuples of a settled table since an earlier one. 5 ns a tuple of blocks that they do not
     share. Of a block that both share without a few of its tuples, only these are compared."""
-    olds, news = (_by_whole(table.blocks("all", own_order(table.arity))) for table in (before, after))
+    both = (table.blocks("all", own_order(table.arity)) for table in (before, after))
+    olds, news = ({id(parted(block)[0]): block for block in blocks} for blocks in both)  # by what they are thinned from
     old = [block for number, block in olds.items() if number not in news]
     new = [block for number, block in news.items() if number not in olds]
     for number in olds.keys() & news.keys():
@@ -187,10 +188,6 @@ def difference(before: Table, after: Table) -> Change:
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return ascending positions (k,) without others (l,), which ascend as well."""
     return positions[places(positions.view(np.uint64), others.view(np.uint64)) < 0]
-
-
-def _by_whole(blocks: list[Block]) -> dict[int, Block]:
-    return {id(parted(block)[0]): block for block in blocks}
 
 
 def compacted(table: Table) -> Table:

@@ -181,7 +181,8 @@ class Committing:
                 self._directory.append(number, net, self.upkeep.values, transaction.batch, self.registry.kept(told), self.undo)
             turn.kept = True
             self._turns.settle()
-        self._make_snapshot()
+        if self._directory and self._directory.due and not self.closed:
+            self._make_snapshot(self._directory)
 
     def _publish(
         self, number: int, transaction: Transaction, ignored: int, net: dict, found: dict[str, AnyChange], begun: float
@@ -204,13 +205,12 @@ class Committing:
         if self._directory:
             self._directory.note(self.epoch, values, self.undo, sync, *what)
 
-    def _make_snapshot(self) -> None:
-        """Where it is due. The log has what a snapshot has, so one that fails loses nothing."""
-        if self._directory and self._directory.due and not self.closed:
-            try:
-                self._directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
-            except OSError:
-                log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
+    def _make_snapshot(self, directory: Directory) -> None:
+        """Write a snapshot. The log has its contents as well, so a snapshot that fails loses nothing."""
+        try:
+            directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
+        except OSError:
+            log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
 
     # -- the facts that it changes
 
