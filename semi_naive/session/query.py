@@ -231,6 +231,7 @@ class _Runs:
 
     relation: PartitionedRelation
     partition: int
+    is_spelt = True
 
     @property
     def arity(self) -> int:
