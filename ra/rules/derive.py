@@ -38,7 +38,7 @@ class Derivation:
         return self.heads_from(unit(), self.steps, context, order)
 
     def towards(self, order: Order) -> "Derivation":
-        """The same rule, whose last join makes pairs in the order that its heads are wanted in, if it can."""
+        """The same rule; if its last join makes pairs, it makes them in the order that the heads are wanted in."""
         terms = [self.head[place] for place in order]
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
             return self
@@ -46,12 +46,12 @@ class Derivation:
         return replace(self, steps=[*self.steps[:-1], last])
 
     def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
-        """The same from a batch that comes out of the steps before these."""
+        """As `heads`, from a batch of bindings and the steps that remain."""
         for made in run_steps(steps, batch, context):
             yield self.heads_of(made, context, order)
 
     def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
-        """Of bindings that have come out of the last step. A pair is sorted by whichever column comes first, at most once."""
+        """The heads of bindings of the last step. A pair is sorted at most once, by the column that comes first."""
         terms = [self.head[place] for place in order]
         names = [term.name for term in terms if isinstance(term, Var)]
         if batch.names and len(terms) == 2 and set(names) == set(batch.names):
@@ -88,13 +88,13 @@ class Sink:
             self._insert_columns()
 
     def flush(self) -> int:
-        """Insert what waits; how many tuples were born since the beginning."""
+        """Insert the waiting heads, and return how many tuples were born since the beginning."""
         self._insert_blocks()
         self._insert_columns()
         return self.born
 
     def _insert_blocks(self) -> None:
-        """Those that wait, united: what they have in common is compared once with all that is known."""
+        """Insert the union of the waiting blocks, so that a common tuple is compared once with the known ones."""
         if self.blocks:
             block = merged_as(self.blocks, self.blocks[0].arity)
             if self.kept is not None:
@@ -137,7 +137,7 @@ def derivation_slices(derivation: Derivation, context: Context, cores: int, leas
 
 
 def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
-    """The next join, if it is one that makes unions: a slice has heads of its own, if it is one of rows, or of new values."""
+    """The next join, if it makes unions. Then slices by row, or by new value, have no heads in common."""
     join = derivation.steps[1] if len(derivation.steps) > 1 else None
     if not isinstance(join, Join) or join.composed is None or not context.unions:
         return None
@@ -146,7 +146,7 @@ def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | No
 
 
 def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
-    """The (relation, part, order) that steps search, or read."""
+    """The (relation, part, order) that steps search or read."""
     for step in steps:
         if isinstance(step, Join | AntiJoin):
             yield step.relation, step.part, step.order
@@ -155,7 +155,7 @@ def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
 
 
 def is_sliceable(derivation: Derivation) -> bool:
-    """Whether slices of what the first step makes can go on by themselves."""
+    """True if slices of the first step's bindings can be evaluated apart."""
     terms = [*derivation.head]
     for step in derivation.steps:
         terms += _terms(step)
@@ -164,13 +164,13 @@ def is_sliceable(derivation: Derivation) -> bool:
 
 
 def _may_take_long(step) -> bool:
-    """Whether a step matches a pattern that only the main thread can give up (see `patterns.linear`)."""
+    """True if a step matches a pattern that only the main thread can interrupt (see `patterns.linear`)."""
     literal = getattr(step, "literal", None)
     if not isinstance(literal, Test) or literal.op != "match":
         return False
     try:
         return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
-    except BadRegularExpression:  # who matches it says so
+    except BadRegularExpression:  # raised when it is matched
         return False
 
 
@@ -186,7 +186,7 @@ def _terms(step) -> list[Term]:
 
 
 def _makes(term: Term) -> bool:
-    """Whether a term makes symbols or records, is another each time, or calls a user's function."""
+    """True if a term makes symbols or records, has another value each time, or calls a user's function."""
     if isinstance(term, Call):
         return term.op.startswith("@") or term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
     return isinstance(term, Pack | Autoinc)

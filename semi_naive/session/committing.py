@@ -1,10 +1,10 @@
-"""How transactions of a session end: one after the other, each as a whole or not at all (`transaction`).
+"""Commit of transactions: one after the other, each as a whole or not at all (`transaction`).
 
-1. what is asked becomes net (`facts.PendingChange`)
-2. all relations follow (`maintenance.upkeep`)
-3. the log has it, if there is one: from here on the transaction has happened, and interrupts wait
-4. readers see the new epoch, and subscribers are told what has changed
-5. a snapshot is made where it is due
+1. The requested changes are made net (`facts.PendingChange`).
+2. All relations are maintained (`maintenance.upkeep`).
+3. The change is appended to the log, if there is one. From here on the transaction has happened, and interrupts are deferred.
+4. Readers see the new epoch, and subscribers get the changes.
+5. A snapshot is written if it is due.
 """
 
 import contextlib
@@ -34,16 +34,16 @@ log = logging.getLogger("semi_naive")
 
 
 class Committing:
-    """A session, as far as transactions need it."""
+    """The part of a session that transactions need."""
 
     program: Any
     config: Config
     retain: int
     closed: bool
-    _process: int  # that has opened the session
+    _process: int  # the process that has opened the session
     outputs: list[str]  # of the program
     relations: dict[str, Relation]
-    declared: dict[str, Relation]  # by the program; those of registered rules come and go
+    declared: dict[str, Relation]  # by the program, without those of registered rules
     changeable: set[str]
     batches: dict[str, int]  # the last batch of each stream that has arrived
     upkeep: Upkeep
@@ -52,8 +52,8 @@ class Committing:
     _directory: Directory | None
 
     def _begin_at(self, number: int) -> None:
-        """Have all relations, at their fixed point, as the epoch of this number."""
-        self._epochs: tuple[Epoch, ...] = (self._epoch(number),)  # the last one first, then those that are retained
+        """Make the relations, which are at their fixed point, the epoch of this number."""
+        self._epochs: tuple[Epoch, ...] = (self._epoch(number),)  # the last one, then the retained ones
         self.upkeep.relations.sweep()
         self._turns = Turns()
 
@@ -69,13 +69,13 @@ class Committing:
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that was made last: 0 before the first transaction."""
+        """The number of the last epoch: 0 before the first transaction."""
         self.check_process()
         return self._now.number
 
     @property
     def is_foreign(self) -> bool:
-        """True in a fork of the process that has opened the session."""
+        """True in a fork of the process that opened the session."""
         return os.getpid() != self._process
 
     def check_process(self) -> None:
@@ -94,7 +94,7 @@ class Committing:
 
     @property
     def writes(self) -> bool:
-        """True if this thread has a transaction, or changes subscriptions or rules."""
+        """True if this thread has a transaction open, or changes subscriptions or rules."""
         return self._turns.open
 
     def begin(self, turn: Turn) -> None:
@@ -107,12 +107,12 @@ class Committing:
         turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))
 
     def give_up(self, turn: Turn) -> None:
-        """Let another turn begin, which settles this one."""
+        """Release a turn: the next one settles it."""
         self._turns.give(turn)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """While no transaction is open, and none can begin. What the block changes is undone if it fails."""
+        """Run the block while no transaction is open, and none can begin. Its changes are undone if it fails."""
         turn = Turn()
         with self._turns.ending(turn):
             self.begin(turn)
@@ -121,14 +121,14 @@ class Committing:
             turn.kept = True
 
     def save(self) -> None:
-        """Have the open turn put back, if it fails, what is registered and evaluated now."""
+        """Let the open turn restore the registered rules and relations of now, if it fails."""
         turn = self._turns.last
         if turn is not None and not turn.saved:
             turn.undo.append(partial(self._restore, self.upkeep.saved(), self.registry.saved(), self.relations, self._epochs))
             turn.saved = True
 
     def undo(self, step: Step) -> None:
-        """Have this thread's turn do a step if it fails."""
+        """Add a step that this thread's turn does if it fails."""
         if self.writes and self._turns.last is not None:
             self._turns.last.undo.append(step)
 
@@ -143,7 +143,7 @@ class Committing:
         return contextlib.nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
 
     def renew(self) -> None:
-        """Relations of registered rules are there, or are not there any more, in the epoch that was made last."""
+        """Update the last epoch after relations of registered rules were added or dropped."""
         active = {name: rules.relation for name, rules in self.registry.rules.items() if rules.users}
         self.relations = self.declared | active
         self._epochs = (self._epoch(self.epoch), *self._epochs[1:])
@@ -152,12 +152,12 @@ class Committing:
     # -- transactions
 
     def end(self, turn: Turn, transaction: Transaction, failed: bool) -> None:
-        """Commit, or roll back."""
+        """Commit a transaction, or roll it back."""
         self.check_process()
         with self._turns.ending(turn):
             if not failed:
                 self._commit(turn, transaction)
-        if self.registry.leaving and not self.closed:  # subscriptions that callbacks have cancelled
+        if self.registry.leaving and not self.closed:  # subscriptions that callbacks cancelled
             with self.alone():
                 self.registry.give_back()
 
@@ -176,7 +176,7 @@ class Committing:
             partial(self.registry.tell, told, number),
             partial(self._publish, number, transaction, ignored, net, found, begun),
         ]
-        with limits.lifted(), deferred():  # it happens now: no limit may end it any more
+        with limits.lifted(), deferred():  # no limit may end it from here on
             if self._directory:
                 self._directory.append(number, net, self.upkeep.values, transaction.batch, self.registry.kept(told), self.undo)
             turn.kept = True
@@ -187,7 +187,7 @@ class Committing:
     def _publish(
         self, number: int, transaction: Transaction, ignored: int, net: dict, found: dict[str, AnyChange], begun: float
     ) -> None:
-        """Have readers see an epoch."""
+        """Show an epoch to readers."""
         if self.epoch < number:
             self._epochs = (self._epoch(number), *self._epochs[: self.retain])
         self.batches |= dict([transaction.batch] if transaction.batch else [])
@@ -200,8 +200,8 @@ class Committing:
             self.system.epochs.append(Past(number, time.time(), time.perf_counter() - begun, facts, tuples, counts))
 
     def note(self, sync: bool, *what, values=None) -> None:
-        """Have the directory know what has become of registered rules or of a named subscription (`Directory.note`). values: of
-        which the event has ids."""
+        """Record a change of registered rules or of a named subscription in the directory (`Directory.note`). values: those
+        whose ids the event has."""
         if self._directory:
             self._directory.note(self.epoch, values, self.undo, sync, *what)
 
@@ -212,16 +212,16 @@ class Committing:
         except OSError:
             log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
 
-    # -- the facts that it changes
+    # -- the facts that transactions change
 
     def known(self, name: str) -> str:
-        """The name of a relation; KeyError if there is none."""
+        """The name of a relation. Raises KeyError if the session has none of this name."""
         if name not in self.relations:
             raise KeyError(f"{name!r}: the session has {', '.join(sorted(self.relations)) or 'no relations'}")
         return name
 
     def explicit(self, name: str) -> Table:
-        """The facts of a relation that may be changed; ValueError for others."""
+        """The explicit facts of a relation. Raises ValueError if they cannot be changed."""
         self.known(name)
         if name not in self.changeable:
             advice = f"declare .input {name}, or name it among the facts that the session begins with: {{{name!r}: []}}"
@@ -229,7 +229,7 @@ class Committing:
         return self.upkeep.relations.facts.given[name]
 
     def places(self, relation: str, key) -> tuple[int, ...]:
-        """Where the attributes of a key are."""
+        """The places of the attributes of a key."""
         attributes = [attribute for attribute, _ in self.relations[self.known(relation)].attributes]
         names = [key] if isinstance(key, str) else list(key)
         for name in names:

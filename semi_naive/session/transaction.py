@@ -38,13 +38,13 @@ Step = Callable[[], object]
 
 @dataclass(eq=False)
 class Turn:
-    """One change of a session. `undo`, `owed`: steps, of which the last one is done first."""
+    """One change of a session. `undo`, `owed`: steps, done from the last one to the first."""
 
     undo: list[Step] = field(default_factory=list)
     owed: list[Step] = field(default_factory=list)
     kept: bool = False
-    saved: bool = False  # what is registered can be put back
-    token: list[bool] = field(default_factory=list)  # has the session's one token while the turn is open
+    saved: bool = False  # `undo` restores the registered rules
+    token: list[bool] = field(default_factory=list)  # the session's only token, while the turn is open
     thread: int | None = None
 
 
@@ -54,7 +54,7 @@ class Turns:
     def __init__(self) -> None:
         self._free: SimpleQueue[bool] = SimpleQueue()
         self._free.put(True)
-        self.last: Turn | None = None  # unless it is settled
+        self.last: Turn | None = None  # the last turn, until it is settled
 
     @property
     def open(self) -> bool:
@@ -63,10 +63,8 @@ class Turns:
         return last is not None and bool(last.token) and last.thread == get_ident()
 
     def begin(self, turn: Turn, wait: bool = True) -> None:
-        """Wait for the turn; queue.Empty if another one is open, and this one is not to wait.
-
-        LimitExceeded if the evaluation that waits has to end.
-        """
+        """Wait for the turn. Raises queue.Empty if another one is open and `wait` is false, and LimitExceeded if the evaluation
+        that waits must end."""
         while not turn.token:
             get = partial(self._free.get, wait, limits.WAITING_CHECK_SECONDS if limits.are_set() else None)
             try:
@@ -79,25 +77,25 @@ class Turns:
         self.last, turn.thread = turn, get_ident()
 
     def settle(self) -> None:
-        """Undo the last turn, or do what it owes if it has happened."""
+        """Undo the last turn; if it has happened, do the steps that it owes."""
         if self.last is None:
             return
         with deferred():
             steps = self.last.owed if self.last.kept else self.last.undo
             if self.last.kept:
-                self.last.undo.clear()  # which has what the session was
+                self.last.undo.clear()  # its steps hold the session's earlier state
             while steps:
                 steps[-1]()
                 steps.pop()
             self.last = None
 
     def give(self, turn: Turn) -> None:
-        """Let another turn begin, which settles this one."""
+        """Release the token: the next turn settles this one."""
         turn.token[:] = filter(None, map(self._free.put, turn.token))  # `put` returns None
 
     @contextlib.contextmanager
     def ending(self, turn: Turn) -> Iterator[None]:
-        """A turn is settled when the block ends."""
+        """Settle the turn when the block ends, and release its token."""
         with afterwards(partial(self.give, turn)), afterwards(partial(self._end, turn)):
             yield
 
@@ -106,7 +104,7 @@ class Turns:
             self.settle()
 
     def clear(self) -> None:
-        """Settle what an interrupted turn has left, if none is open."""
+        """Settle an interrupted turn, if none is open."""
         turn = Turn()
         with contextlib.suppress(Empty), self.ending(turn):
             self.begin(turn, wait=False)
@@ -120,8 +118,8 @@ OVER = "this transaction is over: begin another one with session.transaction()"
 
 
 class _Exit:
-    """`__exit__` of a transaction. A with statement gets it when it begins, and drops it when it ends. If an interrupt came
-    before the first line of `_exit`, the transaction is given up then."""
+    """The `__exit__` of a transaction. A with statement looks it up at its beginning, and drops it at its end. If an interrupt
+    arrives before the first line of `_exit`, the transaction is given up when it is dropped."""
 
     def __get__(self, transaction: Transaction | None, owner=None):
         if transaction is None:
@@ -154,25 +152,25 @@ class Transaction:
         self._session, self._turn = session, Turn()
         self._with: weakref.ref | None = None
         self.asked: dict[str, PendingChange] = {}
-        self.batch: tuple[str, int] | None = None  # of a stream, that it is
+        self.batch: tuple[str, int] | None = None  # (stream name, batch id) when a streaming sink commits
         self.epoch: int | None = None
         self.ignored = 0
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
 
     def insert(self, relation: str, rows: Any) -> None:
-        """Facts that are to be there."""
+        """Insert facts."""
         asked, columns = self._asked_of(relation), self._columns(relation, rows)
         asked.add(True, columns)
 
     def delete(self, relation: str, rows: Any) -> None:
-        """Facts that are to be there no more. What rules derive as well stays."""
+        """Delete facts. A tuple that rules derive as well stays."""
         asked, columns = self._asked_of(relation), self._columns(relation, rows)
         self._check_free(relation, columns)
         asked.add(False, columns)
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> None:
-        """Facts that are to be there in place of others with the same values in the attributes of `key`. Of rows that agree in
-        these, the last one."""
+        """Insert facts, and delete the other facts with the same values in the attributes of `key`. Of rows that agree there,
+        the last one is inserted."""
         asked, places = self._asked_of(relation), self._session.places(relation, key)
         columns = self._columns(relation, rows)
         columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
@@ -183,13 +181,13 @@ class Transaction:
         asked.add(True, columns)
 
     def clear(self, relation: str) -> None:
-        """No fact of the relation is to be there, other than those in the program's text."""
+        """Delete all facts of the relation, except for those in the program's text."""
         self._asked_of(relation).clear()
 
     # -- without a with block
 
     def begin(self) -> Transaction:
-        """Begin, as a `with` block does. Waits while another thread has a transaction."""
+        """Begin, as a `with` block does. Waits while another thread has a transaction open."""
         turn = Turn()
         try:
             self._session.begin(turn)
@@ -204,7 +202,7 @@ class Transaction:
         self._end(failed=False)
 
     def abort(self) -> None:
-        """Leave the session as it was."""
+        """Roll back: the session stays as it was."""
         self._end(failed=True)
 
     @property
