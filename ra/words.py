@@ -3,21 +3,16 @@
 A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of
 tuples. "Sorted" below means ascending and without duplicates. Every kernel has one signature and its machine code is
 cached on disk, so that only the first process ever compiles it.
-
-A tuple of several words has a lane for each: an array (lanes, n), ascending in lexicographic order, the first lane most
-significant. A function of tuples takes one lane or more.
 """
 
 import numpy as np
 
-from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 
 u8 = types.Array(types.uint8, 1, "C")
 i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
-u64_rows = types.Array(types.uint64, 2, "C")
 
 JIT = {"cache": True, "nogil": True}
 JOIN = JIT | {"few": 400}  # of what may take the product of its arrays' sizes
@@ -249,118 +244,3 @@ def exchanged(words, shift: int) -> np.ndarray:
     """Words with key and rest exchanged, sorted again: 20 ns a word."""
     bits = np.uint64(shift)
     return sort((words & ((np.uint64(1) << bits) - np.uint64(1))) << bits | words >> bits)
-
-
-# -- tuples of several lanes
-
-
-@njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
-def _sort_rows(words):
-    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
-    words differ; every lane moves along in each pass."""
-    lanes, size = words.shape
-    mask = np.uint64((1 << RADIX_BITS) - 1)
-    source, target = words.copy(), np.empty_like(words)
-    counts = np.empty(1 << RADIX_BITS, np.int64)
-    for lane in range(lanes - 1, -1, -1):
-        low = high = source[lane, 0] if size else np.uint64(0)
-        for i in range(size):
-            low |= source[lane, i]
-            high &= source[lane, i]
-        differing = low & ~high
-        while differing:
-            bits = lowest_bit(differing)
-            differing &= ~(mask << bits)
-            counts[:] = 0
-            for i in range(size):
-                counts[(source[lane, i] >> bits) & mask] += 1
-            total = 0
-            for digit in range(counts.size):
-                count = counts[digit]
-                counts[digit] = total
-                total += count
-            for i in range(size):
-                digit = (source[lane, i] >> bits) & mask
-                at = counts[digit]
-                counts[digit] += 1
-                for other in range(lanes):
-                    target[other, at] = source[other, i]
-            source, target = target, source
-    return source
-
-
-@njit(u64_rows(u64_rows), **JIT)
-def _unique_rows(words):
-    """Ascending tuples without their repetitions."""
-    lanes, size = words.shape
-    out = np.empty_like(words)
-    made = 0
-    for i in range(size):
-        same = i > 0
-        for lane in range(lanes):
-            same = same and words[lane, i] == words[lane, i - 1]
-        if not same:
-            for lane in range(lanes):
-                out[lane, made] = words[lane, i]
-            made += 1
-    return out[:, :made].copy()
-
-
-def sort_unique_tuples(words: np.ndarray) -> np.ndarray:
-    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two."""
-    if words.shape[0] == 1:
-        return sort_unique(words[0])[None]
-    return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
-
-
-def merge_tuples(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
-    """The union of sorted blocks, sorted."""
-    if lanes == 1:
-        return merge_all([np.ascontiguousarray(block[0]) for block in blocks])[None]
-    blocks = [block for block in blocks if block.shape[1]]
-    if len(blocks) == 1:
-        return np.ascontiguousarray(blocks[0])
-    return sort_unique_tuples(np.concatenate([np.empty((lanes, 0), np.uint64), *blocks], axis=1))
-
-
-@njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
-def _order(left, i, right, j):
-    """-1, 0 or 1: how tuple i of one block stands to tuple j of the other."""
-    for row in range(left.shape[0]):
-        if left[row, i] != right[row, j]:
-            return -1 if left[row, i] < right[row, j] else 1
-    return 0
-
-
-@njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
-def _mark_in_lanes(left, right):
-    found = np.zeros(left.shape[1], np.bool_)
-    i = j = 0
-    while i < left.shape[1] and j < right.shape[1]:
-        order = _order(left, i, right, j)
-        found[i] = order == 0
-        i += order <= 0
-        j += order >= 0
-    return found
-
-
-def tuples_among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Mark the tuples of a sorted block that are in another sorted block, booleans (n,).
-
-    >>> tuples_among(np.array([[1, 2, 4]], "u8"), np.array([[2, 3]], "u8")).tolist()
-    [False, True, False]
-    """
-    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    return among(left[0], right[0]) if len(left) == 1 else _mark_in_lanes(left, right)
-
-
-def combined(columns: np.ndarray) -> np.ndarray:
-    """One word for the tuple of some columns, to be hashed: the value itself where there is one column.
-
-    A function of the values alone, however they are packed, so that equal keys of any two relations meet.
-    """
-    word = np.zeros(columns.shape[1], np.uint64)
-    for number, column in enumerate(columns):
-        value = np.ascontiguousarray(column).view(np.uint64)
-        word = mix(word) ^ value if number else value
-    return word

@@ -9,13 +9,14 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.kernels import FEW, Columns, few, kernel_ready
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
+from semi_naive.ra.lanes import among, merge_all, sort_unique
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
-from semi_naive.ra.words import drop, exchanged, merge_tuples, sort_unique_tuples, tuples_among
 
 EVERY = 64  # bits of a word
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
@@ -113,7 +114,7 @@ class Block:
         """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
         columns = columns if (together := few(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
-        return cls(packing, sort_unique_tuples(pack_columns(columns, packing, size)))
+        return cls(packing, sort_unique(pack_columns(columns, packing, size)))
 
     @property
     def size(self) -> int:
@@ -185,7 +186,7 @@ class Block:
             return self
         packing = packing or self.packing.ordered(order)
         if len(order) == 2 and has_half_words(packing) and has_half_words(self.packing):
-            return Block(packing, exchanged(self.words_once()[0], 32)[None])
+            return Block(packing, single.exchanged(self.words_once()[0], 32)[None])
         return Block.of([self.column(i) for i in order], self.size, packing)
 
     def without(self, other: "Block") -> "Block":
@@ -201,8 +202,8 @@ class Block:
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
         if self.packing.lanes == 1:
-            return Block(self.packing, drop(block.words[0].copy(), self.words[0])[None])
-        return Block(self.packing, np.ascontiguousarray(block.words[:, ~tuples_among(block.words, self.words)]))
+            return Block(self.packing, single.drop(block.words[0].copy(), self.words[0])[None])
+        return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
 
     # -- searching
 
@@ -343,7 +344,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     if 2 * close > sum(block.size for block in blocks):
         each = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
         return Chunked(packing, reduce(lambda left, right: union(*left, *right), each)).compact()
-    return Block(packing, merge_tuples([block.words_once() for block in blocks], packing.lanes))
+    return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:

@@ -12,8 +12,9 @@ import numpy as np
 from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pack_columns, packing_of
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.blocks.thinned import Thinned, parted, without_positions
+from semi_naive.ra.lanes import among
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.words import places, tuples_among
+from semi_naive.ra.words import places
 
 NEAR = 16  # a block so many times as large as another is searched for the tuples of the smaller one
 
@@ -120,7 +121,7 @@ def _mark_common(left: Block, right: Block) -> np.ndarray:
         return found
     if NEAR * min(left.size, right.size) > max(left.size, right.size):
         packing = common_packing([left, right], left.arity)
-        return tuples_among(left.repacked(packing).words, right.repacked(packing).words)
+        return among(left.repacked(packing).words, right.repacked(packing).words)
     if left.size < right.size:
         return _search_positions(left, right) >= 0
     at = _search_positions(right, left)

@@ -11,7 +11,8 @@ import numpy as np
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits
-from semi_naive.ra.words import JIT, i64, u64, u64_rows
+from semi_naive.ra.lanes import u64_rows
+from semi_naive.ra.words import JIT, i64, u64
 
 FEW = 1 << 13  # tuples whose columns are copied for the sake of fewer calls
 INT64 = np.dtype(np.int64)

@@ -10,8 +10,9 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks.block import Block, Chunked, merge_blocks
 from semi_naive.ra.cached import cached
+from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import Bounds
-from semi_naive.ra.words import JIT, i64, u64_rows
+from semi_naive.ra.words import JIT, i64
 
 MOST = 1 / 64  # of a block's tuples may be gone: with more of them, a search takes longer than is saved
 MANY = 64  # tuples to copy in the time in which one binding is searched for

@@ -16,12 +16,12 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.by_variable.lists import Lists, concatenate_lists
 from semi_naive.ra.ir import Compare, Kind, Var
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.parcels import partitions_of
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import START, Context
 from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run, write_run
-from semi_naive.ra.words import combined
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

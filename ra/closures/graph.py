@@ -12,7 +12,8 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
-from semi_naive.ra.words import JIT, JOIN, i64, sort_unique, u64, u64_rows
+from semi_naive.ra.lanes import u64_rows
+from semi_naive.ra.words import JIT, JOIN, i64, sort_unique, u64
 
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)

@@ -9,12 +9,12 @@ import numpy as np
 
 from semi_naive.balance.hashing import mix
 from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.partitions.reading import pieces_of
 from semi_naive.ra.text.hashing import hash_rows, hash_strings
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.distinct import distinct_with_inverse
-from semi_naive.ra.words import combined
 
 
 @dataclass

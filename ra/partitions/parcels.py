@@ -12,9 +12,9 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_blocks, merged_as, snug
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec
-from semi_naive.ra.words import combined
 
 
 class Parcel(NamedTuple):

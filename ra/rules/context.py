@@ -11,9 +11,9 @@ from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MOST
-from semi_naive.ra.words import combined
 
 
 @dataclass

@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.chunks import SIX, size_of, union, words_of
-from semi_naive.ra.words import merge_tuples
+from semi_naive.ra.lanes import merge_all
 
 SAMPLES_PER_PIECE = 16  # words by which runs are cut
 
@@ -109,4 +109,4 @@ def merge_sorted_runs(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.nd
             chunks = union(*chunks, *those) if chunks else those
     if chunks:
         some.append(words_of(*chunks, size_of(chunks[1]))[None])
-    return merge_tuples(sorted(some, key=lambda words: words.shape[1]), lanes)
+    return merge_all(sorted(some, key=lambda words: words.shape[1]), lanes)

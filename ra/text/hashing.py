@@ -4,8 +4,9 @@ import numpy as np
 
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.text.strings import BITS, hash_of_bytes, places_of
-from semi_naive.ra.words import JIT, combined
+from semi_naive.ra.words import JIT
 
 _read = types.Array(types.uint8, 1, "C", readonly=True)
 _i64 = types.Array(types.int64, 1, "C")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semi_naive.ra import lanes
 from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, tight_bounds, widen
-from semi_naive.ra.words import merge_tuples, sort_unique_tuples, tuples_among
 from semi_naive.schema import Schema
 
 NUMBERS = st.one_of(
@@ -39,7 +39,7 @@ def test_unpack_gives_back_what_was_packed(table):
 def test_the_order_of_words_is_the_order_of_tuples(table):
     columns = columns_of(*table)
     packing = Packing(tight_bounds(columns))
-    words = sort_unique_tuples(packing.pack(columns))
+    words = lanes.sort_unique(packing.pack(columns))
     assert rows_of(packing.unpack(words)) == sorted(set(table[1]))
 
 
@@ -63,7 +63,7 @@ def test_a_tuple_takes_as_few_words_as_its_columns_fill(widths, lanes):
 
 def test_rows_of_no_columns_are_counted():
     packing = Packing(())
-    words = sort_unique_tuples(packing.pack(np.empty((0, 3), np.int64)))
+    words = lanes.sort_unique(packing.pack(np.empty((0, 3), np.int64)))
     assert packing.unpack(words).shape == (0, 1)
 
 
@@ -72,10 +72,10 @@ def test_among_and_merge_are_those_of_sets(arity, data):
     _, left = data.draw(tables(arity))
     _, right = data.draw(tables(arity))
     packing = Packing(widen(tight_bounds(columns_of(arity, left)), tight_bounds(columns_of(arity, right))))
-    one, two = (sort_unique_tuples(packing.pack(columns_of(arity, rows))) for rows in (left, right))
-    found = tuples_among(one, two)
+    one, two = (lanes.sort_unique(packing.pack(columns_of(arity, rows))) for rows in (left, right))
+    found = lanes.among(one, two)
     assert set(rows_of(packing.unpack(one[:, found]))) == set(left) & set(right)
-    merged = merge_tuples([one, two], packing.lanes)
+    merged = lanes.merge_all([one, two], packing.lanes)
     assert rows_of(packing.unpack(merged)) == sorted(set(left) | set(right))
 
 

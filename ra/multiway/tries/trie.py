@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.multiway.query import relation_columns
 from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
 from semi_naive.ra.multiway.tries.domain import Domain, TooManyValues
-from semi_naive.ra.words import sort_unique_tuples
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
         for column in lane:
             np.left_shift(word, np.uint64(bits), out=word)
             word |= column.astype(np.uint64)
-    words = sort_unique_tuples(words)
+    words = sort_unique(words)
     return [
         ((word >> np.uint64(bits * shift)) & np.uint64((1 << bits) - 1)).astype(np.int32)
         for word, lane in zip(words, lanes, strict=True)

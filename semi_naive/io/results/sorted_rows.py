@@ -23,9 +23,9 @@ from semi_naive.ra.blocks import block as blocks
 from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
 from semi_naive.ra.blocks.unpacking import ROWS, Part, parts_of
 from semi_naive.ra.ir import Kind
+from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merge_sorted_runs
-from semi_naive.ra.words import sort_unique_tuples
 
 RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
 
@@ -169,7 +169,7 @@ class SortedRows:
         for number, of in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
             bounds = widen(bounds, of) if number else of
         packing = Packing(bounds)
-        words = self._in_threads(lambda part: sort_unique_tuples(pack_columns(keyed(part), packing, part.size)), parts)
+        words = self._in_threads(lambda part: sort_unique(pack_columns(keyed(part), packing, part.size)), parts)
         return packing, [WordRun(each) for each in words]
 
     def _in_threads(self, make, given) -> Iterable:

@@ -18,9 +18,9 @@ from semi_naive.planning.joins.body import searched_indexes
 from semi_naive.planning.joins.placing import Index
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.ir import Atom, Var
+from semi_naive.ra.lanes import combined
 from semi_naive.ra.rules.gathering import Hold
 from semi_naive.ra.rules.steps import Join
-from semi_naive.ra.words import combined
 from semi_naive.running.relations.database import Database
 
 LOOKUPS_PER_COPY = 8  # of a tuple, for a copy of it to be worth sending

@@ -20,8 +20,8 @@ from semi_naive.ra.blocks.changes import Change, membership
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import bitset_bfs, graph
 from semi_naive.ra.closures.graph import AFTER, BEFORE
+from semi_naive.ra.lanes import merge_all, sort_unique
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.words import merge_tuples, sort_unique_tuples
 
 MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
 MAX_SEARCH_DEPTH = 500  # steps of one search
@@ -138,9 +138,9 @@ class PairDifference:
         return came, went, self._change(*strips) if strips is not None else None
 
     def _change(self, come: list[np.ndarray], gone: list[np.ndarray]) -> Change:
-        merged = [merge_tuples(words, self.of_node.shape[0]) for words in (come, gone)]
+        merged = [merge_all(words, self.of_node.shape[0]) for words in (come, gone)]
         if self.turned:
-            merged = [sort_unique_tuples(words) for words in merged]
+            merged = [sort_unique(words) for words in merged]
         return Change(*(Block(self.packing, words) for words in merged))
 
     def _strips(self, room: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:

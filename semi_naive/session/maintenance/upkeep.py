@@ -37,7 +37,7 @@ SEARCHES = (
     "kernels.expand_some",
     "kernels.field_at",
 )
-KERNELS = *SEARCHES, "words._mark_in_lanes", "words._drop", "unions._unite_rows"
+KERNELS = *SEARCHES, "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+"""Kernels on blocks of tuples: words of several lanes (lanes, n), and columns (arity, n). Pure, compiled, no Spark.
+
+"Sorted" means ascending in lexicographic order, the first row most significant.
+"""
+
+import numpy as np
+
+from semi_naive.balance.hashing import mix
+from semi_naive.host.jit import njit, types
+from semi_naive.ra import words as single
+from semi_naive.ra.bits import lowest_bit
+from semi_naive.ra.words import JIT, RADIX_BITS
+
+u64_rows = types.Array(types.uint64, 2, "C")
+
+
+@njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
+def _sort_rows(words):
+    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
+    words differ; every lane moves along in each pass."""
+    lanes, size = words.shape
+    mask = np.uint64((1 << RADIX_BITS) - 1)
+    source, target = words.copy(), np.empty_like(words)
+    counts = np.empty(1 << RADIX_BITS, np.int64)
+    for lane in range(lanes - 1, -1, -1):
+        low = high = source[lane, 0] if size else np.uint64(0)
+        for i in range(size):
+            low |= source[lane, i]
+            high &= source[lane, i]
+        differing = low & ~high
+        while differing:
+            bits = lowest_bit(differing)
+            differing &= ~(mask << bits)
+            counts[:] = 0
+            for i in range(size):
+                counts[(source[lane, i] >> bits) & mask] += 1
+            total = 0
+            for digit in range(counts.size):
+                count = counts[digit]
+                counts[digit] = total
+                total += count
+            for i in range(size):
+                digit = (source[lane, i] >> bits) & mask
+                at = counts[digit]
+                counts[digit] += 1
+                for other in range(lanes):
+                    target[other, at] = source[other, i]
+            source, target = target, source
+    return source
+
+
+@njit(u64_rows(u64_rows), **JIT)
+def _unique_rows(words):
+    """Ascending tuples without their repetitions."""
+    lanes, size = words.shape
+    out = np.empty_like(words)
+    made = 0
+    for i in range(size):
+        same = i > 0
+        for lane in range(lanes):
+            same = same and words[lane, i] == words[lane, i - 1]
+        if not same:
+            for lane in range(lanes):
+                out[lane, made] = words[lane, i]
+            made += 1
+    return out[:, :made].copy()
+
+
+def sort_unique(words: np.ndarray) -> np.ndarray:
+    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two."""
+    if words.shape[0] == 1:
+        return single.sort_unique(words[0])[None]
+    return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
+
+
+def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
+    """The union of sorted blocks, sorted."""
+    if lanes == 1:
+        return single.merge_all([np.ascontiguousarray(block[0]) for block in blocks])[None]
+    blocks = [block for block in blocks if block.shape[1]]
+    if len(blocks) == 1:
+        return np.ascontiguousarray(blocks[0])
+    return sort_unique(np.concatenate([np.empty((lanes, 0), np.uint64), *blocks], axis=1))
+
+
+@njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
+def _order(left, i, right, j):
+    """-1, 0 or 1: how tuple i of one block stands to tuple j of the other."""
+    for row in range(left.shape[0]):
+        if left[row, i] != right[row, j]:
+            return -1 if left[row, i] < right[row, j] else 1
+    return 0
+
+
+@njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
+def _mark_in_lanes(left, right):
+    found = np.zeros(left.shape[1], np.bool_)
+    i = j = 0
+    while i < left.shape[1] and j < right.shape[1]:
+        order = _order(left, i, right, j)
+        found[i] = order == 0
+        i += order <= 0
+        j += order >= 0
+    return found
+
+
+def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Mark the tuples of a sorted block that are in another sorted block, booleans (n,).
+
+    >>> among(np.array([[1, 2, 4]], "u8"), np.array([[2, 3]], "u8")).tolist()
+    [False, True, False]
+    """
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    return single.among(left[0], right[0]) if len(left) == 1 else _mark_in_lanes(left, right)
+
+
+def combined(columns: np.ndarray) -> np.ndarray:
+    """One word for the tuple of some columns, to be hashed: the value itself where there is one column.
+
+    A function of the values alone, however they are packed, so that equal keys of any two relations meet.
+    """
+    word = np.zeros(columns.shape[1], np.uint64)
+    for number, column in enumerate(columns):
+        value = np.ascontiguousarray(column).view(np.uint64)
+        word = mix(word) ^ value if number else value
+    return word
