@@ -79,10 +79,11 @@ def _unique_rows(words):
     return out[:, :made].copy()
 
 
-def sort_unique(words: np.ndarray) -> np.ndarray:
-    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two."""
+def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
+    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two. `over`: the array
+    may be overwritten."""
     if words.shape[0] == 1:
-        return single.sort_unique(words[0])[None]
+        return single.sort_unique(words[0], over)[None]
     return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
 
 
