@@ -19,7 +19,7 @@ from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Ter
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
 
-GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
+GATHERED = 1 << 20  # head tuples that are sorted and compared with what is known at a time
 TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known
 MIN_SLICE_BINDINGS = 1 << 11  # fewer are done before another thread has them
 SLICEABLE_STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate  # they have no state that slices share
