@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from lark import Token
-
 from semi_naive.host.phrases import series, shortened
 from semi_naive.language.errors import Problem, Span
+from semi_naive.language.parsing.tokens import Token
 
 KINDS = {
     "IDENT": "identifier",
