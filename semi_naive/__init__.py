@@ -59,7 +59,7 @@ _LAZY = {
     "NotStarted": "semi_naive.ra.spark.java",
     "LimitExceeded": "semi_naive.host.limits",
     "OutOfMemory": "semi_naive.host.memory",
-    "RunsLost": "semi_naive.ra.spark.jobs",
+    "RunsLost": "semi_naive.ra.spark.lost",
     "StateUnusable": "semi_naive.session.durability.directory",
     "SparkLost": "semi_naive.ra.spark.lost",
 }

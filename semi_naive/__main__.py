@@ -427,8 +427,7 @@ def _report(closure, quiet: bool) -> None:
 FAILURES = {
     "semi_naive.ra.spark.failures": ("DiskFull", "JobFailed"),
     "semi_naive.ra.spark.java": ("NotStarted",),
-    "semi_naive.ra.spark.jobs": ("RunsLost",),
-    "semi_naive.ra.spark.lost": ("SparkLost",),
+    "semi_naive.ra.spark.lost": ("RunsLost", "SparkLost"),
     "semi_naive.host.limits": ("LimitExceeded",),
     "semi_naive.host.memory": ("OutOfMemory",),
     "semi_naive.ra.text.ids": ("UnknownId",),

@@ -15,6 +15,10 @@ class SparkLost(RuntimeError):
     """The Java process of Spark has ended, or its context was stopped; the data it held is gone."""
 
 
+class RunsLost(RuntimeError):
+    """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
+
+
 def is_lost(sc) -> bool:
     """True if a SparkContext can no longer be used. Costs a call of Java, a third of a millisecond."""
     if not hasattr(sc, "_jsc"):  # no SparkContext, but what is used in its place
