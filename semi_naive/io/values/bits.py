@@ -10,6 +10,7 @@ import numpy as np
 
 from semi_naive.ra.expressions.numerals import LONGEST
 from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.nodes import node
 from semi_naive.ra.values.kinds import NAN
 
 SIGN = 1 << 63
@@ -54,7 +55,7 @@ class Mismatch(ValueError):
         self.hint, self.row = hint, row
 
 
-@dataclass(frozen=True)
+@node
 class Vertex(Type):
     """The numbers allowed as vertices of a graph: decimal integers within limits. A program's number may also be written 0x1F.
 
