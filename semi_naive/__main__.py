@@ -433,6 +433,7 @@ FAILURES = {
     "semi_naive.ra.text.ids": ("UnknownId",),
     "semi_naive.ra.expressions.arithmetic": ("EvaluationError",),
 }
+MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}  # likewise, of what is not installed
 
 
 def main(arguments=None, begun: float | None = None) -> None:
@@ -441,7 +442,6 @@ def main(arguments=None, begun: float | None = None) -> None:
     from semi_naive.host.optional_packages import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
-    from semi_naive.ra.spark.java import NoJava
 
     try:
         with open_account("start", begun):
@@ -462,12 +462,12 @@ def main(arguments=None, begun: float | None = None) -> None:
     except Exception as failed:
         named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
         found = (None if named else _of_spark(failed)) or failed
-        if not _is_failure(found) and not isinstance(found, (ValueError, NoJava, NotInstalled, OSError)):
+        if not _is_one(found, FAILURES | MISSING) and not isinstance(found, (ValueError, NotInstalled, OSError)):
             raise
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
         click.echo(f"semi-naive: {told}", err=True)
-        sys.exit(1 if _is_failure(found) else BAD_INPUT_STATUS)
+        sys.exit(1 if _is_one(found, FAILURES) else BAD_INPUT_STATUS)
 
 
 def _of_spark(error: Exception) -> Exception | None:
@@ -476,6 +476,7 @@ def _of_spark(error: Exception) -> Exception | None:
     return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 
 
-def _is_failure(error: Exception) -> bool:
-    loaded = [(sys.modules[module], names) for module, names in FAILURES.items() if module in sys.modules]
+def _is_one(error: Exception, kinds: dict[str, tuple[str, ...]]) -> bool:
+    """True if an error is of one of the classes of these modules."""
+    loaded = [(sys.modules[module], names) for module, names in kinds.items() if module in sys.modules]
     return isinstance(error, tuple(getattr(module, name) for module, names in loaded for name in names))

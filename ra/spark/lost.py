@@ -1,7 +1,6 @@
 """A Spark whose Java process has ended: noticed, told in one error, and forgotten, so that a new one can be started."""
 
 import contextlib
-import subprocess
 import warnings
 
 from semi_naive.host import leftovers
@@ -48,6 +47,8 @@ def error(gateway) -> SparkLost:
 
 def _status(process, patience: float) -> int | None:
     """The exit status of a process that may be about to end: its connections do before it does."""
+    import subprocess
+
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(patience) if patience else process.poll()
     return None

@@ -1,7 +1,6 @@
 """The error of a run that is not where it is read. By itself, as every evaluation expects it, and few have runs."""
 
 import re
-import socket
 
 MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
 
@@ -10,6 +9,8 @@ class RunMissing(Exception):
     """A run is not on the host of the task that reads it: it is on another one, its host or disk is gone, or it is damaged."""
 
     def __init__(self, path: str, partition: int | None = None, what: str = MISSING):
+        import socket  # takes 2 ms, and few runs are missing
+
         super().__init__(f"{what}: {path} on {socket.gethostname()}, read by partition {partition}")
         self.path, self.what = path, what
 

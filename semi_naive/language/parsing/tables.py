@@ -4,7 +4,7 @@ import logging
 import pickle
 import sys
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from semi_naive.host import private
@@ -49,7 +49,7 @@ class _Every:
 @cache
 def tables() -> Tables:
     """The tables: 250 ms to make the first time, 3 ms to load in later processes."""
-    grammar = files("semi_naive.language.parsing").joinpath("grammar.lark").read_text("utf-8")
+    grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, Reduction._fields, sys.version)}"
     if (data := private.load(path)) is not None:
         try:
