@@ -6,7 +6,6 @@ is left waits for the others (`Table.insert`). The kernels let go of the interpr
 
 from collections.abc import Iterator
 
-from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
@@ -69,6 +68,8 @@ def _may_take_long(step) -> bool:
     literal = getattr(step, "literal", None)
     if not isinstance(literal, Test) or literal.op != "match":
         return False
+    from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
+
     try:
         return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
     except BadRegularExpression:  # who matches it says so
