@@ -411,15 +411,16 @@ def _report(closure, quiet: bool) -> None:
     if quiet:
         click.echo(closure.count())
         return
-    from rich.console import Console
-    from rich.table import Table
+    from shutil import get_terminal_size
+    from textwrap import wrap
 
     from semi_naive.plots.pages.summary import summary
 
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in summary(closure.trace).items():
-        table.add_row(name, value)
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    told = summary(closure.trace)
+    beside = max(map(len, told)) + 2
+    for name, value in told.items():
+        for number, line in enumerate(wrap(value, max(20, get_terminal_size().columns - beside))):
+            click.echo(f"{name * (not number):{beside}}{line}")
 
 
 # Errors of valid runs, by the module that raises them. A module that is not loaded has raised nothing, and loading

@@ -14,7 +14,6 @@ from semi_naive.io.formats.json_data import columns_of_json, json_rows
 from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
 from semi_naive.io.formats.parquet import is_parquet, read_schema
 from semi_naive.io.formats.sniff import edge_format
-from semi_naive.io.formats.sqlite import only_table
 from semi_naive.io.names import column_places, edge_relation, note_order
 from semi_naive.io.patterns import match_files
 from semi_naive.io.python_data import (
@@ -190,6 +189,8 @@ def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> 
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:
         check_there(path, edge_relation(vertex))
+        from semi_naive.io.formats.sqlite import only_table
+
         name, columns, first = only_table(path)
         relation = _of_first(columns, first, vertex, strings, path)
         return file_source(path, Format("sqlite", name), relation, BUILT_IN)

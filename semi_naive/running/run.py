@@ -22,7 +22,7 @@ from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
-from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
+from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds, undefined
 from semi_naive.running.progress.recovery import Recovery
@@ -281,11 +281,7 @@ class ProgramRun(RunState):
         return self._handed_over(local, choice.groups, reason)
 
     def _handed_over(self, local: Local, groups, reason: str):
-        """The same of a stratum that is not for one process. Its plans are loaded here: most programs need none of them."""
-        from semi_naive.running.balanced.fixpoint import Fixpoint
-        from semi_naive.running.balanced.partitioned import Partitioned
-        from semi_naive.running.decomposition.decomposed import NotGroups
-
+        """The same of a stratum that is not for one process. Each plan is loaded when it is taken: most programs need none."""
         if groups:
             try:
                 return "decomposed", reason, self._decomposed(local, groups, reason)
@@ -293,19 +289,23 @@ class ProgramRun(RunState):
                 reason = str(why)
             except TooLarge as large:
                 reason = str(large) or "its rules without recursion make too many tuples for the driver to deal out"
+        from semi_naive.running.balanced.fixpoint import Fixpoint
+        from semi_naive.running.balanced.partitioned import Partitioned
+
         self.cluster.start()
         partitioned = Partitioned(local, self.database, self.cluster, self.config)
         self.bodies[local.number] = partitioned.bodies
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
-        from semi_naive.running.decomposition.decomposed import Decomposed
-        from semi_naive.running.decomposition.reaching import follow
-
         if groups.following:
+            from semi_naive.running.decomposition.reaching import follow
+
             del self.bodies[local.number]
             lazy = self._unread(groups.following.relation, local.number)
             return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
+        from semi_naive.running.decomposition.decomposed import Decomposed
+
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 
