@@ -18,7 +18,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io.edges import Edges, edge_source, load_edges
 from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
-from semi_naive.io.sources import Source
+from semi_naive.io.unread import Source
 from semi_naive.notebooks.progress import showing
 from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.ra.spark import spark_context

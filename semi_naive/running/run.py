@@ -117,7 +117,7 @@ class ProgramRun(RunState):
                 try:
                     yield relation.name, source_of_directive(directive, relation, types, folder, options)
                 except BadInput as missing:
-                    from semi_naive.io.sources import Given
+                    from semi_naive.io.unread import Given
 
                     yield relation.name, Given(relation, types, partial(_raise_missing, missing))
 

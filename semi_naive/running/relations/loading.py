@@ -17,7 +17,7 @@ from semi_naive.running.relations.database import Database
 from semi_naive.threads import in_threads
 
 if TYPE_CHECKING:
-    from semi_naive.io.sources import Source
+    from semi_naive.io.unread import Source
 
 
 @dataclass

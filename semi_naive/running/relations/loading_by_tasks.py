@@ -7,7 +7,8 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.sending import SendParts, SendSymbols, UniteSymbols
-from semi_naive.io.sources import File, Source, SparkFrame
+from semi_naive.io.sources import File
+from semi_naive.io.unread import Source, SparkFrame
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation

@@ -13,9 +13,7 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.directives import EXTENSIONS, STDOUT, Options, format_of, path_of
-from semi_naive.io.files import atomic_files
 from semi_naive.io.results.sorted_rows import Blocks, Columns
-from semi_naive.io.results.writing import write
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
@@ -25,7 +23,6 @@ from semi_naive.ra.spark.spark_context import connected
 from semi_naive.ra.text.symbols import keep
 from semi_naive.ra.values.kinds import DTYPES
 from semi_naive.running.results import lent
-from semi_naive.running.results.files import write_answer, write_relation
 from semi_naive.threads import in_threads
 from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples
 
@@ -201,6 +198,8 @@ class Answer(Tuples):
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        from semi_naive.running.results.files import write_answer
+
         with self._result._paying("write"):
             write_answer(self, path)
 
@@ -257,6 +256,8 @@ class Result(Evaluated, Relations):
         The files appear together at the end, each whole; if one cannot be written, none is replaced. format: of standard
         output: "souffle", "table", "tsv", "csv", "json" or "markdown"; the sizes go to standard error then.
         """
+        from semi_naive.io.files import atomic_files
+
         self.check_open()
         wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
         if format != "souffle":
@@ -280,6 +281,9 @@ class Result(Evaluated, Relations):
         return []
 
     def _write(self, directive, folder: str) -> str | None:
+        from semi_naive.io.results.writing import write
+        from semi_naive.running.results.files import write_relation
+
         relation = self.relations[directive.relation]
         form = format_of(directive, relation, to_stdout=folder == STDOUT)
         if form.io in EXTENSIONS:
