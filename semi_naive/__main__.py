@@ -378,17 +378,13 @@ for _command in cli.commands.values():
 
 def _graph_of(paths, reading: dict):
     """The unread edges of files and patterns of files."""
-    from semi_naive.io.edges import edge_source
+    from semi_naive.io.edges import edge_files, edge_source
     from semi_naive.io.errors import BadInput
 
     for path in paths:
         if path.endswith(".dl"):
             raise BadInput("a program, where edges are expected", path, hint=f"to run a program: semi-naive run {path}")
-    if len(paths) == 1:
-        return edge_source(paths[0], **reading)
-    from semi_naive.io.graph_files import edge_files
-
-    return edge_files(paths, **reading)
+    return edge_source(paths[0], **reading) if len(paths) == 1 else edge_files(paths, **reading)
 
 
 def _check_writable(*paths) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from semi_naive.host.numbers import with_article
 from semi_naive.io.errors import BadInput
-from semi_naive.io.names import column_places, edge_relation, note_order
+from semi_naive.io.graph_columns import first_vertex, graph_columns, kind_of_value, relation_of_columns
+from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import (
     directed_edges,
     gives_arrow,
@@ -19,9 +20,8 @@ from semi_naive.io.python_data import (
     to_arrow_table,
 )
 from semi_naive.io.unread import Source, SparkFrame, schema_of
-from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, abbreviated
-from semi_naive.io.values.fields import kind_of_arrow, plain_type
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, VERTEX
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
@@ -111,38 +111,8 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     return source_of(data, edge_relation(kind_of_value(first_vertex(data), vertex, strings)), {})
 
 
-def graph_columns(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
-    """The names of a graph's two attributes, and the columns to read. Two columns with other names keep these names; for a file
-    a note is logged, as its closure does not show them."""
-    relation = edge_relation(VERTEX, columns)
-    order = column_places(relation, columns, file or "edges")
-    if file:
-        note_order(relation, columns, file)
-    own = order is None and len(set(columns)) == len(columns) == 2
-    names = columns if own else [name for name, _ in relation.attributes]
-    return names, list(range(len(columns))) if order is None else order
+def edge_files(paths, **reading) -> Source:
+    """The edges of several files, or patterns of files, as one source. reading: as for `edge_source`."""
+    from semi_naive.io.graph_files import combined_source
 
-
-def first_vertex(pairs):
-    """The first vertex of some pairs; 0 if there are none."""
-    first = pairs[0] if len(pairs) else ()
-    return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
-
-
-def kind_of_value(value, vertex, strings):
-    """The type of a graph's vertices, given one of them."""
-    if strings is False and isinstance(value, str):
-        raise BadInput(f"{abbreviated(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
-    return NAME if strings or isinstance(value, str) else vertex
-
-
-def relation_of_columns(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
-    """The relation of a table, or of a file with columns of these Arrow types."""
-    names, read = graph_columns(columns, file)
-    kinds = {kind_of_arrow(types[at]) for at in read}
-    if strings is False and Kind.SYMBOL in kinds:
-        raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
-    if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
-        said = ", ".join(f"{columns[at]!r} has type {plain_type(types[at])}" for at in read)
-        raise BadInput(f"the columns differ: {said}", file or "edges", hint="pass strings=True to read both as names")
-    return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in names))
+    return combined_source(", ".join(paths), [edge_source(path, **reading) for path in paths])

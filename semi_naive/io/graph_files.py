@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from semi_naive.io.edges import edge_source, first_vertex, graph_columns, kind_of_value, relation_of_columns
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_there, contents, io_errors
 from semi_naive.io.formats.json_data import columns_of_json, json_rows
 from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
 from semi_naive.io.formats.parquet import is_parquet, read_schema
 from semi_naive.io.formats.sniff import edge_format
+from semi_naive.io.graph_columns import first_vertex, graph_columns, kind_of_value, relation_of_columns
 from semi_naive.io.names import edge_relation
 from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
@@ -18,12 +18,7 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Relation
 
 
-def edge_files(paths, **reading) -> Source:
-    """The edges of several files, or patterns of files, as one source. reading: as for `edge_source`."""
-    return _combined_source(", ".join(paths), [edge_source(path, **reading) for path in paths])
-
-
-def _combined_source(path: str, parts: list[Source]) -> Source:
+def combined_source(path: str, parts: list[Source]) -> Source:
     """One source of several. Raises BadInput if some have names for vertices and others numbers."""
     of = {part.relation.kinds[0]: part for part in reversed(parts)}
     if len(of) > 1:
@@ -33,7 +28,7 @@ def _combined_source(path: str, parts: list[Source]) -> Source:
 
 def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
     if (found := match_files(path)) is not None:
-        return _combined_source(
+        return combined_source(
             path, [edges_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found]
         )
     if is_parquet(path):

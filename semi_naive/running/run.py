@@ -27,7 +27,7 @@ from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds, undefined
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import RunState
-from semi_naive.running.relations.database import Spread
+from semi_naive.running.relations.spread import Spread
 from semi_naive.running.results.answers import Result
 from semi_naive.unused_settings import unused_settings
 

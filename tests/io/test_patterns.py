@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from semi_naive import BadInput, Program, subgraphs, transitive_closure
-from semi_naive.io.graph_files import edge_files
+from semi_naive.io.edges import edge_files
 from semi_naive.io.patterns import match_files
 from semi_naive.io.sources import TextFile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,15 +34,6 @@ from semi_naive.threads import in_threads
 if TYPE_CHECKING:
     from semi_naive.ra.partitions.partitioned import PartitionedRelation
     from semi_naive.running.relations.on_partitions import OnPartitions, Remade
-
-
-class Spread:
-    """A relation whose tuples are not in the driver's memory. Its kinds are in `on_partitions`, which most runs do not load."""
-
-    partitioned: Any = None  # the relation with indexes on the partitions, if it has any
-
-    def close(self) -> None:
-        """Release what only this relation needs."""
 
 
 class Database:

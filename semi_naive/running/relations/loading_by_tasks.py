@@ -14,13 +14,12 @@ from semi_naive.ra.ir import Kind
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
 from semi_naive.running.relations.dealing import bring_home
-from semi_naive.running.relations.loading import FactLoader
 
 
 class TaskLoader:
     """The part of a run's `FactLoader` that has tasks."""
 
-    def __init__(self, loader: FactLoader):
+    def __init__(self, loader):
         self.program, self.database, self.cluster = loader.program, loader.database, loader.cluster
         self.values, self.config, self.add_columns = loader.values, loader.config, loader.add_columns
 

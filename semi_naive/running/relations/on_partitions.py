@@ -18,7 +18,7 @@ from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.running.relations.cluster import Cluster
-from semi_naive.running.relations.database import Spread
+from semi_naive.running.relations.spread import Spread
 from semi_naive.threads import in_threads
 
 
