@@ -108,6 +108,19 @@ def test_a_small_program_loads_no_room_that_it_does_without(tmp_path):
     assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
 
 
+def test_facts_and_results_in_files_load_no_pyarrow(tmp_path):
+    (tmp_path / "edge.facts").write_text("a\tb\nb\tc\n")
+    (tmp_path / "program.dl").write_text(
+        ".decl edge(x: symbol, y: symbol) .input edge .decl path(x: symbol, y: symbol) .output path "
+        "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z)."
+    )
+    script = "import sys; from semi_naive import Program; Program.from_file('program.dl').run('.').write('.')\n"
+    check = f"print(*{{'pyarrow', *{HEAVY!r}}} & sys.modules.keys(), 'loaded', file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script + check], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+    assert (tmp_path / "path.csv").read_text() == "a\tb\na\tc\nb\tc\n"
+
+
 def test_a_closure_of_a_few_edges_loads_no_pandas_and_no_parser(tmp_path):
     """From a file, from pairs of names and of numbers, to a file and to Python: pyarrow would load pandas to make an array."""
     (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n")

@@ -191,10 +191,12 @@ class Answer(Tuples):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
-            return self._result.lent.frame(self._maker(True).schema(), map(as_spark_has_it, self.to_batches()))
+            return self._result.lent.frame(self._maker(for_spark=True).schema(), map(as_spark_has_it, self.to_batches()))
         if self.stored is None:
             return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
-        return self.stored.frame(self._maker(True, for_tasks=True), from_arrow_schema(self._maker(True).schema()))
+        return self.stored.frame(
+            self._maker(for_spark=True, for_tasks=True), from_arrow_schema(self._maker(for_spark=True).schema())
+        )
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
