@@ -17,7 +17,7 @@ from semi_naive.host import limits
 from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Var
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryError
 from semi_naive.ra.multiway.tries.domain import Domain
@@ -25,10 +25,9 @@ from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
-from semi_naive.ra.rules.steps import MOST, Context, Join
+from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
 
 BOUND = "@bound"  # the relation of what a batch has bound
-WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling
 A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
 LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
 
@@ -53,6 +52,11 @@ class Multiway:
     steps: list = field(default_factory=list)
     each: float = 0.0
     denied: tuple[Atom, ...] = ()
+
+    @property
+    def searched(self) -> set[tuple[str, Order]]:
+        """The relations and orders that it reads."""
+        return {(atom.relation, tuple(range(len(atom.args)))) for atom in (*self.atoms, *self.denied)}
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -6,17 +6,13 @@ is left waits for the others (`Table.insert`). The kernels let go of the interpr
 
 from collections.abc import Iterator
 
-from semi_naive.ra.by_variable.extend import Extend
-from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
+from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 
 LEAST = 1 << 11  # bindings of a slice: fewer are done before another thread has them
 EACH = 1  # slices for each core: all of them look at some of the same tuples
-# Steps that keep nothing that another slice could change.
-STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate
 
 
 def derivation_slices(derivation: Derivation, context: Context, cores: int, least: int = LEAST) -> Iterator[Batch]:
@@ -53,16 +49,17 @@ def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
     for step in steps:
         if isinstance(step, Join | AntiJoin):
             yield step.relation, step.part, step.order
-        if isinstance(step, Extend):
+        if hasattr(step, "joins"):  # an Extend
             yield from searched_parts((*step.joins, *step.steps))
 
 
 def is_sliceable(derivation: Derivation) -> bool:
-    """Whether slices of what the first step makes can go on by themselves."""
+    """Whether slices of what the first step makes can go on by themselves: `sliceable` steps keep nothing that another slice
+    could change."""
     terms = [*derivation.head]
     for step in derivation.steps:
         terms += _terms(step)
-    threadable = all(isinstance(step, STEPS) and not _may_take_long(step) for step in derivation.steps)
+    threadable = all(getattr(step, "sliceable", False) and not _may_take_long(step) for step in derivation.steps)
     return threadable and not any(map(_makes, terms))
 
 
@@ -71,6 +68,8 @@ def _may_take_long(step) -> bool:
     literal = getattr(step, "literal", None)
     if not isinstance(literal, Test) or literal.op != "match":
         return False
+    from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
+
     try:
         return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
     except BadRegularExpression:  # who matches it says so

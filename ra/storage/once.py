@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from semi_naive.host import private
 from semi_naive.host.exclusive import exclusive
-from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.storage.missing import RunMissing
 
 log = logging.getLogger("semi_naive")
 

@@ -47,6 +47,8 @@ class Columns:
 
 @dataclass
 class _Slice:
+    """A part of `Columns`."""
+
     some: np.ndarray
 
     @property
