@@ -81,7 +81,7 @@ def measured(task: Task, folder: Path, options) -> dict:
             if any(sample.stopped for sample in samples[name]):
                 continue
             out = folder / "out" / task.name / name
-            sample = watched([*words, "-F", str(task.facts), f"-j{cpus()}"], out, options.timeout)
+            sample = watched([*words, "-F", str(task.facts), f"-j{options.jobs or cpus()}"], out, options.timeout)
             say(f"{task.name}: {name} {sample.seconds:.2f} s" + " (stopped)" * sample.stopped)
             samples[name].append(sample)
             if not sample.stopped:

@@ -53,6 +53,7 @@ def parsed(arguments):
     parser.add_argument("--data", type=Path, help="a folder with doop/ and crdt/, in each the program and its facts, .gz")
     parser.add_argument("--suite", metavar="DIR", help="a folder of programs and facts, or own: the twenty of bench/suite.py")
     parser.add_argument("--size", choices=("small", "medium"), default="small", help="of --suite own (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, help="cores of each run of a suite (default: all); 1 if the machine is not idle")
     return parser.parse_args(arguments)
 
 
