@@ -64,7 +64,7 @@ def cyk(rng, length: int, heads: int, rules: int) -> Facts:
     }
 
 
-@facts(toy=(6, 3), small=(40, 10), medium=(120, 40))
+@facts(toy=(6, 3), small=(40, 10), medium=(100, 30))
 def life(rng, width: int, steps: int) -> Facts:
     return {"size": [(width, steps)], "start": np.argwhere(rng.random((width, width)) < 0.3).tolist()}
 
@@ -88,7 +88,7 @@ def queens(rng, n: int) -> Facts:
     return {"size": [(n,)]}
 
 
-@facts(toy=(10, 5), small=(300, 200), medium=(1500, 1000))
+@facts(toy=(10, 5), small=(300, 200), medium=(600, 500))
 def rule110(rng, width: int, steps: int) -> Facts:
     becomes = [(i >> 2, i >> 1 & 1, i & 1, 110 >> i & 1) for i in range(8)]
     return {"size": [(width, steps)], "start": enumerate(rng.integers(0, 2, width).tolist()), "becomes": becomes}
@@ -144,11 +144,11 @@ def lcs(rng, words: int, length: int) -> Facts:
 
 @facts(toy=(4, 60, 10), small=(60, 8000, 2000), medium=(300, 40_000, 6000))
 def wide(rng, towns: int, legs: int, parcels: int) -> Facts:
-    """Columns as in the program: carriers and days are few, towns are many."""
-    return {
-        "leg": some(rng, legs, 4, towns, towns, 7, 24, 3, 20, 100),
-        "parcel": some(rng, parcels, parcels, towns, towns, 3, 4, 7, 120, 60),
-    }
+    """Carriers and days are few, towns are many; a third of the parcels wants the way of a leg."""
+    flown = some(rng, legs, 4, towns, towns, 7, 24, 3, 20, 100)
+    ways = [(x, y, kind, carrier, day) for carrier, x, y, day, _, kind, *_ in flown[: parcels // 6] * 2]
+    ways += some(rng, parcels - len(ways), towns, towns, 3, 4, 7)
+    return {"leg": flown, "parcel": [(i, *way, i % 120, i % 60) for i, way in enumerate(ways)]}
 
 
 @facts(toy=(2, 2, 3), small=(3, 5, 12), medium=(3, 9, 40))
