@@ -107,7 +107,8 @@ class Multiway:
     def _few(self, batch: Batch, context: Context):
         """Binary joins, if they are expected to make few bindings; whether they came to an end without making many. If not,
         what they have found will be found again."""
-        allowed = self._allowed(context)
+        sorted_anyway = 2 * batch.size  # the loops need a trie of the batch itself
+        allowed = sorted_anyway + self._allowed(context)
         if batch.size * self.each >= allowed:
             return False
         left = [allowed]
@@ -116,7 +117,8 @@ class Multiway:
         except TooMany:
             return False
         finally:
-            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + allowed - left[0]
+            made = max(0, allowed - left[0] - sorted_anyway)
+            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + made
         return True
 
     def _allowed(self, context: Context) -> float:
