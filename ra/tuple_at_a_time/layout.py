@@ -52,8 +52,8 @@ ALIVE, SUPERSEDED, OVER = range(
 )  # DEAD, of a row of a lattice. OVER: alive, new, and in the place of a tuple that was there before
 
 # -- an index of it: slots with 32 bits of a hash and the number, from 1, of the newest row that has a key; NEXT: of each row,
-# the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed. EARLIER: of each row, the newest
-# one of an earlier iteration that has the same key, in indexes in which what is older than the delta is searched; 0 in others.
+# the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed. EARLIER: of each row, the
+# newest one of an earlier iteration that has the same key, in indexes in which what is older than the delta is searched.
 SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, EARLIER, INDEX_SIZE = range(7)
 
 # -- a block of sorted words, as it is searched by some of its first columns. It lies anywhere: its place is counted from where
