@@ -1,7 +1,6 @@
 """Folders of programs and facts by compiled Soufflé and by this engine, from the shell: times, memory, and the same outputs."""
 
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -17,6 +16,7 @@ from bench.closure import WrongCount
 from bench.command import say, surroundings
 from bench.compilers import compiled
 from semi_naive.ra.spark.spark_context import cpus
+from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
 SHOWN = 3  # lines of one output that an error shows
 OURS = "ours"
@@ -45,6 +45,8 @@ class Sample:
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples."""
+    for kernel in () if options.toy else KERNELS:
+        kernel.compiled()  # once on a computer, as the binaries of Soufflé are
     results = {**surroundings(None, options), "suite": options.suite, "size": options.size, "rows": {}}
     results["souffle"] = [asdict(each) for each in options.compilers]
     with tempfile.TemporaryDirectory(prefix="bench-suite-") as folder:
@@ -145,7 +147,8 @@ def table(results: dict):
     from rich.table import Table
 
     rows, engines = results["rows"], [f"souffle{each['bits']}" for each in results["souffle"]]
-    made = Table(title=f"Compiled by Soufflé, and ours, from the shell: {results['suite']}, {results['size'] or ''}")
+    size = f", {results['size']}" if results["suite"] == "own" else ""
+    made = Table(title=f"Compiled by Soufflé, and ours, from the shell: {results['suite']}{size}")
     made.add_column("program")
     for engine in [*engines, OURS]:
         made.add_column(f"{engine}, s")
@@ -165,7 +168,7 @@ def table(results: dict):
         cells = []
         for engine in engines:
             ratios = [[ratio(row, engine, measure) for row in rows.values()] for measure in MEASURES]
-            cells += ["", "", "", *(_times(summary(known), False) for each in ratios if (known := [r for r in each if r]))]
+            cells += ["", "", "", *(_times(summary(known)) for each in ratios if (known := [r for r in each if r]))]
         made.add_row(told, *cells)
     return made
 
@@ -183,16 +186,16 @@ def _ratio(row: dict, engine: str, measure: str) -> str:
     """The cell of a ratio; if only one was stopped, a bound."""
     known = ratio(row, engine, measure)
     if known is not None or measure != "seconds":
-        return _times(known, False)
+        return _times(known)
     theirs, mine = row["samples"][engine], row["samples"][OURS]
     if theirs[-1]["stopped"] == mine[-1]["stopped"]:
         return "–"
     least = theirs[-1]["seconds"] / mine[-1]["seconds"]
-    return f"{'>' if theirs[-1]['stopped'] else '<'} {_times(least, False)}"
+    return f"{'>' if theirs[-1]['stopped'] else '<'} {_times(least)}"
 
 
-def _times(value: float | None, bound: bool) -> str:
-    return "–" if value is None or math.isnan(value) else f"{'≥ ' * bound}{value:.2f}×"
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"
 
 
 def _cells(samples: list[dict]) -> list[str]:
