@@ -167,8 +167,8 @@ def table(results: dict):
     for told, summary in (("least", min), ("geometric mean", statistics.geometric_mean)):
         cells = []
         for engine in engines:
-            ratios = [[ratio(row, engine, measure) for row in rows.values()] for measure in MEASURES]
-            cells += ["", "", "", *(_times(summary(known)) for each in ratios if (known := [r for r in each if r]))]
+            ratios = [[r for row in rows.values() if (r := ratio(row, engine, measure))] for measure in MEASURES]
+            cells += ["", "", "", *(_times(summary(each) if each else None) for each in ratios)]
         made.add_row(told, *cells)
     return made
 
