@@ -54,7 +54,7 @@ def some(rng, count: int, *below: int) -> list[tuple]:
     return [*dict.fromkeys(zip(*columns, strict=True))]
 
 
-@facts(toy=(8, 3, 8), small=(60, 12, 60), medium=(160, 15, 100))
+@facts(toy=(8, 3, 8), small=(70, 12, 60), medium=(160, 15, 100))
 def cyk(rng, length: int, heads: int, rules: int) -> Facts:
     letter = {f"N{head}": "abcdef"[head % 6] for head in range(heads)}
     return {
@@ -64,12 +64,12 @@ def cyk(rng, length: int, heads: int, rules: int) -> Facts:
     }
 
 
-@facts(toy=(6, 3), small=(40, 10), medium=(100, 30))
+@facts(toy=(6, 3), small=(45, 12), medium=(100, 30))
 def life(rng, width: int, steps: int) -> Facts:
     return {"size": [(width, steps)], "start": np.argwhere(rng.random((width, width)) < 0.3).tolist()}
 
 
-@facts(toy=(10, 3, 20), small=(100, 10, 60), medium=(1000, 30, 200))
+@facts(toy=(10, 3, 20), small=(250, 20, 80), medium=(1000, 30, 200))
 def intervals(rng, nodes: int, variables: int, greatest: int) -> Facts:
     """A chain of nodes with loops back; edges add small numbers, and those forwards out of loops have bounds."""
     made: dict[str, list] = {"flow": [], "assign": [], "add": [], "below": []}
@@ -83,7 +83,7 @@ def intervals(rng, nodes: int, variables: int, greatest: int) -> Facts:
     return {**made, "variable": [(x,) for x in range(variables)], "greatest": [(greatest,)]}
 
 
-@facts(toy=(5,), small=(9,), medium=(12,))
+@facts(toy=(5,), small=(11,), medium=(12,))
 def queens(rng, n: int) -> Facts:
     return {"size": [(n,)]}
 
@@ -94,7 +94,7 @@ def rule110(rng, width: int, steps: int) -> Facts:
     return {"size": [(width, steps)], "start": enumerate(rng.integers(0, 2, width).tolist()), "becomes": becomes}
 
 
-@facts(toy=(10, 40, 2), small=(2000, 30_000, 4), medium=(3000, 400_000, 4))
+@facts(toy=(10, 40, 2), small=(1500, 60_000, 4), medium=(3000, 400_000, 4))
 def triangles(rng, nodes: int, edges: int, labels: int) -> Facts:
     """A graph with hubs: a node's number is a product of two random ones."""
     ends = (rng.random((2, edges)) * rng.random((2, edges)) * nodes).astype(int).tolist()
@@ -103,7 +103,7 @@ def triangles(rng, nodes: int, edges: int, labels: int) -> Facts:
     return {"edge": sorted(labelled), "pattern": [(f"p{i}", *row) for i, row in enumerate(patterns)]}
 
 
-@facts(toy=(8, 20, 2), small=(1000, 4000, 10), medium=(10_000, 40_000, 40))
+@facts(toy=(8, 20, 2), small=(2000, 8000, 15), medium=(10_000, 40_000, 40))
 def distances(rng, nodes: int, edges: int, sources: int) -> Facts:
     return {"edge": some(rng, edges, nodes, nodes, 100), "source": some(rng, sources, nodes)}
 
@@ -123,7 +123,7 @@ def genealogy(rng, generations: int, size: int) -> Facts:
     return {"parent": sorted({*parents}), "born": born, "couple": couples}
 
 
-@facts(toy=(4,), small=(14,), medium=(19,))
+@facts(toy=(4,), small=(15,), medium=(19,))
 def subsets(rng, states: int) -> Facts:
     """The n-th letter from the end is an a: all 2^n subsets are states. b leads to one state more at random."""
     moves = [(0, "a", 0), (0, "b", 0), (0, "a", 1)]
@@ -151,12 +151,12 @@ def wide(rng, towns: int, legs: int, parcels: int) -> Facts:
     return {"leg": flown, "parcel": [(i, *way, i % 120, i % 60) for i, way in enumerate(ways)]}
 
 
-@facts(toy=(2, 2, 3), small=(3, 5, 12), medium=(3, 9, 40))
+@facts(toy=(2, 2, 3), small=(3, 6, 16), medium=(3, 9, 40))
 def ackermann(rng, m: int, n: int, most: int) -> Facts:
     return {"ask": [(m, n)], "wanted": [(most, most // 2, 0), (most - 1, most // 3, 1)]}
 
 
-@facts(toy=(5, 4, 8, 8), small=(200, 40, 150, 3000), medium=(3000, 300, 3000, 40_000))
+@facts(toy=(5, 4, 8, 8), small=(400, 60, 400, 4000), medium=(3000, 300, 3000, 40_000))
 def policy(rng, users: int, groups: int, rules: int, requests: int) -> Facts:
     """Groups and folders are trees; half of a rule's fields are wildcards, and a tenth of the rules deny."""
     files = 10 * groups
@@ -178,7 +178,7 @@ def policy(rng, users: int, groups: int, rules: int, requests: int) -> Facts:
     }
 
 
-@facts(toy=(6, 2), small=(300, 10), medium=(2500, 40))
+@facts(toy=(6, 2), small=(800, 20), medium=(2500, 40))
 def schedule(rng, jobs: int, machines: int) -> Facts:
     """Each job waits for up to three of the fifty before it."""
     before = {(f"j{max(0, i - 1 - int(rng.integers(50)))}", f"j{i}") for i in range(1, jobs) for _ in range(3)}
@@ -186,7 +186,7 @@ def schedule(rng, jobs: int, machines: int) -> Facts:
     return {"before": sorted(before), "job": [(f"j{i}", *row) for i, row in enumerate(zip(*columns, strict=True))]}
 
 
-@facts(toy=(80,), small=(320,), medium=(6400,))
+@facts(toy=(80,), small=(960,), medium=(6400,))
 def markov(rng, states: int) -> Facts:
     """Blocks of forty states that follow near ones; one state of each other block goes anywhere, the rest are closed."""
     chance = {}
@@ -201,7 +201,7 @@ def rewriting(rng, words: int, length: int) -> Facts:
     return {"start": [(letters(rng, length),) for _ in range(words)], "rule": [("ab", "ba"), ("aab", "b"), ("bba", "ac")]}
 
 
-@facts(toy=(10,), small=(4000,), medium=(250_000,))
+@facts(toy=(10,), small=(15_000,), medium=(250_000,))
 def classes(rng, records: int) -> Facts:
     rows = some(rng, records, max(2, records // 3), 3, 30)
     return {
