@@ -70,6 +70,7 @@ class Classes(Reduction):
 
     members: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     classes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    symmetric = True
 
     @property
     def nbytes(self) -> int:

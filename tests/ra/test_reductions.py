@@ -76,6 +76,17 @@ def test_a_copy_of_a_table_has_classes_of_its_own():
     assert table.insert([np.array([3]), np.array([3])], 1) == 1  # not known to be of the class of 1 and 2
 
 
+def test_classes_have_one_index_for_both_columns():
+    table = Table(2, reduction=Classes())
+    table.insert([np.array([1, 5]), np.array([2, 7])], 2)
+    table.advance()
+    table.insert([np.array([2]), np.array([7])], 1)
+    table.advance()
+    for part in ("full", "delta", "all"):
+        assert table.blocks(part, (1, 0)) == table.blocks(part, (0, 1))
+    assert table.orders == {(0, 1)}
+
+
 def test_an_iteration_that_is_forgotten_leaves_the_bounds_of_before():
     table = Table(2, reduction=UpperBounds((lambda pair, size, values: pair[0] | pair[1],), None))
     table.insert([np.array([1]), np.array([4])], 1)
