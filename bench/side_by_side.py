@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -98,9 +99,8 @@ def measured(task: Task, folder: Path, options) -> dict:
 def watched(words: list[str], out: Path, timeout: float) -> Sample:
     """A command's run with its results in the folder `out`, its standard output among them. Python keeps the bytecode of
     its modules, as it does for users."""
-    out.mkdir(parents=True, exist_ok=True)
-    for path in out.iterdir():
-        path.unlink()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
     report = out.with_suffix(".json")
     command = [sys.executable, "-m", "bench.watched", str(timeout), str(report), *words, "-D", str(out)]
     with open(out / "stdout", "wb") as printed, open(out.with_suffix(".err"), "w+b") as told:
