@@ -225,6 +225,14 @@ class Block:
                 return kernels.ranges(self.words[0], rest, *self.directory(rest), prefix[0] >> np.uint64(rest), within)
         return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
 
+    def narrowed(self, number: int, lows, highs, least, greatest) -> tuple[np.ndarray, np.ndarray]:
+        """Of ranges of tuples that agree in the columns before column `number`, the parts in which this column is from `least`
+        to `greatest`, each (n,). 0.1 µs a range."""
+        place = self.packing.fields[number]
+        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
+        lane = np.ascontiguousarray(self.words[place.lane])
+        return kernels.narrow(lane, place.shift, mask, low, lows, highs, kernel_ready(least), kernel_ready(greatest))
+
     def _is_dear(self, rest: int, keys: int) -> bool:
         """Whether to make a directory takes longer than to search for some keys, and for all those before them, without it."""
         return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]

@@ -6,6 +6,7 @@ from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits
 from semi_naive.ra.lanes import u64_rows
+from semi_naive.ra.packing import HIGHEST
 from semi_naive.ra.words import JIT, i64, u64
 
 _mix = njit(inline="always")(mix)
@@ -171,6 +172,29 @@ def ranges(words, rest, base, coarse, starts, keys, within):
                 stride >>= 1
         lows[i], highs[i] = low, high
     return lows, highs
+
+
+@njit(inline="always")
+def _first_at_least(words, shift, mask, low, value, begin, end):
+    """The first position from `begin` whose field, ascending there, is not below a value; `end` if there is none."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if np.int64(((words[middle] >> shift) & mask) + low) < value:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.uint64, i64, i64, i64, i64), **JIT)
+def narrow(words, shift, mask, low, lows, highs, least, greatest):
+    """Of each range [low, high) of words, in which a field ascends, the part where it is from `least` to `greatest`."""
+    begins, ends, bits = np.empty_like(lows), np.empty_like(lows), np.uint64(shift)
+    for i in range(lows.size):
+        begins[i] = _first_at_least(words, bits, mask, low, least[i], lows[i], highs[i])
+        after = greatest[i] != HIGHEST
+        ends[i] = _first_at_least(words, bits, mask, low, greatest[i] + 1, begins[i], highs[i]) if after else highs[i]
+    return begins, ends
 
 
 @njit(types.int64(u64_rows, u64_rows, types.int64, u64, types.boolean), **JIT)

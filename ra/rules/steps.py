@@ -22,6 +22,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Compare, Kind, Range, Term, Truth
 from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
+from semi_naive.ra.packing import HIGHEST, LOWEST
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
@@ -95,6 +96,8 @@ class Join:
     every: bool = False
     composed: tuple[str, str, str] | None = None  # key, carried, new: if only carried and new are needed afterwards
     towards: tuple[str, ...] | None = None  # in which order these two are wanted, if it matters
+    least: tuple[Term, ...] = ()  # no tuple with less in the column after the keys is needed
+    greatest: tuple[Term, ...] = ()  # nor one with more
 
     def reorder(self, order: tuple[int, ...]) -> None:
         """Read the same columns in another order of them: for a join without keys."""
@@ -117,17 +120,28 @@ class Join:
                     yield from self._united(batch, blocks[number])
                 elif not (yield from self._composed(batch, blocks[number], start, context.most)):
                     keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-                    yield from self.expanded(batch, blocks[number], keys, start, context.most)
+                    between = self._bounds(batch, context) if self.least or self.greatest else None
+                    yield from self.expanded(batch, blocks[number], keys, start, context.most, between)
 
     def _passing(self, batch, context):
         made = batch.where(matched(self, batch, context), self.keep)
         made.at, made.joined = (1, 0, 0), made.size
         yield made
 
-    def expanded(self, batch, block, keys, begin=START, most=MOST):
+    def _bounds(self, batch: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest value of the column after the keys that each binding needs, both included."""
+        least, greatest = np.full(batch.size, LOWEST), np.full(batch.size, HIGHEST)
+        for terms, bounds, tightest in ((self.least, least, np.maximum), (self.greatest, greatest, np.minimum)):
+            for term in terms:
+                tightest(bounds, evaluate(term, batch.columns, batch.size, context.values), out=bounds)
+        return least, greatest
+
+    def expanded(self, batch, block, keys, begin=START, most=MOST, between=None):
         """The bindings of a batch with each of their partners in a block: at most `most` at a time, also where one binding has
-        more."""
+        more. `between`: the least and the greatest value of the column after the keys, for each binding."""
         lows, highs = block.ranges(keys, batch.size)
+        if between is not None:
+            lows, highs = block.narrowed(len(keys), lows, highs, *between)
         number, row, skip = begin
         while row < batch.size:
             rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)

@@ -1,9 +1,12 @@
-"""Joins by an index of the columns in use alone, in which equal tuples are one: when it is made, and that answers stay."""
+"""Joins by an index of the columns in use alone, in which equal tuples are one, and by ranges: when, and that answers stay."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from semi_naive import Program
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.table import Table
 from semi_naive.running.relations import database
 from semi_naive.running.relations.sampling import distinct_share
@@ -53,3 +56,44 @@ def test_share_of_tuples_that_are_distinct(columns, share):
     table.insert(list(np.array(facts(8000)).T), 8000)
     table.settle()
     assert distinct_share(table, columns) == pytest.approx(share, abs=0.02)
+
+
+NUMBERS = st.sampled_from([-(1 << 63), -2, 0, 1, 2, 3, (1 << 63) - 1])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), NUMBERS), min_size=1), st.tuples(NUMBERS, NUMBERS))
+def test_ranges_are_narrowed_to_the_values_between_two(pairs, between):
+    key, number = np.array(sorted(set(pairs))).T
+    block = Block.of([key, number], key.size)
+    lows, highs = block.ranges([np.arange(3)], 3)
+    bounds = [np.full(3, bound) for bound in between]
+    for k, low, high in zip(range(3), *block.narrowed(1, lows, highs, *bounds), strict=True):
+        expected = [pair for pair in zip(key, number, strict=True) if pair[0] == k and between[0] <= pair[1] <= between[1]]
+        assert list(zip(key[low:high], number[low:high], strict=True)) == expected
+
+
+@pytest.mark.parametrize("part", ["full", "some"])
+def test_comparisons_search_a_range_of_an_index(monkeypatch, part):
+    program = f"""
+    .decl p(g: number, begin: number, end: number)
+    .input p
+    .decl over(x: number, y: number)
+    .output over
+    over(s, t) :- p(g, s, e), p(g, t, _), s < t, e >= t.
+    .decl late(x: number)
+    .output late
+    late(t) :- late(s), p({"_" if part == "full" else "1"}, t, _), t < s + 3, t > s.
+    late(0).
+    """
+    facts = [(i % 3, i * 7 % 500, i * 7 % 500 + i % 11) for i in range(500)]
+    monkeypatch.setattr(database, "MIN_INDEXED_TUPLES", 0)
+    narrowed = []
+    original = Block.narrowed
+    monkeypatch.setattr(Block, "narrowed", lambda self, *given: narrowed.append(given) or original(self, *given))
+    with Program(program).run({"p": facts}, small_delta=0) as result:
+        over, late = result["over"].to_set(), result["late"].to_set()
+    assert narrowed and over == {(s, t) for g, s, e in facts for h, t, _ in facts if g == h and s < t <= e}
+    begins, reached = {b for g, b, _ in facts if part == "full" or g == 1}, {0}
+    while more := {t for s in reached for t in (s + 1, s + 2) if t in begins} - reached:
+        reached |= more
+    assert late == {(t,) for t in reached}

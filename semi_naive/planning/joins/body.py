@@ -9,6 +9,7 @@ compiles the body anew with the sizes of the day; it costs some 100 µs.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from semi_naive.planning.joins.bigjoin import BigJoinCompiler
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
@@ -19,13 +20,22 @@ from semi_naive.ra import ir
 from semi_naive.ra.by_variable.bigjoin import Count
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.cached import cached
-from semi_naive.ra.ir import Aggregate, Atom, Compare, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
 
-Projects = Callable[[str, Order, float], float]  # see `Compiler`
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class InDriver(Protocol):
+    def projects(self, relation: str, columns: Order, bindings: float) -> float:
+        """The share of a complete relation's tuples that are distinct in some columns, where an index of these alone pays for a
+        join that would make so many bindings without it; else 1."""
+
+    def repays_index(self, relation: str, bindings: float) -> bool:
+        """True if an index of a relation takes less time than to make so many bindings."""
 
 
 def names_of_variables(node) -> set[str]:
@@ -87,15 +97,14 @@ class Compiler:
 
     def __init__(
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
-        whole: bool = False, projects: Projects = lambda relation, columns, bindings: 1.0,
+        whole: bool = False, sizes: InDriver | None = None,
     ):  # fmt: skip
         """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: the tuples of the first atom are
         dealt to the partitions, so that each starts from its share; `whole`: of each binding all that makes it another than
-        the others is kept, wildcards too, as bindings that travel are sets; `projects`: the share of a complete relation's
-        tuples that are distinct in some columns, where an index of these alone pays for a join that would make so many
-        bindings without it, else 1."""
+        the others is kept, wildcards too, as bindings that travel are sets; `sizes`: of relations in the driver, where
+        indexes of some columns, or in any order, are made where they pay."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
-        self.placing, self.deal, self.whole, self.projects = placing, deal, whole, projects
+        self.placing, self.deal, self.whole, self.sizes = placing, deal, whole, sizes
         self.steps: list = []
         self.bound: set[str] = set()
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
@@ -175,6 +184,11 @@ class Compiler:
         self.deal, self.begun = False, True
         order = self.order_for(atom.relation, frozenset(keys))
         used = (*order[: len(keys)], *sorted(place for place, name in new.items() if name in live))
+        between = self._between(atom, new) if part not in ("delta", "share") else None
+        if between:
+            rest = [column for column in order[len(keys) :] if column != between[0]]
+            order = (*order[: len(keys)], between[0], *rest)
+            used = tuple(sorted(used, key=order.index))
         if keys and number not in self.parts and part == "all" and self._projected(atom, used):
             order = used
         rank = {column: place for place, column in enumerate(order)}
@@ -184,6 +198,7 @@ class Compiler:
             order = self._reached(atom.relation, order, ordered, self.every or bool(binds))
         lossy = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
+        step.least, step.greatest = between[1:] if between else ((), ())
         step.composed = self._composed(keys, binds, live, atom)
         self.steps.append(step)
         self.bound |= set(new.values())
@@ -194,13 +209,33 @@ class Compiler:
 
     def _projected(self, atom: Atom, used: Order) -> bool:
         """True if the atom is joined by an index of the columns in use alone, in which equal tuples are one."""
-        if self.every or self.whole or self.placing is not NOWHERE or len(used) == len(atom.args):
+        if self.sizes is None or self.every or self.whole or len(used) == len(atom.args):
             return False
-        share = self.projects(atom.relation, used, self.choose.rows)
+        share = self.sizes.projects(atom.relation, used, self.choose.rows)
         if share < 1.0:
             self.choose.cap(share * self.choose.rows, len(self.choose.log) - 1)
             self.choose.log[-1].reason += f"; distinct in the columns in use, one tuple of {1 / share:,.0f}"
         return share < 1.0
+
+    def _between(self, atom: Atom, new: dict[int, str]) -> tuple[int, tuple[Term, ...], tuple[Term, ...]] | None:
+        """(column, least, greatest): a column of numbers whose new variable is compared with bound ones, so that no tuple
+        is needed below a `least` or above a `greatest`. The index, if it pays, is sorted by it next to the keys."""
+        if self.sizes is None or not self.sizes.repays_index(atom.relation, self.choose.rows):
+            return None
+        found: dict[str, tuple[list[Term], list[Term]]] = {}
+        for literal in self.left:
+            if isinstance(literal, Compare) and literal.kind is Kind.NUMBER and literal.op in MIRRORED:
+                for op, one, other in (
+                    (literal.op, literal.left, literal.right),
+                    (MIRRORED[literal.op], literal.right, literal.left),
+                ):
+                    if isinstance(one, Var) and one.name in new.values() and self._known(other):
+                        found.setdefault(one.name, ([], []))[op[0] == "<"].append(other)
+        if not found:
+            return None
+        place, name = max(((place, name) for place, name in new.items() if name in found), key=lambda one: all(found[one[1]]))
+        self.choose.log[-1].reason += f"; a range of {name}"
+        return place, tuple(found[name][0]), tuple(found[name][1])
 
     def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
         """The order to search in, once the bindings are where a partitioned index has the bucket of their keys. Of one that

@@ -18,7 +18,6 @@ from typing import Any, cast
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.body import Projects
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
@@ -82,11 +81,11 @@ class Local:
     rested: int = 0  # the iteration that they end with
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
     assembled: dict = field(default_factory=dict)  # what the machine has made of rule versions
+    stays_here: bool = True  # whether bodies are planned for this process alone
     course: Course | None = None  # of the iterations of a recursive stratum
 
     def __post_init__(self):
         relations = self.database.program.relations
-        self.projects: Projects = self.database.projects
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
@@ -143,8 +142,8 @@ class Local:
                 self.budget = budget
 
     def compiled(self) -> list[tuple]:
-        """(rule, relation of the delta, body) of all delta versions, for the partitions: they have no projections."""
-        self.projects = lambda relation, columns, bindings: 1.0
+        """(rule, relation of the delta, body) of all delta versions, to be run on the partitions."""
+        self.stays_here = False
         self._plan(self.every(False))
         return [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.every(False)]
 
@@ -380,7 +379,7 @@ class Local:
             self.planned = True
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
-                indexed=self._indexed(number), projects=self.projects,
+                indexed=self._indexed(number), in_driver=self.database if self.stays_here else None,
             )  # fmt: skip
         return self.bodies[key]
 

@@ -32,9 +32,9 @@ from semi_naive.running.relations.sampling import (
 )
 from semi_naive.threads import in_threads
 
-MIN_PROJECTED_TUPLES = 1 << 12  # of a relation, for an index of some of its columns in which equal tuples are one
-MIN_PROJECTED_BINDINGS = 2  # that the join would make otherwise, for each tuple: to make the index takes 20 ns, a binding 10
-MAX_PROJECTED_SHARE = 0.5  # of its tuples that are distinct there
+MIN_INDEXED_TUPLES = 1 << 12  # of a relation, for an index that one rule alone searches
+MIN_REPAYING_BINDINGS = 2  # for each tuple, that a join would make without it: a tuple takes 20 ns in an index, a binding 10
+MAX_PROJECTED_SHARE = 0.5  # of the tuples that are distinct in some columns, for an index of these alone
 
 
 class Database:
@@ -88,15 +88,19 @@ class Database:
             self._projections[relation, order] = given, made
         return made
 
-    def projects(self, relation: str, columns: Order, bindings: float) -> float:
-        """See `planning.joins.body.Compiler`: to make an index and to count what is distinct takes about as long as to make a
-        binding of each tuple."""
+    def repays_index(self, relation: str, bindings: float) -> bool:
+        """See `planning.joins.body.InDriver`."""
         table = self.tables[relation]
         if relation in self.on_partitions or not isinstance(table, Table) or table.reduction:
+            return False
+        return table.count >= MIN_INDEXED_TUPLES and bindings >= MIN_REPAYING_BINDINGS * table.count
+
+    def projects(self, relation: str, columns: Order, bindings: float) -> float:
+        """See `planning.joins.body.InDriver`."""
+        if not self.repays_index(relation, bindings):
             return 1.0
+        table = self.tables[relation]
         count, key = table.count, (relation, columns)
-        if count < MIN_PROJECTED_TUPLES or bindings < MIN_PROJECTED_BINDINGS * count:
-            return 1.0
         if key not in self._shares or self._shares[key][0] != count:
             self._shares[key] = count, distinct_share(table, columns)
         share = self._shares[key][1]
