@@ -29,6 +29,7 @@ from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
 
 BOUND = "@bound"  # the relation of what a batch has bound
 A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
+SEEDED = 2  # bindings that binary joins may make besides of each that they begin with: loops need a trie of those, 150 ns each
 LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
 
 
@@ -111,7 +112,8 @@ class Multiway:
     def _few(self, batch: Batch, context: Context):
         """Binary joins, if they are expected to make few bindings; whether they came to an end without making many. If not,
         what they have found will be found again."""
-        allowed = self._allowed(context)
+        seeded = SEEDED * batch.size
+        allowed = seeded + self._allowed(context)
         if batch.size * self.each >= allowed:
             return False
         left = [allowed]
@@ -120,7 +122,8 @@ class Multiway:
         except TooMany:
             return False
         finally:
-            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + allowed - left[0]
+            made = max(0, allowed - left[0] - seeded)
+            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + made
         return True
 
     def _allowed(self, context: Context) -> float:
