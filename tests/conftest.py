@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import settings
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
 from semi_naive.__main__ import main
+from semi_naive.host.exclusive import exclusive
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
@@ -34,6 +36,14 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # They take a minute and more each: where files are shared among processes, one that began last would be waited for.
 FIRST = ("test_cluster.py", "test_uncompiled.py", "test_paper.py", "test_failure.py", "test_datalog_engine.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Processes collect one after the other: what the first compiles, of tests and of packages, the others load."""
+    is_worker = hasattr(session.config, "workerinput")
+    with exclusive(Path(sys.prefix, ".collecting")) if is_worker else nullcontext():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items):
