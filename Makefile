@@ -35,7 +35,8 @@ COUNT ?= 500
 SEED := $(or $(SEED),$(shell date +%s))
 fuzz: $(STAMP)
 	$(BIN)/python -m bench.fuzz --count $(COUNT) --seed $(SEED) $(if $(SOUFFLE),--souffle $(SOUFFLE))
-	FUZZ_TIMES=$(or $(TIMES),1) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -m random tests
+	FUZZ_TIMES=$(or $(TIMES),1) FUZZ_SEED=$(SEED) HYPOTHESIS_PROFILE=search \
+	  $(BIN)/python -m pytest --hypothesis-seed=$(SEED) -m "random or hypothesis" tests
 
 lint: $(STAMP)
 	$(BIN)/ruff check

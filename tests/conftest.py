@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
+from bench.fuzz.rounds import TIMES
 from semi_naive.__main__ import main
 from semi_naive.host.exclusive import exclusive
 from semi_naive.ra.spark import spark_context
@@ -46,7 +47,14 @@ def pytest_collection(session):
         return (yield)
 
 
+LEAST_EXAMPLES = 10  # of a test of hypothesis, if it has as many
+
+
 def pytest_collection_modifyitems(items):
+    for test in {getattr(item.obj, "__func__", item.obj) for item in items if is_hypothesis_test(getattr(item, "obj", None))}:
+        most = test._hypothesis_internal_use_settings.max_examples  # no public name changes it once a test has settings
+        fewer = max(min(most, LEAST_EXAMPLES), math.ceil(TIMES * most))
+        test._hypothesis_internal_use_settings = settings(test._hypothesis_internal_use_settings, max_examples=fewer)
     items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 
