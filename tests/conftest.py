@@ -35,8 +35,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-# They take a minute and more each: where files are shared among processes, one that began last would be waited for.
-FIRST = ("test_cluster.py", "test_uncompiled.py", "test_paper.py", "test_failure.py", "test_datalog_engine.py")
+# They take half a minute and more each: where files are shared among processes, one that began last would be waited for.
+FIRST = [
+    f"test_{name}.py" for name in ("cluster", "failure", "paper", "session_random", "uncompiled", "datalog_engine", "faults")
+]
 
 
 @pytest.hookimpl(wrapper=True)
