@@ -71,6 +71,7 @@ $(VENV)/.installed-%: setup.cfg pyproject.toml
 	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version). Say which: make PYTHON=python3.12" >&2; exit 2; }
 	@echo "installing into $(VENV), which takes a minute or two"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install $(QUIET) --upgrade pip  # 27 s of processor time with it, 34 with that of Python 3.11
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pip install $(QUIET) --no-compile --editable '.[$*]'
 	touch $@
 
