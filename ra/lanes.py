@@ -79,21 +79,23 @@ def _unique_rows(words):
     return out[:, :made].copy()
 
 
-def sort_unique(words: np.ndarray) -> np.ndarray:
-    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two."""
+def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
+    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two. `over`: the array
+    may be overwritten."""
     if words.shape[0] == 1:
-        return single.sort_unique(words[0])[None]
+        return single.sort_unique(words[0], over)[None]
     return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
 
 
 def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
-    """The union of sorted blocks, sorted."""
+    """The union of sorted blocks, sorted: merged in pairs of neighbours, as in `words.merge_all`."""
     if lanes == 1:
         return single.merge_all([np.ascontiguousarray(block[0]) for block in blocks])[None]
-    blocks = [block for block in blocks if block.shape[1]]
-    if len(blocks) == 1:
-        return np.ascontiguousarray(blocks[0])
-    return sort_unique(np.concatenate([np.empty((lanes, 0), np.uint64), *blocks], axis=1))
+    blocks = [np.ascontiguousarray(block) for block in blocks if block.shape[1]]
+    while len(blocks) > 1:
+        pairs = [_merge_rows(a, b) for a, b in zip(blocks[::2], blocks[1::2], strict=False)]
+        blocks = pairs + blocks[2 * len(pairs) :]
+    return blocks[0] if blocks else np.empty((lanes, 0), np.uint64)
 
 
 @njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
@@ -105,10 +107,62 @@ def _order(left, i, right, j):
     return 0
 
 
+@njit(u64_rows(u64_rows, u64_rows), **JIT)
+def _merge_rows(left, right):
+    """The union of two sorted blocks: found first is where each tuple comes from, then a lane at a time is copied."""
+    first = np.empty(left.shape[1] + right.shape[1], np.int8)  # 1: of the left, 2: of the right, 3: of both
+    i = j = size = 0
+    while i < left.shape[1] and j < right.shape[1]:
+        order = _order(left, i, right, j)
+        first[size] = 1 * (order <= 0) + 2 * (order >= 0)
+        i += order <= 0
+        j += order >= 0
+        size += 1
+    first[size : size + left.shape[1] - i] = 1
+    size += left.shape[1] - i
+    first[size : size + right.shape[1] - j] = 2
+    size += right.shape[1] - j
+    out = np.empty((left.shape[0], size), np.uint64)
+    for lane in range(left.shape[0]):
+        i = j = 0
+        for k in range(size):
+            out[lane, k] = left[lane, i] if first[k] & 1 else right[lane, j]
+            i += first[k] & 1
+            j += first[k] >> 1
+    return out
+
+
+@njit(types.int64(u64_rows, types.int64, u64_rows, types.int64), **JIT)
+def _seek_row(known, start, words, i):
+    """The first position from `start` in `known` whose tuple is not below tuple i of `words`: as `words.seek_word`."""
+    size = known.shape[1]
+    if start >= size or _order(known, start, words, i) >= 0:
+        return start
+    step, low = 1, start
+    while low + step < size and _order(known, low + step, words, i) < 0:
+        low += step
+        step *= 2
+    high = min(low + step, size)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if _order(known, middle, words, i) < 0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 @njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
 def _mark_in_lanes(left, right):
+    """As `words.among`, of tuples of several words. Gallops where `right` is much the longer."""
     found = np.zeros(left.shape[1], np.bool_)
     i = j = 0
+    if right.shape[1] > 16 * left.shape[1]:
+        while i < left.shape[1] and j < right.shape[1]:
+            j = _seek_row(right, j, left, i)
+            found[i] = j < right.shape[1] and _order(left, i, right, j) == 0
+            i += 1
+        return found
     while i < left.shape[1] and j < right.shape[1]:
         order = _order(left, i, right, j)
         found[i] = order == 0

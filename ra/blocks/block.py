@@ -114,7 +114,7 @@ class Block:
         """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
         columns = columns if (together := few(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
-        return cls(packing, sort_unique(pack_columns(columns, packing, size)))
+        return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))
 
     @property
     def size(self) -> int:
@@ -178,16 +178,18 @@ class Block:
 
     def repacked(self, packing: Packing) -> "Block":
         """The same tuples under a packing that has room for them: the order of tuples stays."""
-        return self if packing == self.packing else Block(packing, pack_columns(self.columns(), packing, self.size))
+        return self if packing == self.packing else Block(packing, self._words_as(packing, self.packing.layout))
+
+    def _words_as(self, packing: Packing, fields: np.ndarray) -> np.ndarray:
+        """The words that hold some fields, rows of the packing's layout, under another packing."""
+        return kernels.repack(np.ascontiguousarray(self.words_once()), fields, packing.layout, packing.lanes)
 
     def reordered(self, order: tuple[int, ...], packing: Packing | None = None) -> "Block":
         """The tuples with column order[i] in place i, sorted again."""
         if order == tuple(range(self.arity)):
             return self
         packing = packing or self.packing.ordered(order)
-        if self.packing.lanes == packing.lanes == 1 and len(order) == 2 and _halves(packing) and _halves(self.packing):
-            return Block(packing, single.exchanged(self.words_once()[0], 32)[None])
-        return Block.of([self.column(i) for i in order], self.size, packing)
+        return Block(packing, sort_unique(self._words_as(packing, self.packing.layout[list(order)]), over=True))
 
     def without(self, other: "Block") -> "Block":
         """The tuples that are not in a block of the same packing."""
@@ -202,7 +204,8 @@ class Block:
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
         if self.packing.lanes == 1:
-            return Block(self.packing, single.drop(block.words[0].copy(), self.words[0])[None])
+            left = single.drop(block.words[0].copy(), self.words[0])
+            return Block(self.packing, (left.copy() if 2 * left.size < block.size else left)[None])  # a view keeps all of it
         return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
 
     # -- searching

@@ -51,6 +51,25 @@ def unpack(words, layout):
     return columns
 
 
+def _repack_uncompiled(words, source, target, lanes):
+    out = np.zeros((lanes, words.shape[1]), np.uint64)
+    _pack_uncompiled(out, _unpack_uncompiled(words, source), target)
+    return out
+
+
+@njit(u64_rows(u64_rows, i64_rows, i64_rows, types.int64), uncompiled=_repack_uncompiled, **JIT)
+def repack(words, source, target, lanes):
+    """Words (lanes, n) whose field k in `target` has the value of field k in `source` of other words. No columns are made."""
+    out = np.zeros((lanes, words.shape[1]), np.uint64)
+    for k in range(target.shape[0]):
+        lane, shift, low, bits = source[k, LANE], np.uint64(source[k, SHIFT]), np.uint64(source[k, LOW]), source[k, BITS]
+        mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1) if bits < 64 else ~np.uint64(0)
+        to, up, low = target[k, LANE], np.uint64(target[k, SHIFT]), low - np.uint64(target[k, LOW])
+        for i in range(words.shape[1] if target[k, BITS] else 0):
+            out[to, i] |= ((((words[lane, i] >> shift) & mask) if bits else np.uint64(0)) + low) << up
+    return out
+
+
 def _inside_uncompiled(columns, layout):
     lows, spans = layout[: len(columns), [LOW]].view(np.uint64), layout[: len(columns), [SPAN]].view(np.uint64)
     return (columns.view(np.uint64) - lows <= spans).all(axis=0)

@@ -11,7 +11,7 @@ from semi_naive.ra.ir import Order, Term, Var
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import Context, run_steps
 
-GATHERED = 1 << 22  # head tuples that are sorted and compared with what is known at a time
+GATHERED = 1 << 20  # head tuples that are sorted and compared with what is known at a time
 TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known
 
 

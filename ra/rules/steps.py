@@ -26,7 +26,7 @@ from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
-MOST = 1 << 21  # bindings of one batch, about: what bounds the memory of a body
+MOST = 1 << 18  # bindings of one batch, about: what bounds the memory of a body
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 

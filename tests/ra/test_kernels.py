@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
-from semi_naive.ra import chunks, words
+from semi_naive.ra import chunks, lanes, words
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, merge_blocks, snug
 from semi_naive.ra.blocks.table import Table
@@ -33,6 +33,24 @@ anywords = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 2**64 - 1)), ma
 
 def array(values):
     return np.array(sorted(set(values)), np.uint64)
+
+
+triples = st.lists(st.tuples(*[st.sampled_from([0, 1, 2, 7, 2**64 - 1])] * 3), max_size=300)
+
+
+def rows_of(tuples) -> np.ndarray:
+    return np.array(sorted(set(tuples)), np.uint64).reshape(-1, 3).T
+
+
+@given(st.lists(triples, max_size=4), triples)
+def test_tuples_of_several_words(blocks, others):
+    given = [rows_of(block) for block in blocks]
+    merged = lanes.merge_all(given, 3)
+    assert list(map(tuple, merged.T.tolist())) == sorted({row for block in blocks for row in block})
+    for block in given:
+        known = {tuple(row) for row in rows_of(others).T.tolist()}
+        for some in (block, block[:, :2]):  # a few of many gallop
+            assert lanes.among(some, rows_of(others)).tolist() == [tuple(row) in known for row in some.T.tolist()]
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=200))
@@ -238,7 +256,7 @@ def test_a_block_is_the_same_in_chunks():
         for places in ([0, 0, 5, 77, 140], [140, 7], list(range(left.size))):  # a few that ascend, a few that do not, all
             expected = (first[places] & np.uint64((1 << 32) - 1)).tolist()
             assert forms(first)[1].column(1, np.array(places)).tolist() == expected
-        assert left.reordered((1, 0)).words[0].tolist() == np.sort(words.exchanged(first, 32)).tolist()
+        assert left.reordered((1, 0)).words[0].tolist() == np.sort(first << np.uint64(32) | first >> np.uint64(32)).tolist()
     apart = Chunked(HALVES, chunks.chunked(array(range(0, 64000, 64))))
     assert not isinstance(apart.compact(), Chunked) and isinstance(forms(first)[1].compact(), Chunked)
 

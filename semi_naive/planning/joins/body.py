@@ -19,11 +19,13 @@ from semi_naive.ra import ir
 from semi_naive.ra.by_variable.bigjoin import Count
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.cached import cached
-from semi_naive.ra.ir import Aggregate, Atom, Compare, Not, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
+
+Projects = Callable[[str, Order, float], float]  # see `Compiler`
 
 
 def names_of_variables(node) -> set[str]:
@@ -85,13 +87,15 @@ class Compiler:
 
     def __init__(
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
-        whole: bool = False,
+        whole: bool = False, projects: Projects = lambda relation, columns, bindings: 1.0,
     ):  # fmt: skip
         """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: the tuples of the first atom are
         dealt to the partitions, so that each starts from its share; `whole`: of each binding all that makes it another than
-        the others is kept, wildcards too, as bindings that travel are sets."""
+        the others is kept, wildcards too, as bindings that travel are sets; `projects`: the share of a complete relation's
+        tuples that are distinct in some columns, where an index of these alone pays for a join that would make so many
+        bindings without it, else 1."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
-        self.placing, self.deal, self.whole = placing, deal, whole
+        self.placing, self.deal, self.whole, self.projects = placing, deal, whole, projects
         self.steps: list = []
         self.bound: set[str] = set()
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
@@ -170,12 +174,15 @@ class Compiler:
         part = "share" if self.deal else self.parts.get(number, "all")
         self.deal, self.begun = False, True
         order = self.order_for(atom.relation, frozenset(keys))
+        used = (*order[: len(keys)], *sorted(place for place, name in new.items() if name in live))
+        if keys and number not in self.parts and part == "all" and self._projected(atom, used):
+            order = used
         rank = {column: place for place, column in enumerate(order)}
         binds = tuple((rank[place], name) for place, name in sorted(new.items()) if name in live)
         ordered = tuple(keys[column] for column in order[: len(keys)])
         if part not in ("delta", "share"):
             order = self._reached(atom.relation, order, ordered, self.every or bool(binds))
-        lossy = not self.every and (self.bound - live or len(binds) < len(atom.args) - len(keys))
+        lossy = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
         step.composed = self._composed(keys, binds, live, atom)
         self.steps.append(step)
@@ -184,6 +191,16 @@ class Compiler:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
             self.steps.append(steps.EarlyProjection(kept))
             self.bound &= live
+
+    def _projected(self, atom: Atom, used: Order) -> bool:
+        """True if the atom is joined by an index of the columns in use alone, in which equal tuples are one."""
+        if self.every or self.whole or self.placing is not NOWHERE or len(used) == len(atom.args):
+            return False
+        share = self.projects(atom.relation, used, self.choose.rows)
+        if share < 1.0:
+            self.choose.cap(share * self.choose.rows, len(self.choose.log) - 1)
+            self.choose.log[-1].reason += f"; distinct in the columns in use, one tuple of {1 / share:,.0f}"
+        return share < 1.0
 
     def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
         """The order to search in, once the bindings are where a partitioned index has the bucket of their keys. Of one that

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Chosen, Compiler, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import Chosen, Compiler, PlannedBody, Projects, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
@@ -178,17 +178,17 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False,
+    indexed: bool = False, projects: Projects = lambda relation, columns, bindings: 1.0,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
-    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`: see `Compiler`; `multiway`: Config's;
-    `made`: see `Greedy`; `indexed`: see `choose_core`."""
+    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `projects`: see `Compiler`; `multiway`:
+    Config's; `made`: see `Greedy`; `indexed`: see `choose_core`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
         given = (delta, *(place for place in given if place != delta))
     greedy = Greedy(sizes, parts, delta, given, made)
-    compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal)
+    compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal, projects=projects)
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
     choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)

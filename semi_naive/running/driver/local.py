@@ -18,6 +18,7 @@ from typing import Any, cast
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
 from semi_naive.host.numbers import quantity
+from semi_naive.planning.joins.body import Projects
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import outgrown, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
@@ -85,6 +86,7 @@ class Local:
 
     def __post_init__(self):
         relations = self.database.program.relations
+        self.projects: Projects = self.database.projects
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
@@ -141,7 +143,8 @@ class Local:
                 self.budget = budget
 
     def compiled(self) -> list[tuple]:
-        """(rule, relation of the delta, body) of all delta versions."""
+        """(rule, relation of the delta, body) of all delta versions, for the partitions: they have no projections."""
+        self.projects = lambda relation, columns, bindings: 1.0
         self._plan(self.every(False))
         return [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.every(False)]
 
@@ -377,7 +380,7 @@ class Local:
             self.planned = True
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
-                indexed=self._indexed(number),
+                indexed=self._indexed(number), projects=self.projects,
             )  # fmt: skip
         return self.bodies[key]
 

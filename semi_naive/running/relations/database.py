@@ -10,6 +10,7 @@ from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.planning.joins.fanout import alone
+from semi_naive.ra.blocks.block import Block, merge_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.unpacking import Part, parts_of, resting
 from semi_naive.ra.expressions.terms import evaluate
@@ -21,6 +22,7 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 from semi_naive.running.relations.sampling import (
     FANOUT_SAMPLE_TUPLES,
+    distinct_share,
     distinct_values,
     drawn_columns,
     drawn_tuples,
@@ -29,6 +31,10 @@ from semi_naive.running.relations.sampling import (
     partners,
 )
 from semi_naive.threads import in_threads
+
+MIN_PROJECTED_TUPLES = 1 << 12  # of a relation, for an index of some of its columns in which equal tuples are one
+MIN_PROJECTED_BINDINGS = 2  # that the join would make otherwise, for each tuple: to make the index takes 20 ns, a binding 10
+MAX_PROJECTED_SHARE = 0.5  # of its tuples that are distinct there
 
 
 class Database:
@@ -41,6 +47,10 @@ class Database:
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
         self._drawn: dict[tuple, tuple] = {}  # by relation and columns: its number of tuples, and a sample of the columns
+        self._shares: dict[
+            tuple[str, Order], tuple[int, float]
+        ] = {}  # by columns: tuples, and the share that is distinct there
+        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # what of which blocks
         self.kept: dict = {}  # tries and sieves that steps have made
         self.position = 0, 1
         self.most, self.exact, self.unions = MOST, False, True
@@ -63,7 +73,34 @@ class Database:
         return self.tables[relation].insert(list(columns), size)
 
     def blocks(self, relation: str, part: str, order):
+        if part == "all" and len(order) < self.tables[relation].arity:
+            return self._projection(relation, order)
         return self.tables[relation].blocks(part, order)
+
+    def _projection(self, relation: str, order: Order) -> list[Block]:
+        """The distinct values of some columns of a relation, as a block that is made again once the relation has changed."""
+        table = self.tables[relation]
+        given = table.blocks("all", table.home)
+        of, made = self._projections.get((relation, order), ([], []))
+        if len(of) != len(given) or any(one is not other for one, other in zip(of, given, strict=True)):
+            parts = [table.from_home(block, order) for block in given]
+            made = [merge_blocks(parts, parts[0].packing)] if parts else []
+            self._projections[relation, order] = given, made
+        return made
+
+    def projects(self, relation: str, columns: Order, bindings: float) -> float:
+        """See `planning.joins.body.Compiler`: to make an index and to count what is distinct takes about as long as to make a
+        binding of each tuple."""
+        table = self.tables[relation]
+        if relation in self.on_partitions or not isinstance(table, Table) or table.reduction:
+            return 1.0
+        count, key = table.count, (relation, columns)
+        if count < MIN_PROJECTED_TUPLES or bindings < MIN_PROJECTED_BINDINGS * count:
+            return 1.0
+        if key not in self._shares or self._shares[key][0] != count:
+            self._shares[key] = count, distinct_share(table, columns)
+        share = self._shares[key][1]
+        return share if share <= MAX_PROJECTED_SHARE else 1.0
 
     def total(self, relation: str, part: str, order) -> int:
         return sum(block.size for block in self.blocks(relation, part, order))
@@ -94,7 +131,10 @@ class Database:
 
     def held(self) -> dict[str, int]:
         """Return the bytes of every table in this process, with all of its indexes. Any thread may call it."""
-        return {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
+        held = {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
+        for (name, _), (_, blocks) in list(self._projections.items()):
+            held[name] = held.get(name, 0) + sum(block.nbytes for block in blocks)
+        return held
 
     def columns(self, relation: str) -> np.ndarray:
         """Return all tuples as columns (arity, n), in this process."""
