@@ -82,13 +82,13 @@ def kernel(**options):
     return njit(types.uint64(u64), **options)(loop)
 
 
-@pytest.mark.parametrize("tests", ["ra/test_kernels.py", "language/test_golden.py", "multiway/test_bigjoin.py"])
-def test_all_of_it_uncompiled(tests):
+def test_all_of_it_uncompiled():
     """Whole programs on this process and on partitions, patterns, and the kernels against numpy and Python's sets. How much
     work a plan has on large graphs does not depend on how kernels are run."""
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     which = ["-k", "not spark and not large and not work", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", *which, str(Path(__file__).parents[1] / tests)]
+    files = ["ra/test_kernels.py", "language/test_golden.py", "multiway/test_bigjoin.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *which, *(str(Path(__file__).parents[1] / file) for file in files)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stdout[-4000:]
 
