@@ -24,7 +24,7 @@ hostname "$1" && mount -t tmpfs tmpfs "$2" && exec "$5" org.apache.spark.deploy.
   --host "$3" --cores 1 --memory 2g --webui-port 0 --work-dir "$2/work" "$4"
 """
 STARTED = 180.0  # seconds; it takes 3, but sixty on a machine that does ten other things
-DAEMON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.master.rest.enabled=false -Dspark.ui.enabled=false"
+DAEMON = "-XX:+UseSerialGC -Dspark.master.rest.enabled=false -Dspark.ui.enabled=false"
 
 
 @dataclass
@@ -62,6 +62,11 @@ class PrivateCluster:
         return os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self.folder), "PYSPARK_PYTHON": sys.executable}
 
 
+def java_options() -> str:
+    """The options of a Java of some minutes: those that Spark's driver has been given, by default no second compiler."""
+    return os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+
 def _command(process: psutil.Process) -> str:
     """Its command line; nothing of one that has ended."""
     try:
@@ -86,7 +91,8 @@ def private_cluster(folder: Path, logs: Path):
     started = []
 
     def start(name: str, *command, **environment) -> subprocess.Popen:
-        common = {"SPARK_NO_DAEMONIZE": "1", "SPARK_DAEMON_JAVA_OPTS": DAEMON, "PYSPARK_PYTHON": sys.executable}
+        common = {"SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
+        common["SPARK_DAEMON_JAVA_OPTS"] = f"{java_options()} {DAEMON}"
         with open(logs / name, "wb") as log:
             process = subprocess.Popen(
                 [str(part) for part in command], stdout=log, stderr=log, env=os.environ | common | environment

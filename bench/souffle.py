@@ -1,17 +1,18 @@
 """Programs by Soufflé's compiler and by this engine, in turn, on all cores: from the shell, and ours warm in a process as well.
 
     python -m bench.souffle [--rows doop,andersen] [--repeat 3] [--souffle DIR] [--data DIR] [--quick] [--out FILE]
+    python -m bench.souffle --suite own|DIR [--size small|medium] [--rows cyk,life] [--timeout 60] …
 
 Soufflé is looked for in --souffle DIR, then on the PATH. It compiles each program once, which is not timed, and the binary is
 kept. Stops with an error when a relation has not as many tuples for both. Prints the medians and how many times as long
 Soufflé takes; writes every sample, and what it ran on, as JSON.
+
+With --suite the programs are those of a folder (NAME/NAME.dl and NAME/facts/), or twenty of our own (suite.py). Wall time,
+processor time and peak memory are measured, and the outputs must have the same tuples. --souffle A:B compares with several.
 """
 
 import gzip
-import hashlib
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,48 +23,48 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import workloads
+from bench import side_by_side, workloads
 from bench.closure import WrongCount, compare
-from bench.command import command, parser_of, say, surroundings
+from bench.command import command, parser_of, surroundings
+from bench.compilers import compiled, compilers
 from bench.peers import Sample
 from bench.report import in_seconds, seconds_of
 from bench.workloads import Workload
 from semi_naive.host.threads import cpus
 
-BINARIES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "semi-naive" / "souffle"
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 
 def main(arguments=None) -> int:
     options = parsed(arguments)
-    options.compiler = shutil.which("souffle", path=options.souffle) or shutil.which("souffle")
-    if options.compiler is None:
+    options.compilers = compilers(options.souffle)
+    if not options.compilers:
         print("bench.souffle: there is no souffle on the PATH: name the folder it is in with --souffle DIR", file=sys.stderr)
         return 2
     told = (WrongCount, ValueError, subprocess.CalledProcessError)
-    return command("bench.souffle", options, run, lambda results: [table(results)], told)
+    measure = side_by_side if options.suite else sys.modules[__name__]
+    return command("bench.souffle", options, measure.run, lambda results: [measure.table(results)], told)
 
 
 def parsed(arguments):
-    parser = parser_of("bench.souffle", __doc__, NAMES, timeout=1800)
+    parser = parser_of("bench.souffle", __doc__, repeat=3, timeout=1800)
+    parser.add_argument("--rows", help=f"separated by commas (default: all; {','.join(NAMES)}, or programs of the suite)")
     parser.add_argument("--souffle", metavar="DIR", help="the folder that souffle is in (default: looked for on the PATH)")
     parser.add_argument("--data", type=Path, help="a folder with doop/ and crdt/, in each the program and its facts, .gz")
+    parser.add_argument("--suite", metavar="DIR", help="a folder of programs and facts, or own: the twenty of bench/suite.py")
+    parser.add_argument("--size", choices=("small", "medium"), default="small", help="of --suite own (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, help="cores of each run of a suite (default: all); 1 if the machine is not idle")
     return parser.parse_args(arguments)
 
 
 def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples."""
-    results = {**surroundings(None, options), "souffle": version(options.compiler), "rows": {}}
+    results = {**surroundings(None, options), "souffle": options.compilers[0].version, "rows": {}}
     with tempfile.TemporaryDirectory(prefix="bench-souffle-") as folder:
-        names = options.rows.split(",")
+        names = options.rows.split(",") if options.rows else [*NAMES]
         for workload in workloads.workloads(names, Path(folder), options.data, options.toy, known=NAMES):
             results["rows"][workload.name] = measured(sized(workload), Path(folder), options)
     return results
-
-
-def version(compiler: str) -> str:
-    told = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-    return next((line.partition(":")[2].strip() for line in told.splitlines() if line.startswith("Version")), "")
 
 
 def sized(workload: Workload) -> Workload:
@@ -80,7 +81,7 @@ def measured(workload: Workload, folder: Path, options) -> dict:
     ours = [sys.executable, "-m", "semi_naive", "run", str(program), "--quiet"]
     engines = {
         "command": partial(shell, [*ours, "--no-warn"]), "warm": partial(workloads.ours, workload),
-        "souffle": partial(shell, [compiled(program, options.compiler)]),
+        "souffle": partial(shell, [compiled(program, options.compilers[0].path)]),
     }  # fmt: skip
     workloads.ours(workload, workload.path, None, 0)  # what is loaded and compiled is no part of "warm"
     row = compare(workload, engines, None, options.repeat, options.timeout)
@@ -88,20 +89,6 @@ def measured(workload: Workload, folder: Path, options) -> dict:
     if any(found != sizes[0] for found in sizes):
         raise WrongCount(f"{workload.name}: {' and '.join(str(found) for found in sizes)} were printed")
     return row
-
-
-def compiled(program: Path, compiler: str) -> str:
-    """The binary that Soufflé makes of a program, which is kept: C++ takes half a minute."""
-    BINARIES.mkdir(parents=True, exist_ok=True)
-    made_of = f"{compiler} {os.stat(compiler).st_mtime_ns} {program.read_text()}"
-    binary = BINARIES / hashlib.sha256(made_of.encode()).hexdigest()[:16]
-    if not binary.exists():
-        say(f"{program.name}: Soufflé compiles it")
-        with tempfile.TemporaryDirectory(dir=BINARIES) as unfinished:
-            made = os.path.join(unfinished, binary.name)
-            subprocess.run([compiler, "-w", f"-j{cpus()}", "-o", made, str(program)], check=True, capture_output=True)
-            os.replace(made, binary)
-    return str(binary)
 
 
 def shell(words: list[str], path, spark, timeout: float) -> Sample:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from semi_naive.ra.nodes import node
+
 if TYPE_CHECKING:
     from semi_naive.language.errors import Span
 
@@ -28,7 +30,7 @@ class Kind(StrEnum):
     RECORD = "record"
 
 
-@dataclass(frozen=True)
+@node
 class Constructor:
     """A branch of an algebraic data type, as it is declared: the (name, type name) of its fields."""
 
@@ -36,7 +38,7 @@ class Constructor:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@node
 class Type:
     """A declared type: its kind, and of a record the (name, type name) of its fields. An algebraic data type has `branches`, in
     the order of their names, and its values are records (see `ra.values.branches`)."""
@@ -58,8 +60,10 @@ WORDS = {"band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"} 
 PREFIXES = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
 
 
-@dataclass(frozen=True)
+@node
 class Var:
+    """A variable, by its name."""
+
     name: str
     kind: Kind
 
@@ -67,7 +71,7 @@ class Var:
         return self.name
 
 
-@dataclass(frozen=True)
+@node
 class Wild:
     """`_` in an atom: any value, not bound."""
 
@@ -75,7 +79,7 @@ class Wild:
         return "_"
 
 
-@dataclass(frozen=True)
+@node
 class Const:
     """value: an int in range of the kind, a float, or a str; nil is Const(None, Kind.RECORD)."""
 
@@ -88,7 +92,7 @@ class Const:
         return f'"{self.value}"' if self.kind == Kind.SYMBOL else str(self.value)
 
 
-@dataclass(frozen=True)
+@node
 class Call:
     """A functor that gives one value: + - * / % ^ neg band bor bxor bnot bshl bshr bshru land lor lxor lnot min max (all
     arguments of the call's own kind; min and max of symbols by the order of their strings), cat (any number of symbols),
@@ -109,7 +113,7 @@ class Call:
         return f"{self.op}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True)
+@node
 class Pack:
     """[a, b, …]: a record, or $branch(a, b, …), which has the number `tag` in its type. In a positive body atom or an equality
     with something bound it also takes one apart."""
@@ -128,7 +132,7 @@ class Pack:
         return f"${self.branch}({inside})" if self.branch else f"[{inside}]"
 
 
-@dataclass(frozen=True)
+@node
 class Autoinc:
     """autoinc(): a number that is another one each time. Only in rules that are evaluated once."""
 
@@ -144,8 +148,10 @@ Term = Var | Wild | Const | Call | Pack | Autoinc
 # -- literals
 
 
-@dataclass(frozen=True)
+@node
 class Atom:
+    """The tuples of a relation that agree with some terms."""
+
     relation: str
     args: tuple
 
@@ -153,15 +159,17 @@ class Atom:
         return f"{self.relation}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True)
+@node
 class Not:
+    """No tuple agrees with an atom."""
+
     atom: Atom
 
     def __str__(self):
         return f"!{self.atom}"
 
 
-@dataclass(frozen=True)
+@node
 class Compare:
     """op: = != < <= > >=. "=" binds whichever side is a variable (or a record of variables) not bound otherwise."""
 
@@ -174,7 +182,7 @@ class Compare:
         return f"{self.left} {self.op} {self.right}"
 
 
-@dataclass(frozen=True)
+@node
 class Test:
     """op: match or contains, of two symbols (pattern first), perhaps negated."""
 
@@ -186,7 +194,7 @@ class Test:
         return f"{'!' * self.negated}{self.op}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True)
+@node
 class Truth:
     """true or false."""
 
@@ -196,7 +204,7 @@ class Truth:
         return str(self.value).lower()
 
 
-@dataclass(frozen=True)
+@node
 class Range:
     """result = range(start, stop[, step]); the stop is not reached. Without a step, 1 or -1, whichever leads there."""
 
@@ -210,7 +218,7 @@ class Range:
         return f"{self.result} = range({', '.join(map(str, parts))})"
 
 
-@dataclass(frozen=True)
+@node
 class Aggregate:
     """result = op target : { body }, once for each binding of the variables it shares with the rest of the rule.
 
@@ -238,7 +246,7 @@ Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
 # -- rules, relations, programs
 
 
-@dataclass(frozen=True)
+@node
 class Rule:
     """head :- body. A fact has an empty body. `plan`: {version: order of the positive atoms, from 0}, from .plan; `span`:
     where it was written, `text` how; `join`: "multiway" or "binary", from .join."""
@@ -260,7 +268,7 @@ class Rule:
         return f"the rule{where}, {' '.join((self.text or str(self)).split())}"
 
 
-@dataclass(frozen=True)
+@node
 class Relation:
     """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
     say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `choice`: keys, as the places of
@@ -329,7 +337,7 @@ class Relation:
         return not (self.lattice or self.eqrel or self.stepwise)
 
 
-@dataclass(frozen=True)
+@node
 class FileDirective:
     """kind: input, output, printsize or limitsize."""
 
@@ -339,7 +347,7 @@ class FileDirective:
     span: "Span | None" = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@node
 class Needs:
     """A relation that says which keys of one relation (`of`) need which keys of another (`on`), by the rule at a place."""
 
@@ -350,7 +358,7 @@ class Needs:
     rule: str = ""
 
 
-@dataclass(frozen=True)
+@node
 class Loop:
     """Relations that are evaluated round after round. `pairs`: (what is known of one from the rounds before, its name).
 

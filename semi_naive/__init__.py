@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from semi_naive.ra.spark.failures import JobFailed as JobFailed
     from semi_naive.ra.spark.java import NoJava as NoJava
     from semi_naive.ra.spark.java import NotStarted as NotStarted
-    from semi_naive.ra.spark.jobs import RunsLost as RunsLost
+    from semi_naive.ra.spark.lost import RunsLost as RunsLost
     from semi_naive.ra.spark.lost import SparkLost as SparkLost
     from semi_naive.relation import Relation as Relation
     from semi_naive.result import Closure as Closure
@@ -59,7 +59,7 @@ _LAZY = {
     "NotStarted": "semi_naive.ra.spark.java",
     "LimitExceeded": "semi_naive.host.limits",
     "OutOfMemory": "semi_naive.host.memory",
-    "RunsLost": "semi_naive.ra.spark.jobs",
+    "RunsLost": "semi_naive.ra.spark.lost",
     "StateUnusable": "semi_naive.session.durability.directory",
     "SparkLost": "semi_naive.ra.spark.lost",
 }

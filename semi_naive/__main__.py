@@ -383,7 +383,6 @@ def _graph_of(paths, reading: dict):
     for path in paths:
         if path.endswith(".dl"):
             raise BadInput("a program, where edges are expected", path, hint=f"to run a program: semi-naive run {path}")
-
     return edge_source(paths[0], **reading) if len(paths) == 1 else edge_files(paths, **reading)
 
 
@@ -410,15 +409,16 @@ def _report(closure, quiet: bool) -> None:
     if quiet:
         click.echo(closure.count())
         return
-    from rich.console import Console
-    from rich.table import Table
+    from shutil import get_terminal_size
+    from textwrap import wrap
 
     from semi_naive.plots.pages.summary import summary
 
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in summary(closure.trace).items():
-        table.add_row(name, value)
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    told = summary(closure.trace)
+    beside = max(map(len, told)) + 2
+    for name, value in told.items():
+        for number, line in enumerate(wrap(value, max(20, get_terminal_size().columns - beside))):
+            click.echo(f"{name * (not number):{beside}}{line}")
 
 
 # Errors of valid runs, by the module that raises them. A module that is not loaded has raised nothing, and loading
@@ -426,13 +426,13 @@ def _report(closure, quiet: bool) -> None:
 FAILURES = {
     "semi_naive.ra.spark.failures": ("DiskFull", "JobFailed"),
     "semi_naive.ra.spark.java": ("NotStarted",),
-    "semi_naive.ra.spark.jobs": ("RunsLost",),
-    "semi_naive.ra.spark.lost": ("SparkLost",),
+    "semi_naive.ra.spark.lost": ("RunsLost", "SparkLost"),
     "semi_naive.host.limits": ("LimitExceeded",),
     "semi_naive.host.memory": ("OutOfMemory",),
     "semi_naive.ra.text.ids": ("UnknownId",),
     "semi_naive.ra.expressions.arithmetic": ("EvaluationError",),
 }
+MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}  # likewise, of what is not installed
 
 
 def main(arguments=None, begun: float | None = None) -> None:
@@ -441,7 +441,6 @@ def main(arguments=None, begun: float | None = None) -> None:
     from semi_naive.host.optional_packages import NotInstalled
     from semi_naive.io.errors import BadInput
     from semi_naive.language.errors import ProgramError
-    from semi_naive.ra.spark.java import NoJava
 
     try:
         with open_account("start", begun):
@@ -462,12 +461,12 @@ def main(arguments=None, begun: float | None = None) -> None:
     except Exception as failed:
         named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
         found = (None if named else _of_spark(failed)) or failed
-        if not _is_failure(found) and not isinstance(found, (ValueError, NoJava, NotInstalled, OSError)):
+        if not _is_one(found, FAILURES | MISSING) and not isinstance(found, (ValueError, NotInstalled, OSError)):
             raise
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
         click.echo(f"semi-naive: {told}", err=True)
-        sys.exit(1 if _is_failure(found) else BAD_INPUT_STATUS)
+        sys.exit(1 if _is_one(found, FAILURES) else BAD_INPUT_STATUS)
 
 
 def _of_spark(error: Exception) -> Exception | None:
@@ -476,6 +475,7 @@ def _of_spark(error: Exception) -> Exception | None:
     return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 
 
-def _is_failure(error: Exception) -> bool:
-    loaded = [(sys.modules[module], names) for module, names in FAILURES.items() if module in sys.modules]
+def _is_one(error: Exception, kinds: dict[str, tuple[str, ...]]) -> bool:
+    """True if an error is of one of the classes of these modules."""
+    loaded = [(sys.modules[module], names) for module, names in kinds.items() if module in sys.modules]
     return isinstance(error, tuple(getattr(module, name) for module, names in loaded for name in names))

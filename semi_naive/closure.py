@@ -18,10 +18,11 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io.edges import Edges, edge_source, load_edges
 from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import gives_arrow, is_a, is_spark_frame
-from semi_naive.io.sources import Source
+from semi_naive.io.unread import Source
 from semi_naive.notebooks.progress import showing
 from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.ra.spark import spark_context
+from semi_naive.ra.words import distinct
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.unused_settings import OF_A_CLOSURE, unused_settings
 
@@ -170,7 +171,7 @@ def evaluate_closure(
     names = graph.names if isinstance(graph, Edges) else None
     trace = _only_stratum(result.trace, config, told, births)
     if isinstance(graph, Edges) and "input" not in trace:
-        trace["input"] = {"nodes": int(np.unique(graph.pairs).size)}
+        trace["input"] = {"nodes": distinct(graph.pairs.reshape(-1)).size}
     return Closure(result, trace, values, names, columns)
 
 

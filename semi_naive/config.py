@@ -1,7 +1,6 @@
 """The tunables of an evaluation, with the paper's names and defaults where it has them."""
 
 from dataclasses import asdict, dataclass, fields, replace
-from difflib import get_close_matches
 from math import inf
 from typing import Any
 
@@ -144,6 +143,8 @@ class Config:
         known = {f.name: f for f in fields(self)}
         for name in options:
             if name not in known:
+                from difflib import get_close_matches
+
                 meant = "".join(f", did you mean {near}?" for near in get_close_matches(name, known, 1))
                 raise ValueError(f"the option {name!r} is unknown{meant}: expected one of {', '.join(sorted(known))}")
         return replace(self, **{name: _parse_setting(name, known[name].type, value) for name, value in options.items()})

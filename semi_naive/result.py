@@ -12,7 +12,7 @@ from semi_naive.io.values.bits import NAME
 from semi_naive.ra.text.arrow_arrays import arrow_of
 from semi_naive.running.results.answers import Answer
 from semi_naive.running.results.files import written_by_spark
-from semi_naive.running.results.frames import ToArrow
+from semi_naive.running.results.frames import ToArrow, ToSpark
 from semi_naive.tuples import Tuples
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ class Closure(Answer):
     def encoded(self) -> np.ndarray:
         return self._maker().plain(super().encoded())
 
-    def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
+    def _maker(self, for_spark: bool = False, for_tasks: bool = False) -> ToArrow:
         vertices, names = self._shared if for_tasks else (self._vertices, self._names)
         if names is None:
-            return replace(super()._maker(of, for_tasks), vertices=vertices)
-        return of(self.relation, self.types, VertexNames(names), vertices)
+            return replace(super()._maker(for_spark, for_tasks), vertices=vertices)
+        return (ToSpark if for_spark else ToArrow)(self.relation, self.types, VertexNames(names), vertices)
 
     @cached_property
     def _shared(self) -> tuple[Any, Any]:

@@ -5,15 +5,18 @@ import math
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
+from bench.fuzz.rounds import TIMES
 from semi_naive.__main__ import main
+from semi_naive.host.exclusive import exclusive
 from semi_naive.ra.spark import spark_context
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
@@ -32,11 +35,28 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-# They take a minute and more each: where files are shared among processes, one that began last would be waited for.
-FIRST = ("test_cluster.py", "test_uncompiled.py", "test_paper.py", "test_failure.py", "test_datalog_engine.py")
+# They take half a minute and more each: where files are shared among processes, one that began last would be waited for.
+FIRST = [
+    f"test_{name}.py" for name in ("cluster", "failure", "paper", "session_random", "uncompiled", "datalog_engine", "faults")
+]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Processes collect one after the other: what the first compiles, of tests and of packages, the others load."""
+    is_worker = hasattr(session.config, "workerinput")
+    with exclusive(Path(sys.prefix, ".collecting")) if is_worker else nullcontext():
+        return (yield)
+
+
+LEAST_EXAMPLES = 10  # of a test of hypothesis, if it has as many
 
 
 def pytest_collection_modifyitems(items):
+    for test in {getattr(item.obj, "__func__", item.obj) for item in items if is_hypothesis_test(getattr(item, "obj", None))}:
+        most = test._hypothesis_internal_use_settings.max_examples  # no public name changes it once a test has settings
+        fewer = max(min(most, LEAST_EXAMPLES), math.ceil(TIMES * most))
+        test._hypothesis_internal_use_settings = settings(test._hypothesis_internal_use_settings, max_examples=fewer)
     items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 

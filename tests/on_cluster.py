@@ -7,6 +7,7 @@
 
 import contextlib
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -294,7 +295,7 @@ def main(master: str, *chosen: str) -> None:
     builder = SparkSession.builder.master(master).appName("tests")
     for key, value in {
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.executor.memory": "1g",
-        "spark.log.level": "ERROR", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.log.level": "ERROR", "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
     }.items():  # fmt: skip
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

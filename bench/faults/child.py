@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from bench.private_cluster import java_options
+
 MARK = "BENCH_FAULTS_CHILD"  # in the environment of the child, and so in that of whatever it starts
 LOOK = 0.005  # seconds between two looks at a child
 PATIENCE = 15.0  # seconds in which all that a child has started is gone
@@ -46,7 +48,7 @@ class Child:
         spare = str(self.spare)
         return os.environ | {
             MARK: self.name, "TMPDIR": spare, "SPARK_LOCAL_DIRS": spare, "PYSPARK_PYTHON": sys.executable,
-            "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={spare} -XX:-UsePerfData",
+            "SPARK_SUBMIT_OPTS": f"{java_options()} -Djava.io.tmpdir={spare} -XX:-UsePerfData",
         } | self.environment  # fmt: skip
 
     def _limited(self) -> None:

@@ -56,5 +56,5 @@ def on_threads():
 @contextmanager
 def in_this_process():
     """Run jobs of the context that this gives in this process, and those of others on Spark."""
-    with patch("semi_naive.running.relations.cluster.PartitionedJobs", JobsAsSpark.of):
+    with patch("semi_naive.ra.spark.jobs.PartitionedJobs", JobsAsSpark.of):
         yield ContextHere()

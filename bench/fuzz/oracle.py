@@ -25,6 +25,7 @@ from bench.fuzz.operators import (
 from semi_naive.planning.rewrite import walk
 from semi_naive.ra import ir
 from semi_naive.ra.multiway import query as multiway
+from semi_naive.ra.nodes import node
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Summed:
         return f"{self.op}({', '.join(map(str, self.args))})"
 
 
-@dataclass(frozen=True)
+@node
 class Distinct(ir.Aggregate):
     """An aggregate of the distinct bindings of its variables: tuples that differ in `_` only are one."""
 

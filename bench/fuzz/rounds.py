@@ -15,7 +15,7 @@ from random import Random
 from bench.fuzz.random_programs import random_case
 from semi_naive import ProgramError
 
-TIMES = float(os.environ.get("FUZZ_TIMES", 0.5))  # the share of the cases that a run of the tests takes; `make fuzz` takes all
+TIMES = float(os.environ.get("FUZZ_TIMES", 0.34))  # the share of the cases that a run of the tests takes; `make fuzz` takes all
 SEED = int(os.environ.get("FUZZ_SEED", 0))  # added to the seeds: the same cases in every run, or new ones
 SHRINKING = 20  # seconds
 

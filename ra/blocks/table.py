@@ -280,12 +280,18 @@ class Table:
 
     def blocks(self, part: str, order: Order) -> list[Block]:
         """Return the blocks of "full", "delta" or "all" (both) in an order. A missing index is made and kept."""
+        order = self._as_sorted(order)
         if part != "delta" and order not in self.full:
             self.full[order] = [self.from_home(block, order) for block in self.full[self.home]]
         found = [] if part == "delta" else list(self.full[order])
         if part != "full" and self.delta_size:
             found.append(self._delta(order))
         return found
+
+    def _as_sorted(self, order: Order) -> Order:
+        """An order in which the blocks are the same words: that of home, if the relation is symmetric."""
+        symmetric = self.reduction is not None and self.reduction.symmetric and self.packing is not None
+        return self.home if symmetric and len(set(self.packing.bounds)) == 1 else order
 
     def columns(self) -> list[np.ndarray]:
         """Return all tuples as columns in the relation's own order."""

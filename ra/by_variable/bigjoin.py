@@ -19,7 +19,7 @@ from semi_naive.ra.by_variable.intersecting_lists import intersect
 from semi_naive.ra.by_variable.listed import Listed
 from semi_naive.ra.by_variable.lists import Lists, argsort_words, concatenate_lists
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Const, Term, Var
+from semi_naive.ra.ir import Const, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
 
@@ -38,6 +38,10 @@ class Count:
     keys: tuple[Term, ...]
     number: int
     among: int
+
+    @property
+    def searched(self) -> set[tuple[str, Order]]:
+        return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
         counts, parts = self._counts(batch, context) if self.keys else self._total(batch, context)

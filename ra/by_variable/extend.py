@@ -46,6 +46,7 @@ class Extend:
     keep: frozenset[str]
     steps: list = field(default_factory=list)
     counted: bool = False
+    sliceable = True
 
     def __call__(self, batch: Batch, context: Context):
         for begin in range(0, batch.size, TOGETHER):

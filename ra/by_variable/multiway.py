@@ -17,7 +17,7 @@ from semi_naive.host import limits
 from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Var
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryError
 from semi_naive.ra.multiway.tries.domain import Domain
@@ -25,11 +25,11 @@ from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
-from semi_naive.ra.rules.steps import MOST, Context, Join
+from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
 
 BOUND = "@bound"  # the relation of what a batch has bound
-WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops are worth compiling
 A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
+SEEDED = 2  # bindings that binary joins may make besides of each that they begin with: loops need a trie of those, 150 ns each
 LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
 
 
@@ -53,6 +53,11 @@ class Multiway:
     steps: list = field(default_factory=list)
     each: float = 0.0
     denied: tuple[Atom, ...] = ()
+
+    @property
+    def searched(self) -> set[tuple[str, Order]]:
+        """The relations and orders that it reads."""
+        return {(atom.relation, tuple(range(len(atom.args)))) for atom in (*self.atoms, *self.denied)}
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -107,7 +112,8 @@ class Multiway:
     def _few(self, batch: Batch, context: Context):
         """Binary joins, if they are expected to make few bindings; whether they came to an end without making many. If not,
         what they have found will be found again."""
-        allowed = self._allowed(context)
+        seeded = SEEDED * batch.size
+        allowed = seeded + self._allowed(context)
         if batch.size * self.each >= allowed:
             return False
         left = [allowed]
@@ -116,7 +122,8 @@ class Multiway:
         except TooMany:
             return False
         finally:
-            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + allowed - left[0]
+            made = max(0, allowed - left[0] - seeded)
+            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + made
         return True
 
     def _allowed(self, context: Context) -> float:

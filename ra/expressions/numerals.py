@@ -6,8 +6,6 @@ import re
 
 from semi_naive.ra.ir import Kind
 
-LONGEST = 4000  # digits of a whole number; Python makes none of more than 4,300, and no text of them
-
 _BLANKS = r"[ \t\n\v\f\r]*"
 _INTEGER = re.compile(_BLANKS + r"([+-]?[0-9]+)")
 _BASED = re.compile(r"(-?0x[0-9a-fA-F]+|-?0b[01]+)")  # only at the very beginning

@@ -32,10 +32,12 @@ from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import copy_slice, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.spark.jobs import PartitionedJobs, RunsLost
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.ra.spark.spark_context import cores
-from semi_naive.ra.storage.runs import RunMissing, Store
+from semi_naive.ra.storage.missing import RunMissing
+from semi_naive.ra.storage.runs import Store
 
 log = logging.getLogger("semi_naive")
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.words import JIT, i64
@@ -31,6 +30,34 @@ def _unite(parents, lefts, rights):
         parents[i] = parents[parents[i]]
 
 
+@njit(types.void(i64, i64, i64, i64, i64, i64), **JIT)
+def _pair_up(members, order, old, starts, lefts, rights):
+    """Fill in the pairs of members of different old classes that are now in one, in ascending order within a class. The members
+    of the largest old class meet only those outside it, so the work is proportional to the pairs."""
+    sizes, outside, filled = np.zeros(old.size, np.int64), np.empty(old.size, np.int64), 0
+    for at in range(starts.size - 1):
+        found = order[starts[at] : starts[at + 1]]
+        largest = -1
+        for place in found:
+            if old[place] >= 0:
+                sizes[old[place]] += 1
+                if largest < 0 or sizes[old[place]] > sizes[largest]:
+                    largest = old[place]
+        if largest >= 0 and sizes[largest] == found.size:
+            continue
+        count = 0
+        for place in found:
+            if old[place] != largest or largest < 0:
+                outside[count] = place
+                count += 1
+        for place in found:
+            others = outside[:count] if 0 <= old[place] == largest else found
+            for other in others:
+                if old[place] < 0 or old[other] != old[place]:
+                    lefts[filled], rights[filled] = members[place], members[other]
+                    filled += 1
+
+
 @dataclass
 class Classes(Reduction):
     """`members`: all values, ascending; `classes`: of each, the place of the least value of its class. The arrays are replaced,
@@ -43,6 +70,7 @@ class Classes(Reduction):
 
     members: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     classes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    symmetric = True
 
     @property
     def nbytes(self) -> int:
@@ -72,16 +100,10 @@ class Classes(Reduction):
 
     def _grown(self, old: np.ndarray):
         """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size)."""
+        sizes, before = np.bincount(self.classes), np.bincount(old[old >= 0])
+        size = int((sizes * sizes).sum() - (before * before).sum())
         order = np.argsort(self.classes, kind="stable")
-        roots = self.classes[order]
-        starts, ends = np.searchsorted(roots, roots, "left"), np.searchsorted(roots, roots, "right")
-        changed = old[order] != old[roots]
-        changed |= old[order] < 0
-        grown = np.zeros(self.members.size, np.bool_)
-        grown[roots[changed]] = True
-        lows, highs = starts.copy(), np.where(grown[roots], ends, starts)
-        rows, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
-        first, second = order[rows], order[positions]
-        new = (old[first] != old[second]) | (old[first] < 0)
-        pairs = [self.members[first[new]], self.members[second[new]]]
-        return pairs, pairs[0].size
+        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        pairs = [np.empty(size, np.int64), np.empty(size, np.int64)]
+        _pair_up(self.members, order, old, starts, *pairs)
+        return pairs, size

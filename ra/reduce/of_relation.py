@@ -1,24 +1,45 @@
-"""The reduction that the declaration and the heads of a relation ask for."""
+"""The reduction that the declaration and the heads of a relation ask for. Few relations have any, so each is loaded when it is
+asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from semi_naive.ra.ir import Relation
-from semi_naive.ra.reduce.best import Best
-from semi_naive.ra.reduce.choice import Choice, Sorting
-from semi_naive.ra.reduce.classes import Classes
-from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.reduce.upper_bounds import UpperBounds
+
+if TYPE_CHECKING:
+    from semi_naive.ra.reduce.best import Best
+    from semi_naive.ra.reduce.reduction import Reduction
 
 
 def best_of(relation: Relation) -> Best | None:
-    return Best(relation.lattice, relation.kinds[-1]) if relation.lattice else None
+    if not relation.lattice:
+        return None
+    from semi_naive.ra.reduce.best import Best
+
+    return Best(relation.lattice, relation.kinds[-1])
 
 
 def closing(relation: Relation) -> Reduction | None:
     """Return a reduction that sessions can follow, and that depends on the tuples alone."""
-    return Classes() if relation.eqrel else best_of(relation)
+    if not relation.eqrel:
+        return best_of(relation)
+    from semi_naive.ra.reduce.classes import Classes
+
+    return Classes()
 
 
-def reduction_of(relation: Relation, values, sorting: Sorting) -> Reduction | None:
-    """values: the symbols and records of the program; sorting: the order in which candidates are chosen."""
+def reduction_of(relation: Relation, values, sorting: Callable[[list[np.ndarray]], np.ndarray]) -> Reduction | None:
+    """values: the symbols and records of the program; sorting: the order in which candidates are chosen, see `choice`."""
     if relation.joins:
+        from semi_naive.ra.reduce.upper_bounds import UpperBounds
+
         return UpperBounds(relation.joins, values)
-    return Choice(relation.choice, sorting) if relation.choice else closing(relation)
+    if relation.choice:
+        from semi_naive.ra.reduce.choice import Choice
+
+        return Choice(relation.choice, sorting)
+    return closing(relation)

@@ -28,6 +28,7 @@ class Reduction:
     """The steps of a reduction that changes nothing: each one overrides some of them."""
 
     nbytes = 0  # of state that is not in the table
+    symmetric = False  # whether a table with (x, y) has (y, x) at the end of each iteration
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
         return columns, size

@@ -12,17 +12,14 @@ import numpy as np
 
 from semi_naive.ra.blocks.block import Block, Chunked, merged_as
 from semi_naive.ra.blocks.table import NOBODY
-from semi_naive.ra.by_variable.extend import Extend
-from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
-from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, EarlyProjection, Filter, Generate, Join, run_steps
+from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 
 GATHERED = 1 << 20  # head tuples that are sorted and compared with what is known at a time
 TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known
 MIN_SLICE_BINDINGS = 1 << 11  # fewer are done before another thread has them
-SLICEABLE_STEPS = Join, Extend, AntiJoin, Bind, EarlyProjection, Filter, Generate  # they have no state that slices share
 
 
 @dataclass
@@ -150,7 +147,7 @@ def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
     for step in steps:
         if isinstance(step, Join | AntiJoin):
             yield step.relation, step.part, step.order
-        if isinstance(step, Extend):
+        if hasattr(step, "joins"):  # an Extend
             yield from searched_parts((*step.joins, *step.steps))
 
 
@@ -159,7 +156,7 @@ def is_sliceable(derivation: Derivation) -> bool:
     terms = [*derivation.head]
     for step in derivation.steps:
         terms += _terms(step)
-    threadable = all(isinstance(step, SLICEABLE_STEPS) and not _may_take_long(step) for step in derivation.steps)
+    threadable = all(getattr(step, "sliceable", False) and not _may_take_long(step) for step in derivation.steps)
     return threadable and not any(map(_makes, terms))
 
 
@@ -168,6 +165,8 @@ def _may_take_long(step) -> bool:
     literal = getattr(step, "literal", None)
     if not isinstance(literal, Test) or literal.op != "match":
         return False
+    from semi_naive.ra.expressions.patterns import BadRegularExpression, linear
+
     try:
         return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
     except BadRegularExpression:  # raised when it is matched

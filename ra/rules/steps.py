@@ -18,7 +18,7 @@ from semi_naive.ra.blocks.thinned import is_searched
 from semi_naive.ra.expressions.aggregates import Fold, GroupReduction
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Aggregate, Compare, Kind, Range, Term, Truth
+from semi_naive.ra.ir import Aggregate, Compare, Kind, Order, Range, Term, Truth
 from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
 from semi_naive.ra.packing import HIGHEST, LOWEST
@@ -27,6 +27,7 @@ from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
 MOST = 1 << 18  # bindings of one batch, about: what bounds the memory of a body
+WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops over tries are worth compiling
 START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
@@ -97,6 +98,12 @@ class Join:
     towards: tuple[str, ...] | None = None  # in which order these two are wanted, if it matters
     least: tuple[Term, ...] = ()  # no tuple with less in the column after the keys is needed
     greatest: tuple[Term, ...] = ()  # nor one with more
+    sliceable = True  # see `ra.rules.slices`
+
+    @property
+    def searched(self) -> set[tuple[str, Order]]:
+        """The relations and orders that a step searches, without those of its own `steps`."""
+        return {(self.relation, self.order)}
 
     def reorder(self, order: tuple[int, ...]) -> None:
         """Read the same columns in another order of them: for a join without keys."""
@@ -260,6 +267,7 @@ class EarlyProjection:
 
     keep: tuple[str, ...]
     worth: list = field(default_factory=list)
+    sliceable = True
 
     def __call__(self, batch, context):
         if not self.worth and batch.size > 10_000:
@@ -275,6 +283,7 @@ class Filter:
     """Keep the bindings for which a comparison or a test holds."""
 
     literal: Compare | ir.Test | Truth
+    sliceable = True
 
     def __call__(self, batch, context):
         yield batch.filtered(self.literal, context.values)
@@ -286,6 +295,7 @@ class Bind:
 
     name: str
     term: Term
+    sliceable = True
 
     def __call__(self, batch, context):
         yield batch.with_columns({self.name: evaluate(self.term, batch.columns, batch.size, context.values)})
@@ -320,6 +330,11 @@ class AntiJoin:
     order: tuple[int, ...]
     keys: tuple[Term, ...]
     part: str = "all"
+    sliceable = True
+
+    @property
+    def searched(self) -> set[tuple[str, Order]]:
+        return {(self.relation, self.order)}
 
     def __call__(self, batch, context):
         yield batch.where(~matched(self, batch, context))
@@ -331,6 +346,7 @@ class Generate:
 
     literal: Range
     keep: frozenset[str]
+    sliceable = True
 
     def __call__(self, batch, context, begin=START):
         kind = self.literal.result.kind

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 
 from semi_naive.host import leftovers
 from semi_naive.host.limits import LimitExceeded
@@ -92,6 +91,8 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
             "a disk of a host has no room left for runs or for what Spark shuffles: the setting local_dir names another"
             " folder for runs, Spark's spark.local.dir (SPARK_LOCAL_DIRS) one for shuffles"
         )
+    import shutil
+
     free, fullest = min((shutil.disk_usage(each).free, each) for each in _folders(sc, folder))
     return DiskFull(
         f"no space left in {fullest} ({quantity(free, 'byte')} free): the setting local_dir names another folder for runs;"

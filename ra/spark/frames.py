@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from semi_naive.ra.spark.spark_context import map_in_arrow
-from semi_naive.ra.storage.runs import Run, RunMissing
+from semi_naive.ra.storage.missing import RunMissing
+from semi_naive.ra.storage.runs import Run
 
 Reader = Callable
 GONE = (

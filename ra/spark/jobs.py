@@ -26,8 +26,10 @@ from semi_naive.host import limits, memory, memory_limits
 from semi_naive.ra.spark import shipping
 from semi_naive.ra.spark.executors import spark_call
 from semi_naive.ra.spark.failures import WorkerLost, job_failure
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
-from semi_naive.ra.storage.runs import Remove, RunMissing, Store, unlink
+from semi_naive.ra.storage.missing import RunMissing
+from semi_naive.ra.storage.runs import Remove, Store, unlink
 
 log = logging.getLogger("semi_naive")
 
@@ -35,10 +37,6 @@ MAX_JOB_ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local
 # Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
 # fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
 VOTES = 6
-
-
-class RunsLost(RuntimeError):
-    """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
 
 
 def partitioner(partition: int) -> int:

@@ -1,7 +1,6 @@
 """A Spark whose Java process has ended: noticed, told in one error, and forgotten, so that a new one can be started."""
 
 import contextlib
-import subprocess
 import warnings
 
 from semi_naive.host import leftovers
@@ -13,6 +12,10 @@ THEIRS = "start a new SparkSession, and run again"
 
 class SparkLost(RuntimeError):
     """The Java process of Spark has ended, or its context was stopped; the data it held is gone."""
+
+
+class RunsLost(RuntimeError):
+    """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
 
 
 def is_lost(sc) -> bool:
@@ -44,6 +47,8 @@ def error(gateway) -> SparkLost:
 
 def _status(process, patience: float) -> int | None:
     """The exit status of a process that may be about to end: its connections do before it does."""
+    import subprocess
+
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(patience) if patience else process.poll()
     return None

@@ -13,8 +13,6 @@ from semi_naive.host import leftovers, limits
 from semi_naive.host.optional_packages import import_optional
 from semi_naive.host.threads import cpus
 from semi_naive.ra.spark import lost
-from semi_naive.ra.spark.aside import aside
-from semi_naive.ra.spark.java import gateway, heap
 
 SETTLES, STILL = 30.0, 1.5  # seconds, of a context in which executors come, and without a new one after which all have
 
@@ -80,6 +78,9 @@ def context(master: str | None = None, cores: int | None = None):
     import_optional("pyspark", "Spark, on which what is large runs,", PYSPARK)
     from pyspark import SparkConf, SparkContext
 
+    from semi_naive.ra.spark.aside import aside
+    from semi_naive.ra.spark.java import heap
+
     running = SparkContext._active_spark_context
     if running is not None and leftovers.is_ours(getattr(running._gateway, "proc", None)) and lost.is_lost(running):
         lost.forget_context(running)
@@ -116,6 +117,8 @@ def _worker_environment() -> dict[str, str]:
 
 def _make_context(conf, given_up: threading.Event):
     from pyspark import SparkContext
+
+    from semi_naive.ra.spark.java import gateway
 
     with SparkContext._lock:
         if SparkContext._active_spark_context is None:

@@ -8,7 +8,6 @@ it was written. Each process that opens a run compares it with the file once: on
 import contextlib
 import mmap
 import os
-import re
 import shutil
 import socket
 import tempfile
@@ -21,6 +20,7 @@ import numpy as np
 
 from semi_naive.host import leftovers, private
 from semi_naive.ra.storage.checksum import Checksum, checksum_of
+from semi_naive.ra.storage.missing import DAMAGED, RunMissing
 from semi_naive.ra.words import drop, merge_all, seek_word
 
 PREFIX = "semi-naive-"
@@ -28,27 +28,7 @@ MERGED_WORDS = 1 << 16  # of each run that a merge reads at a time: half a megab
 WRITTEN_BYTES = 1 << 18  # of one write: they are still in the cache when the checksum reads them
 MAX_VERIFIED_RUNS = 1 << 16  # handles that a process remembers it has verified
 
-MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
-
 _verified: set["Run"] = set()
-
-
-class RunMissing(Exception):
-    """A run is not on the host of the task that reads it: it is on another one, its host or disk is gone, or it is damaged."""
-
-    def __init__(self, path: str, partition: int | None = None, what: str = MISSING):
-        super().__init__(f"{what}: {path} on {socket.gethostname()}, read by partition {partition}")
-        self.path, self.what = path, what
-
-    @classmethod
-    def told(cls, text: str) -> tuple[str, str, str, int | None] | None:
-        """What is wrong, path, host and partition out of an error's text that mentions one.
-
-        >>> RunMissing.told(f"Error: {RunMissing('/tmp/a b/7', 3)}")[::3]
-        ('a run is missing', 3)
-        """
-        found = re.search(rf"({MISSING}|{DAMAGED}): (.*) on (.*), read by partition (\w+)", text)
-        return found and (found[1], found[2], found[3], int(found[4]) if found[4].isdigit() else None)
 
 
 @dataclass(frozen=True)

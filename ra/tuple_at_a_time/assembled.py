@@ -41,13 +41,15 @@ class Dated(NamedTuple):
 @dataclass
 class RelationLayout:
     """A relation of the stratum, as instructions know it. number: its place among these; indexes: by which columns its rows are
-    found, each with its number among all indexes of the stratum."""
+    found, each with its number among all indexes of the stratum; skipped: the numbers of those in which what is older than the
+    delta is searched."""
 
     number: int
     arity: int
     home: Order
     sort: int
     indexes: dict[Order, int] = field(default_factory=dict)
+    skipped: set[int] = field(default_factory=set)
 
     @property
     def key(self) -> Order:
@@ -107,7 +109,9 @@ class Assembled:
             keys = len(shape.key)  # a head
         listed, index = self._list(Searched(relation, order, keys, part)), -1
         if keys and part is not None:
-            index = self._index(shape, order[:keys]) * at.INDEX_SIZE
+            number = self._index(shape, order[:keys])
+            shape.skipped |= {number} if part == "full" else set()
+            index = number * at.INDEX_SIZE
         return listed, shape.number * at.RELATION_SIZE, index
 
     def _ages(self, now: Now, relation: str) -> int:

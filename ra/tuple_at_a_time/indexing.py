@@ -96,6 +96,16 @@ def _put_in(relations, relation, indexes, index, row):
     before = np.int64(word_at(slots, slot) & ROW) - 1
     put_row(value_at(indexes, index + at.NEXT), row, np.int32(before))
     put_word(slots, slot, (hashed >> TAG) << TAG | np.uint64(row + 1))
+    earlier = value_at(indexes, index + at.EARLIER)
+    if earlier:
+        put_row(earlier, row, np.int32(before) if before < _begin_of(relations, relation, row) else row_at(earlier, before))
+
+
+@njit(**COMPILED)
+def _begin_of(relations, relation, row):
+    """Where the part of a relation begins that has a row: full, delta or new."""
+    begin, end = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
+    return end if row >= end else begin if row >= begin else np.int64(0)
 
 
 @njit(**COMPILED)
@@ -182,9 +192,12 @@ def rows_of(relations, relation, part):
 
 @njit(**COMPILED)
 def visible(relations, relation, indexes, index, row, low, high):
-    """The newest row from one on, going back, that is in [low, high) and has not been superseded; or -1."""
+    """The newest row from one on, going back, that is in [low, high) and has not been superseded; or -1. Of rows after `high`,
+    those of one iteration are skipped at once, where the index knows how: many may have the same key."""
     chain, dead = value_at(indexes, index + at.NEXT), value_at(relations, relation + at.DEAD)
-    sort = value_at(relations, relation + at.SORT)
+    sort, earlier = value_at(relations, relation + at.SORT), value_at(indexes, index + at.EARLIER)
+    while earlier and row >= high:
+        row = np.int64(row_at(earlier, row))
     while row >= high or (row >= low and sort >= at.MIN and flag_at(dead, row)):
         row = np.int64(row_at(chain, row))
     return row if row >= low else np.int64(-1)

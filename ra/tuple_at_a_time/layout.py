@@ -52,8 +52,9 @@ ALIVE, SUPERSEDED, OVER = range(
 )  # DEAD, of a row of a lattice. OVER: alive, new, and in the place of a tuple that was there before
 
 # -- an index of it: slots with 32 bits of a hash and the number, from 1, of the newest row that has a key; NEXT: of each row,
-# the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed.
-SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, INDEX_SIZE = range(6)
+# the one before it that has the same. INDEX_COLUMNS: where in `indexes` its columns are listed. EARLIER: of each row, the
+# newest one of an earlier iteration that has the same key, in indexes in which what is older than the delta is searched.
+SLOTS, MASK, NEXT, INDEX_KEYS, INDEX_COLUMNS, EARLIER, INDEX_SIZE = range(7)
 
 # -- a block of sorted words, as it is searched by some of its first columns. It lies anywhere: its place is counted from where
 # the lists begin. Before its blocks, a list has their number; after them, of a lattice, the place of each key column. REST,

@@ -2,13 +2,16 @@
 
 import logging
 import os
-import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from semi_naive.host import jit, leftovers
 from semi_naive.host.account import part
 from semi_naive.host.interrupts import deferred
+
+if TYPE_CHECKING:
+    import subprocess
 
 LOADING_SECONDS = 0.1  # of small iterations a block at a time, after which numba is loaded
 COMPILING_SECONDS = 0.5  # and after which another process compiles the machine
@@ -22,7 +25,7 @@ log = logging.getLogger("semi_naive")
 class _Compilation:
     """The process that compiles the machine, once one does; until `until` (`time.monotonic`) it is not checked."""
 
-    process: subprocess.Popen | None = None
+    process: "subprocess.Popen | None" = None
     until = 0.0
 
 
@@ -60,8 +63,10 @@ def _loaded() -> bool:
     return machine is not None and all(kernel.dispatcher is not None for kernel in machine.KERNELS)
 
 
-def _compiling() -> subprocess.Popen:
+def _compiling() -> "subprocess.Popen":
     """A process that ends with this one."""
+    import subprocess
+
     nothing = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ.copy(), start_new_session=True, **nothing)
     leftovers.add_process(process)

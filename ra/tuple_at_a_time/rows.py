@@ -1,7 +1,7 @@
 """A relation of a stratum as the machine has it: rows in the order they were born in, and hashed indexes of them.
 
 The life of a tuple as in `ra.blocks.table`, by where its row is: the delta is rows [DELTA_BEGIN, DELTA_END), full is what lies
-before it, new what lies after it. 8 bytes a value, and 20 to 36 bytes a row and index.
+before it, new what lies after it. 8 bytes a value, and 20 to 40 bytes a row and index.
 """
 
 from dataclasses import dataclass, field
@@ -29,12 +29,14 @@ class HashIndex:
 
     columns: Order
     number: int  # its place among all indexes of the stratum
+    skipped: bool  # whether rows of the delta are, at once
     slots: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
     chain: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    earlier: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + self.chain.nbytes
+        return self.slots.nbytes + self.chain.nbytes + self.earlier.nbytes
 
 
 class NewRows:
@@ -43,7 +45,7 @@ class NewRows:
     def __init__(self, table: Table, shape: Any, limit: int | None):
         self.table, self.number, self.limit = table, shape.number, limit
         self.sort, self.key = shape.sort, shape.key
-        self.indexes = [HashIndex(columns, number) for columns, number in shape.indexes.items()]
+        self.indexes = [HashIndex(columns, number, number in shape.skipped) for columns, number in shape.indexes.items()]
         full = table.rows("full") if self.sort == at.EQUIVALENCE else np.empty((0, table.arity), np.int64)
         delta = table.rows("delta")
         self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]
@@ -71,6 +73,7 @@ class NewRows:
             self.times = np.concatenate([self.times, np.empty(room - self.times.size, np.int64)])
         for index in self.indexes:
             index.slots, index.chain = np.zeros(2 * room, np.uint64), np.empty(room, np.int32)
+            index.earlier = np.empty(room if index.skipped else 0, np.int32)
 
     @property
     def room(self) -> int:

@@ -101,6 +101,7 @@ class Interpreter:
             described = self.index_table[index.number]
             described[at.SLOTS], described[at.MASK] = address_of(index.slots), index.slots.size - 1
             described[at.NEXT] = address_of(index.chain)
+            described[at.EARLIER] = address_of(index.earlier) if index.skipped else 0
         if entry[at.COUNT]:
             index_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
 

@@ -12,6 +12,7 @@ from semi_naive.ra.ir import Kind
 DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # symbols and records are ids, int64
 SIGN = np.int64(-1 << 63)
 NAN = np.array(np.nan).view(np.int64)[()]  # its sign is 0: as bits it lies above infinity
+LONGEST = 4000  # digits of a whole number in text; Python makes none of more than 4,300, and no text of them
 
 
 def dtype_of(kind: Kind) -> type:

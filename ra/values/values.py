@@ -115,6 +115,9 @@ class Values(_Content):
     def arrow(self, ids: np.ndarray):
         return self.table.strings(ids) if self._symbols is None else super().arrow(ids)
 
+    def strings(self, ids: np.ndarray) -> list[str]:
+        return self.table.texts(ids) if self._symbols is None else super().strings(ids)
+
     def lengths(self, ids: np.ndarray) -> np.ndarray:
         return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
 

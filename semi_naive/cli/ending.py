@@ -25,9 +25,9 @@ ORDERLY_END_SECONDS = 2.0  # seconds for an orderly end
 FORCED_END_SECONDS = 10.0  # seconds that the thread which ends the process at once has
 MAX_BYTES_ALLOCATED_A_SECOND = 4 << 30  # bytes that two cores allocate in a second
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
-OBJECTS_BETWEEN_COLLECTIONS = (
-    50_000  # new objects between two looks for garbage: all that is imported would be gone through again and again
-)
+# New objects between two looks for garbage: all that is imported would be gone through again and again. A look at 50,000 takes
+# 10 ms, a twentieth of a small program, which makes no more than that.
+OBJECTS_BETWEEN_COLLECTIONS = 200_000
 PANDAS = "PySpark does not yet fully support pandas"  # pandas 3 makes pyspark warn; no command uses pandas
 SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}

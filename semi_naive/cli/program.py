@@ -73,11 +73,12 @@ class FactOptions:
         return {name: Files(program.relations[name], types, folder, tuple(parts)) for name, parts in found.items()}
 
     def _source(self, program, name: str, path: str):
-        from semi_naive.io.python_data import file_facts
+        from semi_naive.io.reading import source_of_path
+        from semi_naive.io.values.bits import BUILT_IN
 
         if not self.header or name not in program.relations:
             return path
-        return file_facts(path, program.relations[name], program.checked.types, header=True)
+        return source_of_path(path, program.relations[name], BUILT_IN | program.checked.types, header=True)
 
 
 @dataclass

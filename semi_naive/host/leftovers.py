@@ -4,13 +4,17 @@ They are ended and removed when Python ends, or by `end` when it ends at once. W
 was killed with signal 9, ends by itself (`ra.spark.java`) or is swept by the next one (`Store.create`).
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end in once its standard input is closed
 SECOND_REMOVAL_SECONDS = (
@@ -51,6 +55,8 @@ def end_process(process: subprocess.Popen, patience: float = ORDERLY_END_SECONDS
     with contextlib.suppress(OSError):
         if process.stdin:
             process.stdin.close()
+    import subprocess
+
     with contextlib.suppress(subprocess.TimeoutExpired):
         return_code = process.wait(patience) if patience else process.poll()
         if return_code is not None:
@@ -78,6 +84,8 @@ def end(patience: float = 0.0) -> None:
 
 def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
+        import shutil
+
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):

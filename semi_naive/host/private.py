@@ -10,8 +10,8 @@ import hashlib
 import logging
 import os
 import stat
-import tempfile
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from semi_naive.host import files, leftovers
@@ -51,7 +51,7 @@ def privacy_fault(path: str | os.PathLike) -> str:
     return ""
 
 
-def first_private(*folders: str | os.PathLike) -> Path:
+def first_private(folders: Iterable[str | os.PathLike]) -> Path:
     """The first of some folders that is or can be made private; if there is none, a fresh one that lasts until the process
     ends."""
     for path in folders:
@@ -65,6 +65,8 @@ def first_private(*folders: str | os.PathLike) -> Path:
             log.warning("a folder is not used, as others could put code there: %s", error)
         except OSError as error:
             log.info("%s is not used: %s", path, error)
+    import tempfile
+
     fresh = tempfile.mkdtemp(prefix="semi-naive-private-")
     leftovers.add(fresh)
     return Path(fresh)
@@ -73,10 +75,15 @@ def first_private(*folders: str | os.PathLike) -> Path:
 @functools.cache
 def cache(name: str) -> Path:
     """The cache folder of a kind: below XDG_CACHE_HOME or ~/.cache, or in the temporary directory if that is not possible."""
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return first_private(filter(os.path.isabs, _cache_places(name)))  # there may be no home
+
+
+def _cache_places(name: str) -> Iterator[str]:
+    yield os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "semi-naive", name)
+    import tempfile  # it tries to write there
+
     number = os.getuid() if hasattr(os, "getuid") else "user"
-    places = os.path.join(user, "semi-naive", name), os.path.join(tempfile.gettempdir(), f"semi-naive-{number}", name)
-    return first_private(*filter(os.path.isabs, places))  # there may be no home
+    yield os.path.join(tempfile.gettempdir(), f"semi-naive-{number}", name)
 
 
 def _check_above(path: str) -> None:

@@ -38,6 +38,8 @@ class KernelType:
 
 @dataclass(frozen=True)
 class Scalar(KernelType):
+    """A number of the type that numpy calls so."""
+
     name: str
 
     def __getitem__(self, dimension: slice) -> "Array":
@@ -78,6 +80,8 @@ class Nothing(Scalar):
 
 @dataclass(frozen=True)
 class Array(KernelType):
+    """An array; layout: "C" if it is contiguous, "A" if any."""
+
     of: Scalar
     dimensions: int
     layout: str
@@ -97,6 +101,8 @@ class Array(KernelType):
 
 @dataclass(frozen=True)
 class Tuple(KernelType):
+    """A tuple of values."""
+
     of: tuple[KernelType, ...]
 
     def of_numba(self, types):
@@ -108,6 +114,8 @@ class Tuple(KernelType):
 
 @dataclass(frozen=True)
 class Signature:
+    """The types of a kernel's result and arguments."""
+
     result: KernelType
     arguments: tuple[KernelType, ...]
 

@@ -3,11 +3,13 @@
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from semi_naive.host import limits
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 WAITING_RESULTS_A_THREAD = 2  # results of each thread that may wait for the caller
 
@@ -27,11 +29,11 @@ def in_threads(
     memory. When it ends, even by an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls
     run in the caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2
     ms, as long as many a rule."""
-    threads = threads or cpus()
-    pool = _take_pool(threads)
+    threads, pool = threads or cpus(), None
     waiting: deque[Future] = deque()
     try:
         for each in given:
+            pool = pool or _take_pool(threads)
             waiting.append(pool.submit(copy_context().run, make, each))
             limits.check_limits()
             if len(waiting) > WAITING_RESULTS_A_THREAD * threads:
@@ -42,21 +44,30 @@ def in_threads(
         leave()
         for future in waiting:
             future.cancel()
-        wait(waiting)
-        _idle[threads].append(pool)
+        if pool is not None:
+            _wait(waiting)
+            _idle[threads].append(pool)
 
 
-_idle: defaultdict[int, list[ThreadPoolExecutor]] = defaultdict(list)  # idle pools, by number of threads
+_idle: defaultdict[int, list["ThreadPoolExecutor"]] = defaultdict(list)  # idle pools, by number of threads
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
 
 
-def _take_pool(threads: int) -> ThreadPoolExecutor:
+def _take_pool(threads: int) -> "ThreadPoolExecutor":
     """A pool for one caller. A call that waits for other calls must not share their pool."""
     try:
         return _idle[threads].pop()
     except IndexError:
+        from concurrent.futures import ThreadPoolExecutor
+
         return ThreadPoolExecutor(threads)
+
+
+def _wait(futures: Iterable) -> None:
+    from concurrent.futures import wait
+
+    wait(futures)
 
 
 def _first_result(waiting: deque) -> Any:

@@ -19,7 +19,7 @@ from semi_naive.lazy import lazily
 
 _LAZY = {
     "Options": "semi_naive.io.directives",
-    "Source": "semi_naive.io.sources",
+    "Source": "semi_naive.io.unread",
     "edge_source": "semi_naive.io.edges",
     "read": "semi_naive.io.reading",
     "source_of": "semi_naive.io.python_data",

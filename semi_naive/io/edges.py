@@ -2,21 +2,14 @@
 
 import os
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from semi_naive.host.numbers import with_article
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_there, contents, io_errors
-from semi_naive.io.formats.json_data import columns_of_json, json_rows
-from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
-from semi_naive.io.formats.parquet import is_parquet, read_schema
-from semi_naive.io.formats.sniff import edge_format
-from semi_naive.io.formats.sqlite import only_table
-from semi_naive.io.names import column_places, edge_relation, note_order
-from semi_naive.io.patterns import match_files
+from semi_naive.io.graph_columns import first_vertex, graph_columns, kind_of_value, relation_of_columns
+from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import (
     directed_edges,
     gives_arrow,
@@ -26,11 +19,9 @@ from semi_naive.io.python_data import (
     source_of,
     to_arrow_table,
 )
-from semi_naive.io.reading import file_source
-from semi_naive.io.sources import Files, Given, Source, SparkFrame, TextFile, schema_of
-from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, NAME, VERTEX, abbreviated
-from semi_naive.io.values.fields import kind_of_arrow, plain_type
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.io.unread import Source, SparkFrame, schema_of
+from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, VERTEX
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
@@ -99,101 +90,29 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
     if isinstance(data, Source):
         return data
     if isinstance(data, (str, os.PathLike)):
-        return _of_path(os.fspath(data), vertex, header, expand_symmetric, strings, any_ids, delimiter)
+        from semi_naive.io.graph_files import edges_of_path
+
+        return edges_of_path(os.fspath(data), vertex, header, expand_symmetric, strings, any_ids, delimiter)
     if is_spark_frame(data):
-        return SparkFrame(_relation(data.columns, schema_of(data).types, vertex, strings), BUILT_IN, data)
+        return SparkFrame(relation_of_columns(data.columns, schema_of(data).types, vertex, strings), BUILT_IN, data)
     if is_a("networkx", "Graph", data):
         data = directed_edges(data)
     if is_a("pandas", "DataFrame", data):
-        data = pandas_to_arrow(data.iloc[:, _graph(list(data.columns))[1]])
+        data = pandas_to_arrow(data.iloc[:, graph_columns(list(data.columns))[1]])
     if gives_arrow(data):
         data = to_arrow_table(data)
-        return source_of(data, _relation(data.column_names, data.schema.types, vertex, strings), {})
+        return source_of(data, relation_of_columns(data.column_names, data.schema.types, vertex, strings), {})
     if not hasattr(data, "__iter__") or isinstance(data, (bytes, dict)):
         raise BadInput(f"{with_article(type(data).__name__)} holds no edges", hint=ACCEPTED)
     if not isinstance(data, np.ndarray):
         data = list(data)
     elif data.shape == (0,):
         data = data.reshape(0, 2)
-    return source_of(data, edge_relation(_kind_of_value(_first_vertex(data), vertex, strings)), {})
-
-
-def _of_first(columns, row, vertex, strings, path: str) -> Relation:
-    """The relation of rows with these columns, given its first vertex."""
-    names, read = _graph(list(columns), path)
-    value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else _first_vertex([row])
-    return Relation("edges", tuple((name, _kind_of_value(value, vertex, strings)) for name in names))
-
-
-def _graph(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
-    """The names of a graph's two attributes, and the columns to read. Two columns with other names keep these names; for a file
-    a note is logged, as its closure does not show them."""
-    relation = edge_relation(VERTEX, columns)
-    order = column_places(relation, columns, file or "edges")
-    if file:
-        note_order(relation, columns, file)
-    own = order is None and len(set(columns)) == len(columns) == 2
-    names = columns if own else [name for name, _ in relation.attributes]
-    return names, list(range(len(columns))) if order is None else order
-
-
-def _first_vertex(pairs):
-    """The first vertex of some pairs; 0 if there are none."""
-    first = pairs[0] if len(pairs) else ()
-    return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
-
-
-def _kind_of_value(value, vertex, strings):
-    """The type of a graph's vertices, given one of them."""
-    if strings is False and isinstance(value, str):
-        raise BadInput(f"{abbreviated(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
-    return NAME if strings or isinstance(value, str) else vertex
-
-
-def _relation(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
-    """The relation of a table, or of a file with columns of these Arrow types."""
-    names, read = _graph(columns, file)
-    kinds = {kind_of_arrow(types[at]) for at in read}
-    if strings is False and Kind.SYMBOL in kinds:
-        raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
-    if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
-        said = ", ".join(f"{columns[at]!r} has type {plain_type(types[at])}" for at in read)
-        raise BadInput(f"the columns differ: {said}", file or "edges", hint="pass strings=True to read both as names")
-    return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in names))
+    return source_of(data, edge_relation(kind_of_value(first_vertex(data), vertex, strings)), {})
 
 
 def edge_files(paths, **reading) -> Source:
     """The edges of several files, or patterns of files, as one source. reading: as for `edge_source`."""
-    return _combined_source(", ".join(paths), [edge_source(path, **reading) for path in paths])
+    from semi_naive.io.graph_files import combined_source
 
-
-def _combined_source(path: str, parts: list[Source]) -> Source:
-    """One source of several. Raises BadInput if some have names for vertices and others numbers."""
-    of = {part.relation.kinds[0]: part for part in reversed(parts)}
-    if len(of) > 1:
-        raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")
-    return Files(parts[0].relation, BUILT_IN, path, tuple(one for part in parts for one in part.each()))
-
-
-def _of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
-    if (found := match_files(path)) is not None:
-        return _combined_source(path, [_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found])
-    if is_parquet(path):
-        empty, _ = read_schema(path)
-        relation = _relation(empty.column_names, empty.schema.types, vertex, strings, path)
-        return file_source(path, Format("parquet"), relation, BUILT_IN)
-    extension = extension_of(path)
-    if extension == ".json":
-        rows = json_rows(contents(path), path)
-        named = rows[0] if rows and isinstance(rows[0], dict) else {}
-        relation = _of_first(named, list(named.values()) or rows and rows[0], vertex, strings, path)
-        return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
-    if extension in BY_NAME:
-        check_there(path, edge_relation(vertex))
-        name, columns, first = only_table(path)
-        relation = _of_first(columns, first, vertex, strings, path)
-        return file_source(path, Format("sqlite", name), relation, BUILT_IN)
-    with io_errors(path):
-        form, types = edge_format(path, header, strings, any_ids, delimiter)
-    relation = Relation("edges", tuple(zip(("source", "target"), types, strict=True)))
-    return TextFile(relation, BUILT_IN, path, form, expand)
+    return combined_source(", ".join(paths), [edge_source(path, **reading) for path in paths])

@@ -15,7 +15,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.matrix_market import check_entries
 from semi_naive.io.names import note_order
-from semi_naive.io.sources import Source, SparkFrame, schema_of
+from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.strings import Interning
 

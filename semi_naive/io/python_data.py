@@ -9,17 +9,12 @@ import numpy as np
 from semi_naive.branch import Branch
 from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_there, io_errors
 from semi_naive.io.formats.arrow import columns_of_table
-from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
-from semi_naive.io.formats.parquet import is_parquet
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.patterns import match_files
-from semi_naive.io.reading import file_source
-from semi_naive.io.sources import Files, Given, Source, SparkFrame
+from semi_naive.io.unread import Given, Source, SparkFrame
 from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_description
 from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import Kind
 
 ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))  # one column, which is not a table
 ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
@@ -46,7 +41,9 @@ def source_of(data, relation, types: dict) -> Source:
     if isinstance(data, Source):
         return _of_same_kinds(data, relation)
     if isinstance(data, (str, os.PathLike)):
-        return _of_path(os.fspath(data), relation, types)
+        from semi_naive.io.reading import source_of_path
+
+        return source_of_path(os.fspath(data), relation, types)
     if is_spark_frame(data):
         return SparkFrame(relation, types, data)
     if is_a("networkx", "Graph", data):
@@ -187,34 +184,3 @@ def pandas_to_arrow(frame, relation=None):
         order = column_places(relation, frame.columns, relation.name) if relation else None
         frame = frame if order is None else frame.iloc[:, order]
         return list(frame.itertuples(index=False, name=None))
-
-
-def file_facts(path: str, relation, types: dict, header: bool = False) -> Source:
-    """Facts in a file, or in the files of a pattern, as `source_of` takes them. header: text begins with a line of names."""
-    return _of_path(path, relation, BUILT_IN | types, header)
-
-
-def _of_path(path: str, relation, types: dict, header: bool = False) -> Source:
-    """The source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's rules,
-    .txt and .mtx as graphs."""
-    path = path if "://" in path else os.path.abspath(path)
-    if (found := match_files(path)) is not None:
-        return Files(relation, types, path, tuple(_of_path(each, relation, types, header) for each in found))
-    if is_parquet(path):
-        return file_source(path, Format("parquet"), relation, types)
-    extension = extension_of(path)
-    if "://" not in path:
-        check_there(path, relation)
-    if extension in BY_NAME:
-        return file_source(path, Format(BY_NAME[extension], relation.name), relation, types)
-    if extension in (".txt", ".mtx"):
-        from semi_naive.io.formats.sniff import fact_format
-
-        with io_errors(path):
-            form, kinds = fact_format(path, relation, header)
-        names = (name for name, _ in relation.attributes)
-        relation = Relation(relation.name, tuple(zip(names, kinds, strict=True)))
-    else:
-        delimiter, quoted = DELIMITERS[extension], extension == ".csv"
-        form = Format("file", relation.name, delimiter, headers=header, rfc4180=quoted)
-    return file_source(path, form, relation, types)

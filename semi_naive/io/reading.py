@@ -1,19 +1,23 @@
-"""Reading the facts that an .input directive names."""
+"""Reading facts in files: those that an .input directive names, or a path."""
 
 import io
+import os
 from functools import partial
 
 import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, format_of, path_of
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_there, contents, is_uri, standard_input
+from semi_naive.io.files import check_there, contents, io_errors, is_uri, standard_input
 from semi_naive.io.formats.delimited import read_delimited
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.formats.lines import located_rows
+from semi_naive.io.formats.parquet import is_parquet
 from semi_naive.io.patterns import match_files
-from semi_naive.io.sources import Files, Given, ParquetFile, Source, TextFile
+from semi_naive.io.sources import Files, ParquetFile, TextFile
+from semi_naive.io.unread import Given, Source
 from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.ir import Relation
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
@@ -43,6 +47,32 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
             raise
         options.warn(f"Warning: {missing.message}; {relation.name} has no facts from there")
         return Given(relation, types, lambda values: np.zeros((relation.arity, 0), np.int64))
+    return file_source(path, form, relation, types)
+
+
+def source_of_path(path: str, relation, types: dict, header: bool = False) -> Source:
+    """The source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's rules,
+    .txt and .mtx as graphs. header: text begins with a line of names."""
+    path = path if "://" in path else os.path.abspath(path)
+    if (found := match_files(path)) is not None:
+        return Files(relation, types, path, tuple(source_of_path(each, relation, types, header) for each in found))
+    if is_parquet(path):
+        return file_source(path, Format("parquet"), relation, types)
+    extension = extension_of(path)
+    if "://" not in path:
+        check_there(path, relation)
+    if extension in BY_NAME:
+        return file_source(path, Format(BY_NAME[extension], relation.name), relation, types)
+    if extension in (".txt", ".mtx"):
+        from semi_naive.io.formats.sniff import fact_format
+
+        with io_errors(path):
+            form, kinds = fact_format(path, relation, header)
+        names = (name for name, _ in relation.attributes)
+        relation = Relation(relation.name, tuple(zip(names, kinds, strict=True)))
+    else:
+        delimiter, quoted = DELIMITERS[extension], extension == ".csv"
+        form = Format("file", relation.name, delimiter, headers=header, rfc4180=quoted)
     return file_source(path, form, relation, types)
 
 

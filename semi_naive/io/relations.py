@@ -8,7 +8,7 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import as_columns
 from semi_naive.io.python_data import to_arrow_table as arrow_table_of
-from semi_naive.io.sources import schema_of
+from semi_naive.io.unread import schema_of
 from semi_naive.io.values.fields import kind_of_arrow
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Relation

@@ -7,27 +7,32 @@ and `lower` turns it into the rules of `ra.ir`.
 from dataclasses import dataclass, field
 
 from semi_naive.language.errors import NOWHERE, Span
+from semi_naive.ra.nodes import node
 
 
-@dataclass(frozen=True)
+@node
 class Node:
+    """A part of the text, and where it is."""
+
     span: Span = field(default=NOWHERE, kw_only=True, compare=False, repr=False)
 
 
 # -- expressions
 
 
-@dataclass(frozen=True)
+@node
 class Variable(Node):
+    """A variable, by its name."""
+
     name: str
 
 
-@dataclass(frozen=True)
+@node
 class Underscore(Node):
-    pass
+    """Any value: _"""
 
 
-@dataclass(frozen=True)
+@node
 class Number(Node):
     """A numeric literal; `suffix` is "" (number, but possibly unsigned or float), "u" or "f"."""
 
@@ -35,24 +40,26 @@ class Number(Node):
     suffix: str = ""
 
 
-@dataclass(frozen=True)
+@node
 class String(Node):
     """A string literal, escapes resolved."""
 
     value: str
 
 
-@dataclass(frozen=True)
+@node
 class Nil(Node):
-    pass
+    """nil: the record of no fields."""
 
 
-@dataclass(frozen=True)
+@node
 class RecordInit(Node):
+    """[argument, …]: a record."""
+
     args: tuple
 
 
-@dataclass(frozen=True)
+@node
 class BranchInit(Node):
     """$name(argument, …), of an algebraic data type; the name may be qualified with dots."""
 
@@ -60,7 +67,7 @@ class BranchInit(Node):
     args: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Functor(Node):
     """An operator or an intrinsic functor, by its written name: + - * / % ^ band … cat ord range autoinc; unary minus is "neg",
     unary bnot and lnot keep their names. `min` and `max` with one argument aggregate in a head. The name of a user-defined
@@ -70,7 +77,7 @@ class Functor(Node):
     args: tuple
 
 
-@dataclass(frozen=True)
+@node
 class As(Node):
     """as(expression, type)."""
 
@@ -78,7 +85,7 @@ class As(Node):
     type: str
 
 
-@dataclass(frozen=True)
+@node
 class Aggregate(Node):
     """op target : { body }; count has no target. The name of a user-defined aggregate begins with @@, and its initial value
     `init` comes before the body."""
@@ -92,13 +99,15 @@ class Aggregate(Node):
 # -- bodies
 
 
-@dataclass(frozen=True)
+@node
 class Atom(Node):
+    """relation(argument, …); the name may be qualified with dots."""
+
     relation: str  # qualified names with dots
     args: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Constraint(Node):
     """op: = != < <= > >= match contains (two arguments), or true, false (none)."""
 
@@ -106,27 +115,31 @@ class Constraint(Node):
     args: tuple = ()
 
 
-@dataclass(frozen=True)
+@node
 class Negation(Node):
     """Negation of anything: an atom, a constraint, a parenthesised body."""
 
     body: Node
 
 
-@dataclass(frozen=True)
+@node
 class And(Node):
+    """Literals that all hold: literal, literal, …"""
+
     items: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Or(Node):
+    """Bodies of which one holds: body; body; …"""
+
     items: tuple
 
 
 # -- statements
 
 
-@dataclass(frozen=True)
+@node
 class Clause(Node):
     """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each;
     `join`: "multiway", "binary", or "". `dominating`: of head <= dominating :- body, where the dominating tuple removes the
@@ -146,7 +159,7 @@ class Clause(Node):
         return tuple(part for part in (*self.heads, self.dominating, self.body) if part is not None)
 
 
-@dataclass(frozen=True)
+@node
 class SubtypeDecl(Node):
     """.type name <: base, and the old .number_type and .symbol_type."""
 
@@ -154,7 +167,7 @@ class SubtypeDecl(Node):
     base: str
 
 
-@dataclass(frozen=True)
+@node
 class UnionDecl(Node):
     """.type name = member | member; with one member, an alias. `spans`: of each member."""
 
@@ -163,7 +176,7 @@ class UnionDecl(Node):
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@node
 class RecordDecl(Node):
     """.type name = [field: type, …]. `spans`: of each field's type."""
 
@@ -172,7 +185,7 @@ class RecordDecl(Node):
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@node
 class BranchDecl(Node):
     """name {field: type, …}, of an algebraic data type. `spans`: of each field's type."""
 
@@ -181,7 +194,7 @@ class BranchDecl(Node):
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@node
 class SumDecl(Node):
     """.type name = branch | branch: an algebraic data type."""
 
@@ -192,7 +205,7 @@ class SumDecl(Node):
 TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 
-@dataclass(frozen=True)
+@node
 class ChoiceDomain(Node):
     """choice-domain key, …: each key is a tuple of attribute names. `spans`: of each key."""
 
@@ -203,7 +216,7 @@ class ChoiceDomain(Node):
 NO_CHOICE = ChoiceDomain()
 
 
-@dataclass(frozen=True)
+@node
 class RelationDecl(Node):
     """.decl name(attribute: type, …) qualifiers; one node for each of several names. Old qualifiers such as `output` are
     directives. `span` is the name's, `spans` are those of the attributes' types; `lattices`: positions of attributes whose
@@ -218,7 +231,7 @@ class RelationDecl(Node):
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@node
 class FunctorDecl(Node):
     """.functor name(parameter: type, …): result. Names of parameters are optional. `spans`: of the parameters, then of the
     result's type."""
@@ -230,7 +243,7 @@ class FunctorDecl(Node):
     spans: tuple = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@node
 class Lattice(Node):
     """.lattice name<> { Bottom -> …, Lub -> @f(_, _), … }: the lattice of a type's values. bounds: (word, expression)."""
 
@@ -238,7 +251,7 @@ class Lattice(Node):
     bounds: tuple[tuple[str, Node], ...]
 
 
-@dataclass(frozen=True)
+@node
 class Directive(Node):
     """.input .output .printsize .limitsize of one relation, with its parameters."""
 
@@ -247,13 +260,15 @@ class Directive(Node):
     parameters: dict = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True)
+@node
 class Pragma(Node):
+    """A .pragma with its key and its value."""
+
     key: str
     value: str = ""
 
 
-@dataclass(frozen=True)
+@node
 class Component(Node):
     """.comp name<parameters> : base<arguments>, … { statements }."""
 
@@ -263,7 +278,7 @@ class Component(Node):
     statements: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Init(Node):
     """.init name = component<arguments>."""
 
@@ -272,7 +287,7 @@ class Init(Node):
     arguments: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@node
 class Override(Node):
     """.override relation, in a component."""
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
 from typing import Any
 
 from semi_naive.progress_text import UPDATE_SECONDS, ProgressText
@@ -26,6 +25,8 @@ class InNotebook(ProgressText):
         return self
 
     def show(self, text, name, done, total) -> None:
+        from html import escape
+
         many = "" if done is None or not total else f' value="{done}" max="{total}"'
         took = f"{time.monotonic() - self.begun:.0f} s"
         bar = f'<progress{many} aria-label="{escape(self.what)}" style="vertical-align:middle"></progress>'

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semi_naive.provenance.instances import Instance, Instances, Node
+from semi_naive.ra.words import distinct
 
 GROWTH_BETWEEN_HEIGHTS = 1.2  # growth factor of the number of tuples between two computations of heights
 MAX_INSTANCES = 2_000_000  # instances of a search at most: some gigabytes
@@ -102,10 +103,10 @@ class Search:
                 return height, chosen
             met = users[order[concatenated_ranges(begins[now], begins[now + 1])]]
             np.subtract.at(left, met, 1)
-            ready = sorted_unique(np.concatenate([ready, met[left[met] == 0]]))
+            ready = distinct(np.concatenate([ready, met[left[met] == 0]]))
             ready = ready[~known[heads[ready]]]
             chosen[heads[ready][::-1]] = ready[::-1]  # the first of several
-            now, ready, height = sorted_unique(heads[ready]), ready[:0], height + 1
+            now, ready, height = distinct(heads[ready]), ready[:0], height + 1
         return None, chosen
 
     def _needed(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
@@ -127,9 +128,3 @@ def concatenated_ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """
     sizes = ends - begins
     return np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-
-
-def sorted_unique(numbers: np.ndarray) -> np.ndarray:
-    """The distinct numbers, ascending. (`np.unique` hashes, which takes longer.)"""
-    found = np.sort(numbers)
-    return found[np.diff(found, prepend=found[:1] - 1) != 0]

@@ -24,6 +24,10 @@ class PlanChoice:
     groups: "Groups | None" = None
 
 
+class NotGroups(Exception):
+    """The base has too few groups, or one of them is most of it."""
+
+
 @dataclass
 class Groups:
     """The groups that a stratum is decomposed into: by what its rules carry, or following the edges of a relation."""

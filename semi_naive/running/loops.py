@@ -9,7 +9,6 @@ from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.running.relations.database import Database
-from semi_naive.running.results.python_values import nested_values
 
 AROUND = (
     "give each step a number of its own, as in rank(n + 1, y, sum(…)) :- rank(n, x, r), …, n < 20: then no key needs itself"
@@ -158,6 +157,8 @@ class _Keys:
         raise AssertionError
 
     def _shown(self, key: int | None) -> str:
+        from semi_naive.running.results.python_values import nested_values
+
         if key is None:
             return "…"
         name = max((begin, name) for name, begin in self.begins.items() if begin <= key and self.rows[name].shape[1])[1]

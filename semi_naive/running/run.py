@@ -3,7 +3,7 @@
 import logging
 import time
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,25 +11,23 @@ from semi_naive.balance.course import Course
 from semi_naive.host import limits as limiting
 from semi_naive.host import memory
 from semi_naive.host.account import PARTS, open_account, part, spent_between
-from semi_naive.io import Options, source_of, source_of_directive
+from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
-from semi_naive.io.sources import Given
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
-from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.spark.failures import translate_failures
-from semi_naive.ra.spark.jobs import RunsLost
-from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.spark.lost import RunsLost
+from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
-from semi_naive.running.choose_plan import PlanChoice, chosen, in_one_place, limits
+from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds, undefined
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import RunState
-from semi_naive.running.relations.on_partitions import OnPartitions
+from semi_naive.running.relations.spread import Spread
 from semi_naive.running.results.answers import Result
 from semi_naive.unused_settings import unused_settings
 
@@ -97,12 +95,15 @@ class ProgramRun(RunState):
         for name, data in given.items():
             if isinstance(data, Table) and name in wanted:
                 self.database.tables[name] = data  # that no rule derives more of
-            if isinstance(data, OnPartitions) and name in wanted:
-                self.database.on_partitions[name] = data  # the same
+            if isinstance(data, Spread) and name in wanted:
+                self.database.on_partitions[name] = cast(Any, data)  # the same
         relations, types = self.program.relations, self.program.types
         self.fed = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
-        passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | OnPartitions)}
-        self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
+        passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | Spread)}
+        if passed:
+            from semi_naive.io.python_data import source_of
+
+            self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
         self.loading.add_all(self._files(wanted - given.keys(), str(folder), options))
 
     def _files(self, wanted, folder: str, options: Options):
@@ -110,10 +111,14 @@ class ProgramRun(RunState):
         in the order of the sources."""
         for directive in self.program.directives:
             if directive.kind == "input" and directive.relation in wanted:
+                from semi_naive.io.reading import source_of_directive
+
                 relation, types = self.program.relations[directive.relation], self.program.types
                 try:
                     yield relation.name, source_of_directive(directive, relation, types, folder, options)
                 except BadInput as missing:
+                    from semi_naive.io.unread import Given
+
                     yield relation.name, Given(relation, types, partial(_raise_missing, missing))
 
     def load_constants(self, wanted=None) -> None:
@@ -126,7 +131,7 @@ class ProgramRun(RunState):
         for name, facts in rows.items():
             written = self.constant_columns(name, facts)
             table = self.database.tables[name]
-            if isinstance(table.reduction, Choice):
+            if hasattr(table.reduction, "choose"):  # of a choice-domain
                 table.reduction.choose(table, list(written), len(facts))  # the first that is written stays
             else:
                 self.loading.add_columns(name, written)
@@ -276,11 +281,7 @@ class ProgramRun(RunState):
         return self._handed_over(local, choice.groups, reason)
 
     def _handed_over(self, local: Local, groups, reason: str):
-        """The same of a stratum that is not for one process. Its plans are loaded here: most programs need none of them."""
-        from semi_naive.running.balanced.fixpoint import Fixpoint
-        from semi_naive.running.balanced.partitioned import Partitioned
-        from semi_naive.running.decomposition.decomposed import NotGroups
-
+        """The same of a stratum that is not for one process. Each plan is loaded when it is taken: most programs need none."""
         if groups:
             try:
                 return "decomposed", reason, self._decomposed(local, groups, reason)
@@ -288,19 +289,23 @@ class ProgramRun(RunState):
                 reason = str(why)
             except TooLarge as large:
                 reason = str(large) or "its rules without recursion make too many tuples for the driver to deal out"
+        from semi_naive.running.balanced.fixpoint import Fixpoint
+        from semi_naive.running.balanced.partitioned import Partitioned
+
         self.cluster.start()
         partitioned = Partitioned(local, self.database, self.cluster, self.config)
         self.bodies[local.number] = partitioned.bodies
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
-        from semi_naive.running.decomposition.decomposed import Decomposed
-        from semi_naive.running.decomposition.reaching import follow
-
         if groups.following:
+            from semi_naive.running.decomposition.reaching import follow
+
             del self.bodies[local.number]
             lazy = self._unread(groups.following.relation, local.number)
             return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
+        from semi_naive.running.decomposition.decomposed import Decomposed
+
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 

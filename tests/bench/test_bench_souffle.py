@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench import souffle
+from bench import compilers, souffle
 from bench.closure import WrongCount
 from bench.peers import Sample
 
@@ -26,7 +26,7 @@ os.chmod(binary, 0o755)
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):
     """Makes a folder with a `souffle`, after whose binaries' output comes the output of `after`."""
-    monkeypatch.setattr(souffle, "BINARIES", tmp_path / "binaries")
+    monkeypatch.setattr(compilers, "BINARIES", tmp_path / "binaries")
 
     def made(after: str = "") -> str:
         folder = tmp_path / "souffle"
@@ -63,7 +63,9 @@ def test_the_size_of_each_relation_counts(monkeypatch, tmp_path):
     monkeypatch.setattr(souffle, "compiled", lambda program, compiler: "binary")
     monkeypatch.setattr(souffle, "shell", lambda *asked: Sample(1.0, 101, next(facts)))
     with pytest.raises(WrongCount, match="'b': 101} and {'c': 101}"):
-        souffle.measured(souffle.sized(workload), tmp_path, SimpleNamespace(compiler="", repeat=1, timeout=1))
+        souffle.measured(
+            souffle.sized(workload), tmp_path, SimpleNamespace(compilers=[compilers.Compiler("", "", 64)], repeat=1, timeout=1)
+        )
 
 
 def test_facts_that_come_packed_are_unpacked_for_both(tmp_path):

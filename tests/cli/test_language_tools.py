@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from semi_naive.language.origins import read_text
 from semi_naive.language.parsing.layout import formatted, tokens
-from semi_naive.language.parsing.parse import _parser, parse
+from semi_naive.language.parsing.parse import lexed as tokens_of
+from semi_naive.language.parsing.parse import parse
 
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
 PROGRAMS = sorted(Path(__file__).parents[2].glob("**/*.dl"))
@@ -114,8 +115,7 @@ w(1). /* after */ w(2).
 
 def lexed(text: str) -> list[tuple[str, str]]:
     """What the parser sees of a text."""
-    run = _parser()[0].parse_interactive(text)
-    return [(token.type, str(token)) for token in run.lexer_thread.lex(run.parser_state)]
+    return [(token.type, str(token)) for token in tokens_of(text)]
 
 
 def kept(text: str) -> list[str]:

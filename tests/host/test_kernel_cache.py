@@ -118,7 +118,7 @@ def test_code_of_others_is_not_run(tmp_path, monkeypatch, caplog):
     ours = tmp_path / "ours"
 
     def place(theirs) -> Path:
-        found = private.first_private(theirs, ours)
+        found = private.first_private([theirs, ours])
         assert str(theirs) in caplog.text
         caplog.clear()
         return found
@@ -143,7 +143,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
     before = os.umask(0)
     try:
         private.save_checked(tmp_path / "a" / "b" / "file", b"text")
-        place = private.first_private(tmp_path / "c" / "d")
+        place = private.first_private([tmp_path / "c" / "d"])
     finally:
         os.umask(before)
     modes = [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("a", "a/b", "a/b/file", "c", "c/d")]

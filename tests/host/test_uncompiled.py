@@ -15,6 +15,14 @@ from semi_naive.ra.tuple_at_a_time import ready
 
 u64 = types.Array(types.uint64, 1, "C")
 HEAVY = ("numba", "scipy", "pyspark", "networkx", "matplotlib", "rich")
+# Rooms of the package, and packages of others, that a small program does without: loading them would double its time.
+ROOMS = """
+lark numpy.ma.core pyarrow concurrent.futures socket subprocess semi_naive.io.sources semi_naive.planning.joins.bigjoin
+semi_naive.ra.by_variable semi_naive.ra.multiway semi_naive.ra.partitions semi_naive.ra.reduce.best semi_naive.ra.reduce.choice
+semi_naive.ra.spark.java semi_naive.ra.spark.jobs semi_naive.ra.storage.runs semi_naive.running.balanced
+semi_naive.running.decomposition semi_naive.running.driver.dominance semi_naive.running.progress.checkpoint
+semi_naive.running.relations.on_partitions semi_naive.running.results.frames semi_naive.session
+""".split()
 SMALL = """
 import sys
 from semi_naive import Program
@@ -74,13 +82,13 @@ def kernel(**options):
     return njit(types.uint64(u64), **options)(loop)
 
 
-@pytest.mark.parametrize("tests", ["ra/test_kernels.py", "language/test_golden.py", "multiway/test_bigjoin.py"])
-def test_all_of_it_uncompiled(tests):
+def test_all_of_it_uncompiled():
     """Whole programs on this process and on partitions, patterns, and the kernels against numpy and Python's sets. How much
     work a plan has on large graphs does not depend on how kernels are run."""
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     which = ["-k", "not spark and not large and not work", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", *which, str(Path(__file__).parents[1] / tests)]
+    files = ["ra/test_kernels.py", "language/test_golden.py", "multiway/test_bigjoin.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *which, *(str(Path(__file__).parents[1] / file) for file in files)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stdout[-4000:]
 
@@ -90,6 +98,27 @@ def test_a_small_run_loads_little(script, tmp_path):
     there = f"print(*sorted({set(HEAVY)!r} & sys.modules.keys()), 'loaded', file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script + there], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+
+
+def test_a_small_program_loads_no_room_that_it_does_without(tmp_path):
+    """Its second run: the first may make the tables of the parser."""
+    check = f"print(*(name for name in sys.modules if name.startswith({(*ROOMS,)!r})), 'loaded', file=sys.stderr)"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", SMALL + check], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+
+
+def test_facts_and_results_in_files_load_no_pyarrow(tmp_path):
+    (tmp_path / "edge.facts").write_text("a\tb\nb\tc\n")
+    (tmp_path / "program.dl").write_text(
+        ".decl edge(x: symbol, y: symbol) .input edge .decl path(x: symbol, y: symbol) .output path "
+        "path(x, y) :- edge(x, y). path(x, z) :- path(x, y), edge(y, z)."
+    )
+    script = "import sys; from semi_naive import Program; Program.from_file('program.dl').run('.').write('.')\n"
+    check = f"print(*{{'pyarrow', *{HEAVY!r}}} & sys.modules.keys(), 'loaded', file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script + check], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.strip() == "loaded", done.stderr
+    assert (tmp_path / "path.csv").read_text() == "a\tb\na\tc\nb\tc\n"
 
 
 def test_a_closure_of_a_few_edges_loads_no_pandas_and_no_parser(tmp_path):

@@ -16,7 +16,9 @@ import pytest
 from semi_naive import BadInput, Program, transitive_closure
 from semi_naive.graphs import as_edges
 from semi_naive.io.parallel import ReadSpan, frame_parts
-from semi_naive.io.python_data import file_facts, source_of
+from semi_naive.io.python_data import source_of
+from semi_naive.io.reading import source_of_path
+from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.values.values import Values
 
@@ -72,7 +74,7 @@ def found(tmp_path, spark):
         elif kind in FRAMES:
             source, by_tasks = source_of(FRAMES[kind](table_of(columns, rows)), EDGE, {}), []
         else:
-            source = file_facts(written(kind, columns, rows, tmp_path), EDGE, {}, header=True)
+            source = source_of_path(written(kind, columns, rows, tmp_path), EDGE, BUILT_IN, header=True)
             spans = source.spans() if source.can_spread else []
             by_tasks = [part for span in spans for part in ReadSpan(source)(span)]
         values = Values()
@@ -171,7 +173,7 @@ def test_text_with_a_header_is_read_by_the_kernel(tmp_path, monkeypatch):
     """Columns in another order, and some that are not read, too."""
     monkeypatch.setattr("semi_naive.io.sources.read_by_rules", lambda *given: pytest.fail("by the rules"))
     path = written(".tsv", ("n", "dst", "src"), [("1", "B", "A")], tmp_path)
-    assert file_facts(path, EDGE, {}, header=True).columns(Values()).shape == (2, 1)
+    assert source_of_path(path, EDGE, BUILT_IN, header=True).columns(Values()).shape == (2, 1)
 
 
 # Byte order marks

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from semi_naive.language.errors import ProgramError, Span
 from semi_naive.language.parsing import syntax_errors
-from semi_naive.language.parsing.parse import _parser, parse
+from semi_naive.language.parsing.parse import parse, parse_all
+from semi_naive.language.parsing.tables import tables
 
 
 def problems(text, **more):
@@ -89,7 +90,7 @@ def test_the_caret_stands_under_the_token():
 
 
 def test_the_words_for_tokens_are_of_tokens_that_there_are():
-    terminals = {terminal.name for terminal in _parser()[0].terminals}
+    terminals = set(tables().terminals)
     for group in (
         set(syntax_errors.KINDS),
         syntax_errors.EXPRESSION,
@@ -115,3 +116,10 @@ def test_any_text_is_parsed_or_refused_with_places(pieces):
     except ProgramError as error:
         lines = text.count("\n") + 1
         assert error.problems and all(1 <= problem.span.line <= lines for problem in error.problems)
+
+
+def test_a_statement_before_an_error_is_there_once():
+    """The parser has reduced it, in vain, when it finds that the brace is of no component."""
+    source, [error] = parse_all(".decl a(x: number)\n.output a }\n.decl b(x: number)")
+    assert [type(statement).__name__ for statement in source.statements] == ["RelationDecl", "Directive", "RelationDecl"]
+    assert error.span.line == 2

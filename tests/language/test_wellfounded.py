@@ -142,6 +142,27 @@ def test_and_in_sessions(case, data):
             assert contents(session) == expected(rules, edges, facts)
 
 
+def test_facts_of_a_relation_whose_rules_make_nothing_are_known():
+    """No rule leads from what is possible to what is true, and what reads either is declared, and was evaluated, before it."""
+    text = """
+    .semantics wellfounded
+    .decl over(x: number)
+    .output over
+    .decl e(x: number, y: number)
+    .input e
+    .decl p(x: number)
+    .input p
+    .decl none(x: number, y: number)
+    over(x) :- e(x, _), !p(x).
+    p(x) :- e(x, y), none(x, y), !p(y).
+    """
+    program, facts = Program(text), {"e": [(1, 2), (3, 4)], "p": [(0,), (1,)]}
+    with program.run(facts) as result, program.session(facts) as session:
+        assert ones(result["over"]) == ones(session["over"]) == {3}
+        session.insert("e", [(0, 0)])
+        assert ones(session["over"]) == {3}
+
+
 def test_a_chain_takes_a_round_for_every_other_position():
     with Program(GAME).run({"move": [(n, n + 1) for n in range(200)] + [(300, 301), (301, 300)]}) as result:
         assert ones(result["win"]) == set(range(1, 200, 2))

@@ -19,7 +19,7 @@ from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant,
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.slices import bytes_of, copy_slice, least_bytes, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.runs import Store
 
 

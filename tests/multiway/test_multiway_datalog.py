@@ -30,7 +30,7 @@ def interpreted(monkeypatch):
     """Kernels are interpreted, and nothing is too small for them."""
     leapfrog.nest.cache_clear()
     monkeypatch.setattr(leapfrog, "compile_kernel", multiway_cases.interpreted)
-    for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL")):
+    for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL"), (step, "SEEDED")):
         monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(multiway, "MIN_ACYCLIC_TUPLES", 0)
     yield

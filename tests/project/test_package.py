@@ -99,10 +99,10 @@ Relation.from_tuples([(1,)], ["x"]).project(1)
 
 
 def test_types_that_a_user_sees(tmp_path):
-    """mypy knows what results are, and finds the four mistakes."""
+    """mypy knows what results are, and finds the four mistakes. It shares the cache of .ci/types."""
     pytest.importorskip("mypy")
     (tmp_path / "user.py").write_text(USER)
-    options = ["--ignore-missing-imports", "--follow-imports=silent", "--no-incremental", "user.py"]
+    options = ["--config-file", ROOT / "pyproject.toml", "--cache-dir", ROOT / ".mypy_cache", "user.py"]
     env = os.environ | {"MYPYPATH": str(ROOT)}
     command = [sys.executable, "-m", "mypy", *options]
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)

@@ -47,6 +47,26 @@ def test_the_best_value_of_each_key_is_kept(home, better, kind, steps):
     assert dict(found) == known
 
 
+PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(inserts=st.lists(PAIRS, max_size=6))
+def test_an_insert_makes_the_pairs_of_united_classes_that_were_in_none(inserts):
+    table, classes = Table(2, reduction=Classes()), {}
+    for pairs in inserts:
+        for left, right in pairs:
+            one, other = classes.get(left, frozenset([left])), classes.get(right, frozenset([right]))
+            classes |= dict.fromkeys(one | other, one | other)
+        known = table.count
+        born = table.insert(
+            [np.array(column, np.int64) for column in (zip(*pairs, strict=True) if pairs else ([], []))], len(pairs)
+        )
+        assert rows(table) == {(x, y) for x, members in classes.items() for y in members}
+        assert born == table.count - known
+        table.advance()
+
+
 def test_a_copy_of_a_table_has_classes_of_its_own():
     table = Table(2, reduction=Classes())
     table.insert([np.array([1]), np.array([2])], 1)
@@ -54,6 +74,17 @@ def test_a_copy_of_a_table_has_classes_of_its_own():
     copied.insert([np.array([2]), np.array([3])], 1)
     assert len(rows(copied)) == 9 and rows(table) == {(1, 1), (1, 2), (2, 1), (2, 2)}
     assert table.insert([np.array([3]), np.array([3])], 1) == 1  # not known to be of the class of 1 and 2
+
+
+def test_classes_have_one_index_for_both_columns():
+    table = Table(2, reduction=Classes())
+    table.insert([np.array([1, 5]), np.array([2, 7])], 2)
+    table.advance()
+    table.insert([np.array([2]), np.array([7])], 1)
+    table.advance()
+    for part in ("full", "delta", "all"):
+        assert table.blocks(part, (1, 0)) == table.blocks(part, (0, 1))
+    assert table.orders == {(0, 1)}
 
 
 def test_an_iteration_that_is_forgotten_leaves_the_bounds_of_before():

@@ -39,7 +39,7 @@ def test_a_table_is_a_dictionary_that_counts(below, batches, later):
     for batch in batches:
         ids = table.intern(batch)
         assert ids.tolist() == [known.setdefault(name, len(known)) for name in batch]
-        assert table.strings(ids).to_pylist() == batch
+        assert table.strings(ids).to_pylist() == table.texts(ids) == batch
         assert table.lengths(ids).tolist() == [len(name.encode()) for name in batch]
     assert table.array().to_pylist() == list(known) and len(table) == len(known)
     for strings, hashes in table.parts():
@@ -86,6 +86,8 @@ def test_an_unknown_id_is_an_error(unknown):
         table.strings(np.array([0, 1, unknown]))
     with pytest.raises(KeyError, match=f"{unknown} is not the id"):
         table.lengths(np.array([0, 1, unknown]))
+    with pytest.raises(KeyError, match=f"{unknown} is not the id"):
+        table.texts(np.array([0, 1, unknown]))
 
 
 SHOUT = '.decl e(x: symbol)\n.input e\n.decl f(x: symbol)\n.output f\nf(cat(x, "!")) :- e(x).'

@@ -468,3 +468,17 @@ def test_a_block_is_described_once_and_its_addresses_stay_in_this_process():
     assert describe_block(block, 1) is describe_block(block, 1) is not describe_block(block, 2)
     copied = pickle.loads(pickle.dumps(block))
     assert copied.described == {} and describe_block(copied, 1).words[at.WORDS] != describe_block(block, 1).words[at.WORDS]
+
+
+def test_rows_of_a_key_that_are_older_than_the_delta_are_found_behind_many_newer_ones():
+    text = """
+    .decl p(t: number, i: number)
+    .output p
+    .decl pair(t: number, i: number, j: number)
+    .output pair
+    p(t, i) :- t = range(0, 3), i = range(0, 40).
+    p(t, i + 40) :- p(t, i), p(t, (i * 7 + 3) % 11), p(t, j), j = i % 5, i < 200.
+    pair(t, i, j) :- p(t, i), p(t, j), i < 20, j < 20.
+    p(t, i + j + 300) :- pair(t, i, j).
+    """
+    agree(text, {})

@@ -27,8 +27,10 @@ from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRe
 from semi_naive.ra.spark import executors
 from semi_naive.ra.spark.aside import POLL_SECONDS
 from semi_naive.ra.spark.failures import DiskFull, JobFailed, WorkerLost, job_failure
-from semi_naive.ra.spark.jobs import PartitionedJobs, RunsLost
-from semi_naive.ra.storage.runs import RunMissing, Store, write_run
+from semi_naive.ra.spark.jobs import PartitionedJobs
+from semi_naive.ra.spark.lost import RunsLost
+from semi_naive.ra.storage.missing import RunMissing
+from semi_naive.ra.storage.runs import Store, write_run
 from semi_naive.running.progress.manifest import CheckpointUnusable
 from semi_naive.running.relations.cluster import Cluster
 

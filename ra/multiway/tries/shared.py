@@ -15,7 +15,7 @@ from semi_naive.host.private import digest
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
-from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.storage.missing import RunMissing
 
 log = logging.getLogger("semi_naive")
 

@@ -9,7 +9,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated, type_description
 from semi_naive.io.values.fields import columns_of_rows
-from semi_naive.ra.expressions.numerals import LONGEST
+from semi_naive.ra.values.kinds import LONGEST
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:

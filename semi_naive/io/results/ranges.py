@@ -25,9 +25,9 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.partitions.reading import pieces_of
-from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
-from semi_naive.ra.storage.runs import DAMAGED, RunMissing
+from semi_naive.ra.storage.missing import DAMAGED, RunMissing
 
 SAMPLED_KEYS = 1000  # values sampled on a partition
 CHUNK_BYTES = 32 << 20  # bytes that travel to the driver at a time

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.formats.lines import split_fields
 from semi_naive.io.values.bits import Mismatch, to_value
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import booleans_of
@@ -55,6 +54,8 @@ def _is_readable(text: str, form, branches: bool, last: bool) -> bool:
     """True if the reader makes the same field of it, followed by the end of the line or by a delimiter."""
     if "\n" in text or (last and text.endswith("\r")):
         return False
+    from semi_naive.io.formats.lines import split_fields
+
     try:
         fields = [field for _, field in split_fields(text if last else text + form.delimiter, form, branches)]
     except Mismatch:

@@ -49,6 +49,8 @@ class Columns:
 
 @dataclass
 class _Slice:
+    """A part of `Columns`."""
+
     some: np.ndarray
 
     @property

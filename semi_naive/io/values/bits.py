@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.expressions.numerals import LONGEST
 from semi_naive.ra.ir import Kind, Type
-from semi_naive.ra.values.kinds import NAN
+from semi_naive.ra.nodes import node
+from semi_naive.ra.values.kinds import LONGEST, NAN
 
 SIGN = 1 << 63
 MASK = (1 << 64) - 1
@@ -54,7 +54,7 @@ class Mismatch(ValueError):
         self.hint, self.row = hint, row
 
 
-@dataclass(frozen=True)
+@node
 class Vertex(Type):
     """The numbers allowed as vertices of a graph: decimal integers within limits. A program's number may also be written 0x1F.
 

@@ -121,7 +121,7 @@ class Unpacked:
     Python values, with ids for records); the tag is None unless the type has branches."""
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
-        self.types, self.fields, self.made = types, {}, {}
+        self.types, self.fields, self.made, self.pieces = types, {}, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
             following = defaultdict(set)
@@ -170,13 +170,21 @@ class Unpacked:
                 parts.append(style.nil)
             else:
                 tag, row = self.fields[kind.name, value]
-                fields = fields_of_tag(kind, tag)
-                names = [name for name, _ in fields]
-                pieces = style.pieces(names) if tag is None else style.branch(kind.branches[tag].name, names)
-                for at in range(len(fields) - 1, -1, -1):
-                    waiting += [pieces[at + 1], (row[at], self.types[fields[at][1]])]
-                waiting.append(pieces[0])
+                opened, rest = self._pieces(kind, tag, style)
+                for field, (piece, of) in zip(reversed(row), rest, strict=True):
+                    waiting += [piece, (field, of) if of.kind == Kind.RECORD else style.scalar(field, of.kind)]
+                waiting.append(opened)
         return "".join(parts)
+
+    def _pieces(self, type_, tag: int | None, style) -> tuple[str, list]:
+        """The text before the first field; of each field, the last one first, the text after it and its type."""
+        if (style, type_.name, tag) not in self.pieces:
+            fields = fields_of_tag(type_, tag)
+            names = [name for name, _ in fields]
+            opened, *after = style.pieces(names) if tag is None else style.branch(type_.branches[tag].name, names)
+            rest = [(piece, self.types[name]) for piece, (_, name) in zip(after, fields, strict=True)]
+            self.pieces[style, type_.name, tag] = opened, rest[::-1]
+        return self.pieces[style, type_.name, tag]
 
     def value(self, top: int, type_):
         """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""

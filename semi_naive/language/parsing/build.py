@@ -6,12 +6,11 @@ place; the tree gets a harmless substitute, so that the rest is checked as well.
 
 from dataclasses import replace
 
-from lark import Token
-
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.parsing.build_terms import TermBuilder, choice_form, integer_literal
 from semi_naive.language.parsing.reduce import node, saying, worded
+from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
 REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")

@@ -7,7 +7,7 @@ from semi_naive.language.iterations import NUMBER
 from semi_naive.language.parsing.reduce import Reduce, node, worded
 from semi_naive.language.reductions.heads import AGGREGATES
 from semi_naive.language.syntax import Functor, Number
-from semi_naive.ra.expressions.numerals import LONGEST
+from semi_naive.ra.values.kinds import LONGEST
 
 
 class TermBuilder(Reduce):

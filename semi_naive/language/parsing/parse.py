@@ -1,30 +1,21 @@
 """Text → syntax tree. The grammar is in grammar.lark, and the nodes of its rules are made in `build`."""
 
-import io
-import logging
 import os
-import pickle
-import sys
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
-import lark
-from lark import Lark, Token
-from lark.parsers.lalr_analysis import Shift
-
-from semi_naive.host import private
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.parsing.build import StatementBuilder
 from semi_naive.language.parsing.preprocess import preprocess
 from semi_naive.language.parsing.syntax_errors import STATEMENTS, syntax_problem
+from semi_naive.language.parsing.tables import Reduction, Tables, tables
+from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
 
-log = logging.getLogger("semi_naive")
-
-OPTIONS = {"parser": "lalr", "lexer": "basic", "keep_all_tokens": True, "maybe_placeholders": False}
 NOTHING = MappingProxyType({})
 MAX_SYNTAX_ERRORS = 20  # syntax errors, after which parsing stops
 MAX_COPIED_STACK = 3000  # depth of the parser's stack from which it is no longer copied for each token
@@ -73,15 +64,6 @@ def parse_all(
     return SourceProgram(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
 
 
-class _Every:
-    """A set that contains every terminal, so that lark's lexer also makes tokens that no rule accepts."""
-
-    always_accept = ("UNCLOSED_STRING", "UNCLOSED_COMMENT", "UNEXPECTED")
-
-    def process(self, stream):
-        return stream
-
-
 class _Unexpected(Exception):
     """A token that the parser cannot accept. stacks: the parser's stacks before it; empty if they were too deep to copy."""
 
@@ -89,101 +71,127 @@ class _Unexpected(Exception):
         self.stacks = stacks
 
 
-def _feeding(state):
-    """A function that feeds tokens to the parser, like lark's `ParserState.feed_token`; this loop takes half of the time of a
-    parse. Rules are looked up by identity, and the stacks are copied only if a token reduces."""
-    states, callbacks, end = state.parse_conf.states, state.parse_conf.callbacks, state.parse_conf.end_state
-    known: dict[int, tuple] = {}
+class Parser:
+    """The parser of a text, with the stacks of the states and of the values so far."""
 
-    def feed(token: Token, is_end: bool):
-        kind, stack, values = token.type, state.state_stack, state.value_stack
-        before: tuple = ()
-        while True:
+    def __init__(self, text: Text):
+        self.tables, self.build, self.makers = _parser()
+        self.stack, self.values = [self.tables.start], []
+        self.problems = self.build.begin(text)
+
+    def feed(self, token: Token) -> list | None:
+        """Shift a token, after all reductions; after the last token return the statements. Raises _Unexpected."""
+        states, stack, values, kind, before = self.tables.states, self.stack, self.values, token.type, ()
+        while True:  # half of the time of a parse
             found = states[stack[-1]].get(kind)
             if found is None:
                 raise _Unexpected(before or (stack, values))
-            action, rule = found
-            if action is Shift:
-                stack.append(rule)
+            if found >= 0:
+                stack.append(found)
                 values.append(token)
                 return None
             if not before:
                 before = (stack.copy(), values.copy()) if len(stack) <= MAX_COPIED_STACK else ((), ())
-            if (reduction := known.get(id(rule))) is None:
-                reduction = known[id(rule)] = len(rule.expansion), callbacks[rule], rule.origin.name
-            size, make, name = reduction
+            size, make, symbol = self.makers[~found]
             parts = values[-size:] if size else []
             if size:
                 del stack[-size:], values[-size:]
             values.append(make(parts))
-            stack.append(states[stack[-1]][name][1])
-            if is_end and stack[-1] == end:
+            stack.append(states[stack[-1]][symbol])
+            if kind == "$END" and stack[-1] == self.tables.end:
                 return values[-1]
 
-    return feed
+    def accepts(self) -> set[str]:
+        """The terminals that may come next."""
+        return {kind for kind in self.tables.states[self.stack[-1]] if kind.isupper() and self._shifts(kind)}
+
+    def _shifts(self, kind: str) -> bool:
+        """True if reductions lead to a state that shifts a terminal."""
+        states, stack = self.tables.states, self.stack.copy()
+        while (found := states[stack[-1]].get(kind)) is not None:
+            if found >= 0:
+                return True
+            rule = self.tables.reductions[~found]
+            del stack[len(stack) - rule.size :]
+            stack.append(states[stack[-1]][rule.symbol])
+        return False
+
+    def name(self, terminal: str) -> str:
+        """A terminal's name in messages."""
+        return self.tables.terminals[terminal][0].removesuffix(r"(?=\s)").replace("\\", "")
 
 
 @cache
-def _parser() -> tuple[Lark, StatementBuilder]:
-    """The parser and its builder: 250 ms to make the first time, 20 ms to load in later processes."""
-    grammar, build = files("semi_naive.language.parsing").joinpath("grammar.lark").read_text("utf-8"), StatementBuilder()
-    path = private.cache("parsers") / f"parser-{private.digest(grammar, OPTIONS, lark.__version__, sys.version)}"
-    ours = {"transformer": build, "postlex": _Every()}
-    if (data := private.load(path)) is not None:
-        try:
-            return Lark._load_from_dict(
-                **pickle.loads(data), **ours
-            ), build  # as a parser that Lark has written as a module does
-        except Exception as error:  # an unpickler raises many types for a file of another build
-            log.info("the parser is made again, as %s does not load: %r", path, error)
-    made, file = Lark(grammar, **OPTIONS, **ours), io.BytesIO()
-    made.save(file, exclude_options=list(ours))
-    try:
-        private.save_checked(path, file.getvalue())
-    except OSError as error:
-        log.info("the parser is not kept: %s", error)
-    return made, build
+def _parser() -> tuple[Tables, StatementBuilder, list[tuple]]:
+    """The tables, the builder, and of each reduction its size, its function and its symbol."""
+    found, build = tables(), StatementBuilder()
+    return found, build, [(rule.size, _maker(rule, build), rule.symbol) for rule in found.reductions]
+
+
+def _maker(rule: Reduction, build: StatementBuilder) -> Callable[[list], Any]:
+    """The function from the values of a rule's symbols to the value of the rule."""
+    if not rule.method:
+        return Repeated
+    method = getattr(build, rule.method, None)  # rules that only pass a value have none
+    made = (lambda parts: parts[0] if len(parts) == 1 else method(parts)) if rule.passing else method
+    return (lambda parts: made(_spread(parts))) if rule.repeats else made
+
+
+class Repeated(tuple):
+    """The value of a repetition: its last part, after the value of the repetition up to there. It is never changed, as the
+    parser goes back to earlier stacks after an error."""
+
+
+def _spread(parts: list) -> list:
+    """The values of a rule's symbols, with all that is repeated in place of the repetitions."""
+    made, left = [], parts[::-1]
+    while left:
+        one = left.pop()
+        if isinstance(one, Repeated):
+            left += reversed(one)
+        else:
+            made.append(one)
+    return made
+
+
+def lexed(text: str) -> list[Token]:
+    """The tokens of a text."""
+    found = tables()
+    return list(tokens_of(text, re.compile(found.pattern), found.words, found.ignored))
 
 
 @cache
 def words() -> frozenset[str]:
     """The keywords of the grammar, which cannot be names of relations."""
-    terminals = _parser()[0].terminals
-    return frozenset(each.pattern.value for each in terminals if each.pattern.type == "str") | {"ordered"}
+    return frozenset(text for text, is_word in tables().terminals.values() if is_word) | {"ordered"}
 
 
 def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
     """The statements and the syntax errors. After an error parsing continues with the next statement."""
-    parser, build = _parser()
-    problems = build.begin(text)
-    if not text.whole().strip():
+    whole, parser = text.whole(), Parser(text)
+    problems = parser.problems
+    if not whole.strip():
         return [], problems
-    run = parser.parse_interactive(text.whole())
-    state = run.parser_state
-    tokens = _without_annotations(run.lexer_thread.lex(state))
-    tokens.append(_end_token(text.whole()))
-    at, statements, feed = 0, [], _feeding(state)
+    tokens = [*_without_annotations(lexed(whole)), _end_token(whole)]
+    at, statements = 0, None
     while at < len(tokens):
         try:
-            statements = feed(tokens[at], at == len(tokens) - 1)
+            statements = parser.feed(tokens[at])
             at += 1
         except _Unexpected as error:
             if not error.stacks[0]:  # they were too deep to be kept: there is no way back
                 hint = "name a part of the expression in brackets: x = …, or make it a relation of its own"
                 problems.append(Problem("syntax error in brackets that are nested too deep", text.span(tokens[at]), hint))
                 break
-            state.state_stack, state.value_stack = (
-                error.stacks
-            )  # some rules were reduced before the token turned out to be wrong
-            name = lambda terminal: _terminal_name(parser, terminal)  # noqa: E731
-            problems.append(syntax_problem(tokens, at, run.accepts(), state.value_stack, name, text.span))
-            build.forget()
+            parser.stack, parser.values = error.stacks  # some rules were reduced before the token turned out to be wrong
+            problems.append(syntax_problem(tokens, at, parser.accepts(), parser.values, parser.name, text.span))
+            parser.build.forget()
             errors = sum(problem.severity == "Error" for problem in problems)
-            at = _recovered(run, tokens, at) if errors < MAX_SYNTAX_ERRORS else len(tokens)
+            at = _recovered(parser, tokens, at) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems
 
 
-def _without_annotations(tokens) -> list[Token]:
+def _without_annotations(tokens: Iterable[Token]) -> list[Token]:
     """Tokens without @[…] and @![…], which may stand nearly anywhere, contain any tokens, and have no effect."""
     out: list[Token] = []
     depth = 0
@@ -207,22 +215,16 @@ def _annotates(tokens: list[Token]) -> bool:
 def _end_token(text: str) -> Token:
     """The token that ends the parse, after the last character."""
     line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
-    return Token("$END", "", len(text), line, column, line, column, len(text))
+    return Token("", "$END", len(text), line, column, line, column, len(text))
 
 
-def _terminal_name(lark: Lark, terminal: str) -> str:
-    """A terminal's name in messages."""
-    pattern = lark.get_terminal(terminal).pattern
-    return pattern.value.removesuffix(r"(?=\s)").replace("\\", "")
-
-
-def _recovered(run, tokens: list[Token], at: int) -> int:
+def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
     """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin
     one."""
     braces = 0
-    while "DECL" not in (accepted := run.accepts()):
-        run.parser_state.state_stack.pop()
-        given_up = run.parser_state.value_stack.pop()
+    while "DECL" not in (accepted := parser.accepts()):
+        parser.stack.pop()
+        given_up = parser.values.pop()
         braces += isinstance(given_up, Token) and given_up.type == "LBRACE"
     for index in range(at, len(tokens) - 1):
         kind = tokens[index].type

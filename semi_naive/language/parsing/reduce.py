@@ -3,9 +3,8 @@
 import threading
 from functools import wraps
 
-from lark import Token
-
 from semi_naive.language.errors import Problem, Span
+from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -89,13 +88,10 @@ class Reduce:
 
     def qname(self, children):
         first, last = children[0], children[-1]
-        if first is last:
-            return Token.new_borrow_pos("QNAME", str(first), first)
-        text = "".join(children)
-        return Token("QNAME", text, first.start_pos, first.line, first.column, last.end_line, last.end_column, last.end_pos)
+        return Token.spanning("".join(children), "QNAME", first, last)
 
     def word(self, children):
-        return Token.new_borrow_pos("WORD", str(children[0]), children[0])
+        return Token.spanning(str(children[0]), "WORD", children[0], children[0])
 
     qualifier = intrinsic = aggregate_op = word
 

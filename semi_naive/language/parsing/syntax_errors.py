@@ -1,12 +1,10 @@
 """Messages of syntax errors: what was found, what was expected, and the probable slip."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
-
-from lark import Token
 
 from semi_naive.host.numbers import series, shortened
 from semi_naive.language.errors import Problem, Span
+from semi_naive.language.parsing.tokens import Token
 
 KINDS = {
     "IDENT": "identifier",
@@ -119,6 +117,8 @@ def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
         if string is not None and string.type == "STRING" and "\n" in string:
             return f"the string that begins in line {string.line} ends in line {string.end_line}: is its quote missing?"
     if token.type == "DOT" and after is not None and after.type == "IDENT" and after.start_pos == token.end_pos:
+        from difflib import get_close_matches
+
         close = get_close_matches(after, DIRECTIVES, 1)
         return f"is it .{close[0]} that is meant?" if close else f"the directives are {', '.join('.' + d for d in DIRECTIVES)}"
     if "IDENT" in expected and not expected & LITERALS and str(token).isidentifier() and token.type != "IDENT":

@@ -10,6 +10,8 @@ PREFERENCE = {S: 0, N: 1, U: 2, F: 3, R: 4}  # Soufflé's preference among overl
 
 @dataclass(frozen=True)
 class Overload:
+    """The types of the arguments and of the result of a functor."""
+
     params: tuple[Kind, ...]
     result: Kind
     variadic: bool = False  # one or more arguments, all of the first parameter's kind

@@ -11,15 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from semi_naive.planning.joins.bigjoin import BigJoinCompiler
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.joins.solving import solved
 from semi_naive.planning.rewrite import variables_of, walk
 from semi_naive.ra import ir
-from semi_naive.ra.by_variable.bigjoin import Count
-from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.cached import cached
 from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
@@ -97,12 +94,9 @@ class PlannedBody:
 
 def searched_indexes(given) -> set[tuple[str, ir.Order]]:
     """The relations and orders that steps search, those inside of aggregates too."""
-    found = set()
+    found: set[tuple[str, ir.Order]] = set()
     for step in given:
-        if isinstance(step, steps.Join | steps.AntiJoin | Count):
-            found.add((step.relation, step.order))
-        if isinstance(step, Multiway):
-            found |= {(atom.relation, tuple(range(len(atom.args)))) for atom in (*step.atoms, *step.denied)}
+        found |= getattr(step, "searched", set())
         found |= searched_indexes(getattr(step, "steps", []))
     return found
 
@@ -140,6 +134,8 @@ class Compiler:
             self.atoms = [(n, a) for n, a in self.atoms if n != number]
             together = self._together(number)
             if self.core and (self.core.apart or self.core.indexed) and together:
+                from semi_naive.planning.joins.bigjoin import BigJoinCompiler  # few programs have a cyclic core
+
                 self.choose.undo()
                 BigJoinCompiler(self, {number: atom} | together, self.core).compile(number)
             elif self.core and together:
@@ -271,6 +267,8 @@ class Compiler:
 
     def _multiway(self, atoms: dict[int, Atom], core: CyclicCore) -> None:
         """One step for several atoms."""
+        from semi_naive.ra.by_variable.multiway import Multiway  # few programs have a cyclic core
+
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
         self.choose.together(self.atoms, atoms, self.bound, core.reason)
         new = names_of_variables(atoms.values())

@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selection_size
-from semi_naive.planning.joins.trial import tried
-from semi_naive.ra.by_variable.multiway import WORTH
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
-from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.agm import agm_bound
+from semi_naive.ra.rules.steps import WORTH
 
 MIN_ACYCLIC_TUPLES = 2_000  # that an acyclic body reads, below which only binary joins are considered
 MIN_FANOUT = 0.01  # tuples for a value: an estimate of 0 would hide every later join
@@ -145,6 +142,8 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
         or not all(map(eligible, atoms.values()))
     ):
         return CoreChoice()
+    from semi_naive.planning.joins.trial import tried  # few bodies need one
+
     trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < WORTH:
         return CoreChoice()
@@ -157,6 +156,9 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
 
 def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
     """The AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008)."""
+    from semi_naive.ra.multiway import query as joins
+    from semi_naive.ra.multiway.agm import agm_bound
+
     query = joins.ConjunctiveQuery(
         tuple(joins.QueryAtom(str(n), tuple(sorted(atom_variables(atom)))) for n, atom in atoms.items())
     )

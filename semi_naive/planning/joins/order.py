@@ -14,7 +14,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
-from semi_naive.ra.ir import Atom, Order, Rule, Var
+from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
 MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
@@ -127,10 +127,13 @@ class Greedy:
         return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
 
     def _rank(self, one, bound):
-        """Rank atoms that share a bound variable before those that would make a product."""
+        """Rank atoms that share a bound variable before those that would make a product. A complete relation of one tuple
+        multiplies nothing: its values are parameters, by which others are filtered or searched."""
         number, atom = one
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
         expected = self.expected(number, atom, bound)
+        if product and number not in self.parts and self.sizes.size(atom.relation) <= 1:
+            product = False
         return product, expected * (1 if self._is_made(number, atom, bound) else INDEX_COST_RATIO), number
 
     def _is_made(self, number: int, atom: Atom, bound) -> bool:
@@ -220,7 +223,10 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
     """The delta versions of a rule: the place of the atom that reads the delta, and which part every atom reads.
 
-    Each new combination of tuples is found once: atoms before the delta read all, those after it only what is older.
+    Each new combination of tuples is found once: of the other atoms, those before the delta read all, those after it only
+    what is older. Atoms with computed columns come before the rest, in whichever order they are written: the others bind what
+    these are searched by. Of `p(t, i, a), p(t, (i + 1) % 9, b)` the version from p(t, i, a) reads all of the other one. That
+    from the other one reads only what is older of p(t, i, a), which cannot be searched by i then.
 
     >>> from semi_naive.ra.ir import Kind
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -229,7 +235,9 @@ def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]
     [(0, {0: 'delta', 1: 'full'}), (1, {0: 'all', 1: 'delta'})]
     """
     places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
+    ordered = sorted(places, key=lambda place: not any(isinstance(term, Call) for term in rule.body[place].args))
+    rank = {place: number for number, place in enumerate(ordered)}
     return [
-        (delta, {place: "all" if place < delta else "delta" if place == delta else "full" for place in places})
+        (delta, {place: "all" if rank[place] < rank[delta] else "delta" if place == delta else "full" for place in places})
         for delta in places
     ]

@@ -8,7 +8,6 @@ partitioned, in buckets of the columns that it is searched by, and bindings go t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.ir import Order, Var
 from semi_naive.ra.rules.steps import Exchange, Join
 
@@ -82,7 +81,7 @@ def _bytes(size: float) -> str:
 
 def exchanges(steps) -> list[Exchange]:
     """Count the exchanges that bindings may take, including those that only some bindings take."""
-    taken = (step.exchanges if isinstance(step, Visit) else (step,) for step in steps)
+    taken = (getattr(step, "exchanges", (step,)) for step in steps)
     return [step for some in taken for step in some if isinstance(step, Exchange)]
 
 

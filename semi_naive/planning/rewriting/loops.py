@@ -32,14 +32,16 @@ def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> 
 
 
 def group_loops(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
-    """The strata in an order in which those of each loop stand one after the other: what stands between them either does not
-    read them, and so may come before, or is not read by them."""
+    """The strata in an order in which those of each loop stand one after the other: after what a round has from those before,
+    which no rule makes, and before all that reads it or what a round makes."""
     for loop in loops:
+        known = {known for known, _ in loop.pairs}
+        found = sorted(found, key=lambda stratum: known.isdisjoint(stratum.relations))
         numbers = repeated(found, loop)
-        first, last = numbers[0], numbers[-1]
-        after = _readers_between(found, first, last, numbers)
-        before = [each for each in range(first, last) if each not in after and each not in numbers]
-        found = [found[each] for each in (*range(first), *before, *numbers, *after, *range(last + 1, len(found)))]
+        last = numbers[-1]
+        after = _readers(found, numbers, loop.carried)
+        before = [each for each in range(last) if each not in after and each not in numbers]
+        found = [found[each] for each in (*before, *numbers, *after, *range(last + 1, len(found)))]
     return found
 
 
@@ -60,10 +62,11 @@ def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
     return following
 
 
-def _readers_between(found: list[Stratum], first: int, last: int, numbers: list[int]) -> list[int]:
-    """Those between the first and the last that read some, and are none of them."""
-    reached, after = {name for number in numbers for name in found[number].relations}, []
-    for number in range(first, last):
+def _readers(found: list[Stratum], numbers: list[int], carried: set[str]) -> list[int]:
+    """The strata up to the last of a loop that read what it makes or carries, directly or not, and are none of it. A relation
+    that no longer depends on itself leaves such strata before the first."""
+    reached, after = carried.union(*(found[number].relations for number in numbers)), []
+    for number in range(numbers[-1]):
         if number not in numbers and reached & found[number].reads:
             reached |= set(found[number].relations)
             after.append(number)

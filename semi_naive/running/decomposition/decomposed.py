@@ -25,6 +25,7 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import DealtPieces, Delta, Finished, Home, RunGroups
 from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules.context import World
+from semi_naive.running.choose_plan import NotGroups
 from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, relation_of_pieces, run_pieces
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
@@ -33,10 +34,6 @@ from semi_naive.running.relations.statics import Statics
 
 MIN_GROUPS_PER_CORE = 4  # fewer leave cores idle
 MAX_GROUP_FRACTION = 0.5  # of the base: a larger group keeps one core busy while the others wait
-
-
-class NotGroups(Exception):
-    """The base has too few groups, or one of them is most of it."""
 
 
 @dataclass

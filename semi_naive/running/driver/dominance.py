@@ -78,13 +78,6 @@ class Dominance:
             for each in relations
         }
 
-    @classmethod
-    def of(cls, local: Any, evaluator: Callable[..., Any]) -> Dominance | None:
-        """Return None if the stratum has no subsumptive rules."""
-        relations = local.database.program.relations
-        found = [relations[name] for name in local.stratum.relations if name in relations and relations[name].dominated]
-        return cls(local, found, evaluator) if found else None
-
     def advance(self, tables: dict[str, Any]) -> None:
         """End an iteration. Candidates are compared before any table advances, so that conditions are read as they were."""
         self.view.tables, self.view.on_partitions = dict(self.local.database.tables), self.local.database.on_partitions

@@ -29,7 +29,6 @@ from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
-from semi_naive.running.driver.dominance import Dominance
 from semi_naive.running.driver.growing import Growing
 from semi_naive.running.driver.iterations import Iterations
 from semi_naive.running.driver.together import Together
@@ -88,7 +87,7 @@ class Local:
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
-        self.dominance = Dominance.of(self, Local)
+        self.dominance = self._dominance()
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
         self.once = [rule for rule in rules if not versions(rule, recursive)]
@@ -101,6 +100,16 @@ class Local:
         self.planned = False  # bodies whose indexes are not settled yet
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine does not choose, nor compare
+
+    def _dominance(self):
+        """The subsumptive rules of the stratum, if it has any; most programs have none."""
+        relations = self.database.program.relations
+        found = [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]
+        if not found:
+            return None
+        from semi_naive.running.driver.dominance import Dominance
+
+        return Dominance(self, found, Local)
 
     def every(self, first: bool):
         """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""

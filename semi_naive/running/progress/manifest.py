@@ -13,9 +13,9 @@ from pathlib import Path
 
 from semi_naive.host import private
 from semi_naive.ra.blocks import durable
-from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.checksum import checksum_of_file
-from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.storage.missing import RunMissing
 
 MANIFEST, FILES = "manifest.json", "runs"
 

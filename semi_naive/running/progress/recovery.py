@@ -6,13 +6,14 @@ Runs are lost with the executor or the disk that had them. What the driver holds
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from semi_naive.ra.blocks.durable import Gone
 from semi_naive.ra.blocks.table import snapshot
-from semi_naive.ra.spark.jobs import RunsLost
-from semi_naive.running.progress.checkpoint import Checkpoints
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.running.progress.state import RunState
-from semi_naive.running.relations.on_partitions import Remade
+
+if TYPE_CHECKING:
+    from semi_naive.running.progress.checkpoint import Checkpoints
 
 MAX_RESTARTS = 3  # after lost runs
 
@@ -30,7 +31,7 @@ class Recovery:
 
     def __post_init__(self):
         self.database, self.cluster = self.run.database, self.run.cluster
-        self.checkpoints = Checkpoints(self.run) if self.run.config.checkpoint_dir else None
+        self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             with self.checkpoints.files.understood():
@@ -43,6 +44,11 @@ class Recovery:
                 self.database.tables[name].settle()
         self.begun = {name: snapshot(table) for name, table in self.database.tables.items()}
         self.dealt = self._derived() & self.database.on_partitions.keys()  # derived relations whose facts are on the partitions
+
+    def _checkpoints(self) -> "Checkpoints":
+        from semi_naive.running.progress.checkpoint import Checkpoints
+
+        return Checkpoints(self.run)
 
     # -- as the run goes on
 
@@ -133,7 +139,7 @@ class Recovery:
 
     def _forget(self, name: str) -> None:
         found = self.database.on_partitions.pop(name, None)
-        if isinstance(found, Remade):
+        if found:
             found.close()
         self.database.tables[name] = self.database.empty_table(name)
 
@@ -149,5 +155,7 @@ class Recovery:
         kept = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
         gone = spread.keys() - kept.keys()  # of what is kept in another form nobody can tell
         if kept:
+            from semi_naive.ra.blocks.durable import Gone
+
             gone |= set(self.cluster.jobs.job(Gone(kept)))
         return gone

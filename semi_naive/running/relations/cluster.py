@@ -1,27 +1,31 @@
 """Spark, started when a stratum first needs it, and the data that a run keeps on the partitions."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.host import leftovers
 from semi_naive.host.account import part
 from semi_naive.host.threads import cpus
-from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.spark import spark_context
-from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.masters import on_this_host
-from semi_naive.ra.spark.replica import Replica
-from semi_naive.ra.storage.runs import Store
-from semi_naive.ra.values.broadcast_values import BroadcastValues
 from semi_naive.ra.values.values import Values
-from semi_naive.running.relations.local_jobs import LocalJobs
+
+# Most runs have nothing on partitions. So methods import what only partitions need.
+if TYPE_CHECKING:
+    from semi_naive.balance.bucket_map import BucketMap
+    from semi_naive.ra.blocks.stored import StoredBlock
+    from semi_naive.ra.spark.jobs import PartitionedJobs
+    from semi_naive.ra.spark.replica import Replica
+    from semi_naive.ra.storage.runs import Store
+    from semi_naive.running.relations.local_jobs import LocalJobs
 
 
 class Cluster:
@@ -56,6 +60,8 @@ class Cluster:
 
     @property
     def store(self) -> Store:
+        from semi_naive.ra.storage.runs import Store
+
         if self._store is None:
             self._store = Store.create(self.config.local_dir)
         return self._store
@@ -93,11 +99,15 @@ class Cluster:
 
     @property
     def jobs(self) -> PartitionedJobs | LocalJobs:
+        from semi_naive.running.relations.local_jobs import LocalJobs
+
         if self.in_process:
             self._partitions = self._partitions or self.here
             self._jobs = self._jobs or LocalJobs(self._partitions, threads=self.here)
         elif self._jobs is None or self._jobs.sc is None:
             with part("spark"):
+                from semi_naive.ra.spark.jobs import PartitionedJobs
+
                 sc = self.sc
                 jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
                 self._partitions = self._partitions or spark_context.cores(sc)
@@ -108,6 +118,8 @@ class Cluster:
     def in_this_process(self) -> Iterator[None]:
         """Run jobs in this process while the block runs: Spark takes 0.05 to 0.1 s for a job of no work. All runs have to be on
         this host."""
+        from semi_naive.running.relations.local_jobs import LocalJobs
+
         jobs = self.jobs
         self._jobs = jobs if isinstance(jobs, LocalJobs) else LocalJobs(jobs.partitions, self.sc)
         try:
@@ -131,6 +143,8 @@ class Cluster:
 
     def share(self, name: str, block) -> list[StoredBlock]:
         """A block on every host, as a file each: written here, and sent along by Spark where there are other hosts."""
+        from semi_naive.ra.blocks.stored import store
+
         stored = store(self.store.path("shared", f"{self.label(name)}"), block)
         if stored and not self.local:
             words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
@@ -139,6 +153,8 @@ class Cluster:
 
     def share_array(self, name: str, array: np.ndarray) -> Replica:
         """An array on every host, as a file each."""
+        from semi_naive.ra.spark.replica import Replica
+
         return Replica.share(None if self.local else self.sc, self.store, name, array)
 
     def share_values(self, values: Values, more: bool = False):
@@ -152,10 +168,14 @@ class Cluster:
         for path in folder.glob("*"):  # there is none where there are no symbols
             if str(path) not in self._sent:
                 self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
+        from semi_naive.ra.values.broadcast_values import BroadcastValues
+
         return BroadcastValues(*shared.snapshots, dict(self._sent))
 
     def bucket_map(self) -> BucketMap:
         """The bucket map of a relation whose sizes are unknown."""
+        from semi_naive.balance.bucket_map import BucketMap
+
         return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)
 
     def renew(self) -> None:

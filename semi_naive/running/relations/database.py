@@ -1,7 +1,10 @@
 """The relations of one run: in the driver's memory while they are small, else on the partitions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +18,9 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.unpacking import Part, parts_of, resting
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Order, Program
-from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.reduce.of_relation import reduction_of
 from semi_naive.ra.rules.steps import MOST
 from semi_naive.ra.values.values import Values
-from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 from semi_naive.running.relations.sampling import (
     FANOUT_SAMPLE_TUPLES,
     distinct_share,
@@ -30,6 +31,10 @@ from semi_naive.running.relations.sampling import (
     fewest_partners,
     partners,
 )
+
+if TYPE_CHECKING:
+    from semi_naive.ra.partitions.partitioned import PartitionedRelation
+    from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 
 MIN_INDEXED_TUPLES = 1 << 12  # of a relation, for an index that one rule alone searches
 MIN_REPAYING_BINDINGS = 2  # for each tuple, that a join would make without it: a tuple takes 20 ns in an index, a binding 10
@@ -181,13 +186,15 @@ class Database:
 
     def place(self, name: str, relation, cluster) -> None:
         """Replace the table of a relation by its tuples on the partitions."""
+        from semi_naive.running.relations.on_partitions import OnPartitions
+
         self.on_partitions[name] = OnPartitions(relation, cluster)
         self.tables[name] = self.empty_table(name)
 
     def partitioned(self, name: str) -> PartitionedRelation | None:
         """Return a relation that has indexes on the partitions."""
         found = self.on_partitions.get(name)
-        return found.relation if isinstance(found, OnPartitions) else None
+        return found.partitioned if found else None
 
     def forget_sizes(self, relation: str) -> None:
         """Drop estimates of before the relation had its tuples."""

@@ -1,5 +1,8 @@
 """Tuples sent to their home partitions: of the driver, a checkpoint, or facts on other partitions."""
 
+import numpy as np
+
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.partitions.loading import DealHome
 from semi_naive.ra.partitions.local_insert import absorb, inserts
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
@@ -8,6 +11,13 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
     """One job: each tuple goes home, and what is not known there is born. `blocks`: see `DealHome`."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
+
+
+def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.ndarray) -> None:
+    """The same of one relation, whose tuples are columns (arity, n) of this process."""
+    block = Block.of(list(columns), columns.shape[1])
+    deal_tuples(cluster, {name: relation}, {name: (cluster.share(name, block), tuple(range(len(columns))))})
+    relation.settle()
 
 
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:

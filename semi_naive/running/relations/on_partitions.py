@@ -15,10 +15,11 @@ from semi_naive.ra.partitions.reaching import ROWS, Reachability
 from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
 from semi_naive.ra.partitions.subtracting import Signed
 from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
-from semi_naive.ra.spark.jobs import RunsLost
+from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.replica import Replica
-from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.running.relations.cluster import Cluster
+from semi_naive.running.relations.spread import Spread
 
 
 def unless_lost(made: Iterator) -> Iterator:
@@ -29,7 +30,7 @@ def unless_lost(made: Iterator) -> Iterator:
         raise RunsLost(str(missing)) from None
 
 
-class ReadableRelation:
+class ReadableRelation(Spread):
     """A relation that is read by tasks of Spark in `pieces`, or in chunks by threads where all tasks run on this host."""
 
     relation: Any
@@ -152,7 +153,8 @@ class OnPartitions(InRuns):
     """A relation at rest."""
 
     def __init__(self, relation: PartitionedRelation, cluster: Cluster):
-        self.relation, self.cluster = relation, cluster
+        self.relation = self.partitioned = relation
+        self.cluster = cluster
 
     @property
     def blocks(self) -> Parts:

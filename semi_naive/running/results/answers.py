@@ -13,9 +13,7 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.host.threads import in_threads
-from semi_naive.io import Options, arrow_table, atomic_files, write
-from semi_naive.io.directives import EXTENSIONS, STDOUT, format_of, path_of
-from semi_naive.io.relations import columns_table, fact_table
+from semi_naive.io.directives import EXTENSIONS, STDOUT, Options, format_of, path_of
 from semi_naive.io.results.sorted_rows import Blocks, Columns
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
@@ -24,15 +22,14 @@ from semi_naive.ra.blocks.unpacking import columns_of_parts, neighbouring_parts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.spark.spark_context import connected
 from semi_naive.ra.text.symbols import keep
+from semi_naive.ra.values.kinds import DTYPES
 from semi_naive.running.results import lent
-from semi_naive.running.results.files import write_answer, write_relation
-from semi_naive.running.results.frames import ToArrow, ToSpark, as_spark_has_it
-from semi_naive.running.results.python_values import DTYPES, nested_values
 from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
+    from semi_naive.running.results.frames import ToArrow
 
 _pinned: set["Result"] = set()  # those that a DataFrame may still read
 
@@ -109,6 +106,8 @@ class Answer(Tuples):
         dictionary-encoded."""
         if self.relation.arity and (self.on_partitions or {Kind.SYMBOL, Kind.RECORD} & set(self.relation.kinds)):
             return super().to_arrow(dictionaries)
+        from semi_naive.io.formats.arrow import arrow_table
+
         return arrow_table(self.relation, self.types, self.encoded(), self.values)
 
     def to_batches(self, dictionaries: bool = False):
@@ -158,14 +157,18 @@ class Answer(Tuples):
 
     def _tuples(self, columns: np.ndarray) -> list[tuple]:
         """Columns of 64 bits as tuples of Python values."""
+        from semi_naive.running.results.python_values import nested_values
+
         values, types = self._maker().values, BUILT_IN | self.types
         found = zip(columns, self.relation.attributes, strict=True)
         return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
 
-    def _maker(self, of=ToArrow, for_tasks: bool = False) -> ToArrow:
+    def _maker(self, for_spark: bool = False, for_tasks: bool = False) -> "ToArrow":
         """What makes columns of `stored`, or of this process's table, record batches."""
+        from semi_naive.running.results.frames import ToArrow, ToSpark
+
         values = self._result.cluster.share_values(self.values) if for_tasks else self.values
-        return of(self.relation, self.types, values)
+        return (ToSpark if for_spark else ToArrow)(self.relation, self.types, values)
 
     def to_df(self):
         """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
@@ -178,6 +181,8 @@ class Answer(Tuples):
 
     def frame(self):
         """The same for as long as the result is at hand."""
+        from semi_naive.running.results.frames import as_spark_has_it
+
         self._result.check_open()
         if (connect := connected()) is not None:
             return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
@@ -186,18 +191,24 @@ class Answer(Tuples):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
-            return self._result.lent.frame(self._maker(ToSpark).schema(), map(as_spark_has_it, self.to_batches()))
+            return self._result.lent.frame(self._maker(for_spark=True).schema(), map(as_spark_has_it, self.to_batches()))
         if self.stored is None:
             return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
-        return self.stored.frame(self._maker(ToSpark, for_tasks=True), from_arrow_schema(self._maker(ToSpark).schema()))
+        return self.stored.frame(
+            self._maker(for_spark=True, for_tasks=True), from_arrow_schema(self._maker(for_spark=True).schema())
+        )
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        from semi_naive.running.results.files import write_answer
+
         with self._result._paying("write"):
             write_answer(self, path)
 
     def facts(self):
         """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
+        from semi_naive.io.relations import columns_table, fact_table
+
         if self.on_partitions and not self._result.cluster.local:
             return self.frame()
         symbols = Kind.SYMBOL in self.relation.kinds
@@ -247,6 +258,8 @@ class Result(Evaluated, Relations):
         The files appear together at the end, each whole; if one cannot be written, none is replaced. format: of standard
         output: "souffle", "table", "tsv", "csv", "json" or "markdown"; the sizes go to standard error then.
         """
+        from semi_naive.io.files import atomic_files
+
         self.check_open()
         wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
         if format != "souffle":
@@ -270,6 +283,9 @@ class Result(Evaluated, Relations):
         return []
 
     def _write(self, directive, folder: str) -> str | None:
+        from semi_naive.io.results.writing import write
+        from semi_naive.running.results.files import write_relation
+
         relation = self.relations[directive.relation]
         form = format_of(directive, relation, to_stdout=folder == STDOUT)
         if form.io in EXTENSIONS:
@@ -346,6 +362,5 @@ class Result(Evaluated, Relations):
 
 def _release(cluster, spread) -> None:
     for one in spread:
-        if hasattr(one, "close"):
-            one.close()
+        one.close()
     cluster.release()

@@ -1,16 +1,11 @@
-"""A relation of a result as one file: this process writes its columns, or appends pieces that Spark's tasks have written."""
+"""A relation of a result as one file: this process writes its columns, or appends pieces that tasks write (`pieces`)."""
 
 import os
-import tempfile
-from typing import Any
 
-from semi_naive.io.files import atomic_path, atomic_stream
 from semi_naive.io.formats.layouts import Format
-from semi_naive.io.results.outputs import DELIMITERS, output_format, parquet_writer, write_frame
-from semi_naive.io.results.writing import write_file, write_heading
+from semi_naive.io.results.writing import write_file
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
-from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.tuples import Tuples
 
 MIN_TASK_WRITTEN_TUPLES = 1_000_000  # on the partitions: fewer are collected sooner than tasks write them
@@ -22,6 +17,8 @@ def write_answer(answer, path) -> None:
     What is on the partitions goes to .parquet in no order: from a cluster, or to a URI, as a directory of that name that Spark
     writes in parallel. In .csv strings are quoted, by RFC 4180.
     """
+    from semi_naive.io.results.outputs import DELIMITERS, output_format  # a program's own .output needs none
+
     if written_by_spark(answer, path):
         return
     path = os.fspath(path)
@@ -37,6 +34,8 @@ def write_answer(answer, path) -> None:
 
 def written_by_spark(answer, path) -> bool:
     """Have Spark write a directory of parquet files where other hosts have the tuples, or at a URI; whether it has."""
+    from semi_naive.io.results.outputs import output_format, write_frame
+
     path = os.fspath(path)
     elsewhere = "://" in path or (answer.on_partitions and not answer.here)
     if output_format(path)[0] != ".parquet" or not elsewhere:
@@ -65,51 +64,9 @@ def written_by(answer, path: str):
 
 def _write_relation(answer, path: str, form: Format) -> None:
     spread = answer.stored
-    many = isinstance(spread, OnPartitions) and spread.count > MIN_TASK_WRITTEN_TUPLES and form.io in ("file", "parquet")
-    if many and not spread.as_they_are(answer.relation.kinds):
-        return _write_pieces(answer, spread, path, form)
+    many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
+    if many and form.io in ("file", "parquet") and not spread.as_they_are(answer.relation.kinds):
+        from semi_naive.running.results.pieces import write_pieces
+
+        return write_pieces(answer, spread, path, form)
     write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
-
-
-def _write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
-    from semi_naive.io.results.ranges import Ordering, write_ranges
-
-    cluster = spread.cluster
-    ordering = Ordering(answer.relation, BUILT_IN | answer.types, cluster.share_values(answer.values))
-    if form.io == "file":
-        with atomic_stream(path, form.compress) as file:
-            write_heading(file, form)
-            write_ranges(lambda chunk, last: file.write(chunk), spread.relation, ordering, form, cluster)
-        return
-    with atomic_path(path) as beside, _Parquet(beside) as whole:
-        write_ranges(whole.write, spread.relation, ordering, form, cluster)
-
-
-class _Parquet:
-    """One parquet file of several, whose bytes come in chunks: row group after row group is copied."""
-
-    def __init__(self, path: str):
-        self.path = path
-        self.writer: Any = None
-        self.piece = tempfile.TemporaryFile()
-
-    def __enter__(self):
-        return self
-
-    def write(self, chunk: bytes, last: bool) -> None:
-        from pyarrow import parquet
-
-        self.piece.write(chunk)
-        if not last:
-            return
-        found = parquet.ParquetFile(self.piece)
-        self.writer = self.writer or parquet_writer(self.path, found.schema_arrow)
-        for group in range(found.num_row_groups):
-            self.writer.write_table(found.read_row_group(group))
-        self.piece.seek(0)
-        self.piece.truncate()
-
-    def __exit__(self, *_):
-        if self.writer:
-            self.writer.close()
-        self.piece.close()

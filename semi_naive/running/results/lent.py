@@ -1,9 +1,12 @@
 """Tuples of this process for a Spark on the same host: parquet files that it reads, in place of plans that hold all tuples."""
 
-import os
+from __future__ import annotations
 
-from semi_naive.io.results.outputs import write_batches
-from semi_naive.ra.storage.runs import Store
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from semi_naive.ra.storage.runs import Store
 
 MIN_LENT_TUPLES = 100_000  # fewer are in the plan, which takes Spark no longer than a file
 # A folder of this name, as Spark names the file when it is gone.
@@ -21,6 +24,9 @@ class Lent:
         """A DataFrame of record batches with the types that Spark has. Costs a file with them."""
         import pyarrow as pa
         from pyspark.sql import SparkSession
+
+        from semi_naive.io.results.outputs import write_batches
+        from semi_naive.ra.storage.runs import Store
 
         self.store, self.files = self.store or Store.create(self.local_dir), self.files + 1
         os.makedirs(self.store.path(FOLDER), exist_ok=True)

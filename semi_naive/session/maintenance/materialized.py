@@ -26,8 +26,8 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.partitions.subtracting import Sweep
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ages import Ticks
-from semi_naive.ra.spark.jobs import RunsLost
-from semi_naive.ra.storage.runs import RunMissing
+from semi_naive.ra.spark.lost import RunsLost
+from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.running.progress.recovery import MAX_RESTARTS
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions

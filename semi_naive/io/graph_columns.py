@@ -1,0 +1,46 @@
+"""The columns of a graph: the two that are its vertices, and their type."""
+
+import numpy as np
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.names import column_places, edge_relation, note_order
+from semi_naive.io.values.bits import NAME, VERTEX, abbreviated
+from semi_naive.io.values.fields import kind_of_arrow, plain_type
+from semi_naive.ra.ir import Kind, Relation
+
+
+def graph_columns(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
+    """The names of a graph's two attributes, and the columns to read. Two columns with other names keep these names; for a file
+    a note is logged, as its closure does not show them."""
+    relation = edge_relation(VERTEX, columns)
+    order = column_places(relation, columns, file or "edges")
+    if file:
+        note_order(relation, columns, file)
+    own = order is None and len(set(columns)) == len(columns) == 2
+    names = columns if own else [name for name, _ in relation.attributes]
+    return names, list(range(len(columns))) if order is None else order
+
+
+def first_vertex(pairs):
+    """The first vertex of some pairs; 0 if there are none."""
+    first = pairs[0] if len(pairs) else ()
+    return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
+
+
+def kind_of_value(value, vertex, strings):
+    """The type of a graph's vertices, given one of them."""
+    if strings is False and isinstance(value, str):
+        raise BadInput(f"{abbreviated(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
+    return NAME if strings or isinstance(value, str) else vertex
+
+
+def relation_of_columns(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
+    """The relation of a table, or of a file with columns of these Arrow types."""
+    names, read = graph_columns(columns, file)
+    kinds = {kind_of_arrow(types[at]) for at in read}
+    if strings is False and Kind.SYMBOL in kinds:
+        raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
+    if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
+        said = ", ".join(f"{columns[at]!r} has type {plain_type(types[at])}" for at in read)
+        raise BadInput(f"the columns differ: {said}", file or "edges", hint="pass strings=True to read both as names")
+    return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in names))

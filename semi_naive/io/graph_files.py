@@ -1,0 +1,61 @@
+"""Graphs in files: the format, and the types of the vertices."""
+
+from functools import partial
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import check_there, contents, io_errors
+from semi_naive.io.formats.json_data import columns_of_json, json_rows
+from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
+from semi_naive.io.formats.parquet import is_parquet, read_schema
+from semi_naive.io.formats.sniff import edge_format
+from semi_naive.io.graph_columns import first_vertex, graph_columns, kind_of_value, relation_of_columns
+from semi_naive.io.names import edge_relation
+from semi_naive.io.patterns import match_files
+from semi_naive.io.reading import file_source
+from semi_naive.io.sources import Files, TextFile
+from semi_naive.io.unread import Given, Source
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.ir import Relation
+
+
+def combined_source(path: str, parts: list[Source]) -> Source:
+    """One source of several. Raises BadInput if some have names for vertices and others numbers."""
+    of = {part.relation.kinds[0]: part for part in reversed(parts)}
+    if len(of) > 1:
+        raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")
+    return Files(parts[0].relation, BUILT_IN, path, tuple(one for part in parts for one in part.each()))
+
+
+def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
+    if (found := match_files(path)) is not None:
+        return combined_source(
+            path, [edges_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found]
+        )
+    if is_parquet(path):
+        empty, _ = read_schema(path)
+        relation = relation_of_columns(empty.column_names, empty.schema.types, vertex, strings, path)
+        return file_source(path, Format("parquet"), relation, BUILT_IN)
+    extension = extension_of(path)
+    if extension == ".json":
+        rows = json_rows(contents(path), path)
+        named = rows[0] if rows and isinstance(rows[0], dict) else {}
+        relation = _of_first(named, list(named.values()) or rows and rows[0], vertex, strings, path)
+        return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
+    if extension in BY_NAME:
+        check_there(path, edge_relation(vertex))
+        from semi_naive.io.formats.sqlite import only_table
+
+        name, columns, first = only_table(path)
+        relation = _of_first(columns, first, vertex, strings, path)
+        return file_source(path, Format("sqlite", name), relation, BUILT_IN)
+    with io_errors(path):
+        form, types = edge_format(path, header, strings, any_ids, delimiter)
+    relation = Relation("edges", tuple(zip(("source", "target"), types, strict=True)))
+    return TextFile(relation, BUILT_IN, path, form, expand)
+
+
+def _of_first(columns, row, vertex, strings, path: str) -> Relation:
+    """The relation of rows with these columns, given its first vertex."""
+    names, read = graph_columns(list(columns), path)
+    value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else first_vertex([row])
+    return Relation("edges", tuple((name, kind_of_value(value, vertex, strings)) for name in names))

@@ -1,0 +1,99 @@
+"""The tables of the parser. Lark makes them of grammar.lark once; later processes read them from a file without lark."""
+
+import logging
+import pickle
+import sys
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from semi_naive.host import private
+
+log = logging.getLogger("semi_naive")
+
+
+class Reduction(NamedTuple):
+    """A rule of the grammar: its last `size` symbols become one. `method`: of the builder, "" of a rule that lark has made for
+    a repetition; `repeats`: some symbols are repetitions; `passing`: an only value is the result."""
+
+    symbol: str
+    size: int
+    method: str
+    repeats: bool
+    passing: bool
+
+
+class Tables(NamedTuple):
+    """An LALR parser. `pattern`, `words`, `ignored`: see `tokens_of`; `keywords`: of the terminals, their texts or patterns,
+    and whether it is a text. `states`: by symbol the next state, or ~n to reduce by `reductions[n]`."""
+
+    pattern: str
+    words: dict[str, dict[str, str]]
+    ignored: frozenset[str]
+    terminals: dict[str, tuple[str, bool]]
+    states: dict[int, dict[str, int]]
+    reductions: list[Reduction]
+    start: int
+    end: int
+
+
+class _Every:
+    """A set that contains every terminal, so that the lexer also makes tokens that no rule accepts."""
+
+    always_accept = ("UNCLOSED_STRING", "UNCLOSED_COMMENT", "UNEXPECTED")
+
+    def process(self, stream):
+        return stream
+
+
+@cache
+def tables() -> Tables:
+    """The tables: 250 ms to make the first time, 3 ms to load in later processes."""
+    grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
+    path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, Reduction._fields, sys.version)}"
+    if (data := private.load(path)) is not None:
+        try:
+            return pickle.loads(data)
+        except Exception as error:  # an unpickler raises many types for a file of another build
+            log.info("the parser is made again, as %s does not load: %r", path, error)
+    made = make_tables(grammar)
+    try:
+        private.save_checked(path, pickle.dumps(made))
+    except OSError as error:
+        log.info("the parser is not kept: %s", error)
+    return made
+
+
+def make_tables(grammar: str) -> Tables:
+    """The tables of a grammar whose rules keep all tokens."""
+    from lark import Lark
+    from lark.lexer import BasicLexer
+    from lark.parsers.lalr_analysis import Shift
+
+    made = Lark(grammar, parser="lalr", lexer="basic", keep_all_tokens=True, maybe_placeholders=False, postlex=_Every())
+    lexer, table = BasicLexer(made.lexer_conf), made.parser.parser._parse_table
+    [pattern] = lexer.scanner._mres
+    words = {
+        str(name): {str(each.pattern.value): str(each.name) for each in unless.scanner.terminals}
+        for name, unless in lexer.callback.items()
+    }
+    numbers: dict = {}  # of the rules
+    states = {
+        state: {
+            sys.intern(str(symbol)): to if action is Shift else ~numbers.setdefault(to, len(numbers))
+            for symbol, (action, to) in row.items()
+        }
+        for state, row in table.states.items()
+    }
+    terminals = {str(each.name): (str(each.pattern.value), each.pattern.type == "str") for each in made.terminals}
+    [start], [end] = table.start_states.values(), table.end_states.values()
+    ignored = frozenset(map(str, made.lexer_conf.ignore))
+    return Tables(pattern.pattern, words, ignored, terminals, states, [_reduction(rule) for rule in numbers], start, end)
+
+
+def _reduction(rule) -> Reduction:
+    """A rule of lark. Its strings, as those of all tables, become plain ones: lark's own would load lark."""
+    symbol, repeated = sys.intern(str(rule.origin.name)), rule.origin.name.startswith("_")
+    repeats = any(not one.is_term and one.name.startswith("_") for one in rule.expansion)
+    method = "" if repeated else str(rule.alias or symbol)
+    return Reduction(symbol, len(rule.expansion), method, repeats, bool(rule.options.expand1 and not rule.alias))

@@ -1,0 +1,55 @@
+"""A relation on the partitions as one file: this process appends pieces that Spark's tasks have written."""
+
+import tempfile
+from typing import Any
+
+from semi_naive.io.files import atomic_path, atomic_stream
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.results.outputs import parquet_writer
+from semi_naive.io.results.ranges import Ordering, write_ranges
+from semi_naive.io.results.writing import write_heading
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.running.relations.on_partitions import OnPartitions
+
+
+def write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
+    """Write the tuples of an `Answer`, in order."""
+    cluster = spread.cluster
+    ordering = Ordering(answer.relation, BUILT_IN | answer.types, cluster.share_values(answer.values))
+    if form.io == "file":
+        with atomic_stream(path, form.compress) as file:
+            write_heading(file, form)
+            write_ranges(lambda chunk, last: file.write(chunk), spread.relation, ordering, form, cluster)
+        return
+    with atomic_path(path) as beside, _Parquet(beside) as whole:
+        write_ranges(whole.write, spread.relation, ordering, form, cluster)
+
+
+class _Parquet:
+    """One parquet file of several, whose bytes come in chunks: row group after row group is copied."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self.writer: Any = None
+        self.piece = tempfile.TemporaryFile()
+
+    def __enter__(self):
+        return self
+
+    def write(self, chunk: bytes, last: bool) -> None:
+        from pyarrow import parquet
+
+        self.piece.write(chunk)
+        if not last:
+            return
+        found = parquet.ParquetFile(self.piece)
+        self.writer = self.writer or parquet_writer(self.path, found.schema_arrow)
+        for group in range(found.num_row_groups):
+            self.writer.write_table(found.read_row_group(group))
+        self.piece.seek(0)
+        self.piece.truncate()
+
+    def __exit__(self, *_):
+        if self.writer:
+            self.writer.close()
+        self.piece.close()
