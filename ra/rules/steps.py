@@ -98,7 +98,7 @@ class Join:
     towards: tuple[str, ...] | None = None  # in which order these two are wanted, if it matters
     least: tuple[Term, ...] = ()  # no tuple with less in the column after the keys is needed
     greatest: tuple[Term, ...] = ()  # nor one with more
-    sliceable = True  # see `ra.rules.slices`
+    sliceable = True  # see `ra.rules.derive`
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
