@@ -64,10 +64,11 @@ class _Line:
             raise self._wrong(name, f"the name of {what}: letters, digits and _")
         return name
 
-    def _separated(self, items, write, between: str = ", ") -> tuple:
+    def _write_all(self, items, write, between: str = ", ") -> tuple:
+        """Append items to the text, with a separator, and return their nodes. `write` appends one and returns its node."""
         nodes = []
         for item in items:
-            self.text += between * bool(nodes)
+            self.text += between if nodes else ""
             nodes.append(write(item))
         return tuple(nodes)
 
@@ -82,7 +83,7 @@ class _Line:
         pairs = _pairs(definition)
         if pairs and not any(isinstance(pair[1], str) for pair in pairs if len(pair) == 2):
             self.text += "= "
-            return self._node(syntax.SumDecl, 0, name, self._separated(pairs, self._branch_decl, " | "))
+            return self._node(syntax.SumDecl, 0, name, self._write_all(pairs, self._branch_decl, " | "))
         fields, spans = self._typed(pairs, "= [", "]")
         return self._node(syntax.RecordDecl, 0, name, fields, spans)
 
@@ -132,7 +133,7 @@ class _Line:
             return self._node(syntax.Clause, 0, (head,))
         self.text += " :- "
         begin = len(self.text)
-        items = self._separated(rule[1:], self._literal)
+        items = self._write_all(rule[1:], self._literal)
         body = items[0] if len(items) == 1 else self._node(syntax.And, begin, items)
         self.text += "."
         return self._node(syntax.Clause, 0, (head,), body)
@@ -154,10 +155,10 @@ class _Line:
         if len(args) != 2:
             raise self._wrong(data, f"({op!r}, term, term)")
         if op in COMPARED:
-            terms = self._separated(args, self._term, f" {op} ")
+            terms = self._write_all(args, self._term, f" {op} ")
         else:
             self.text += f"{op}("
-            terms = self._separated(args, self._term)
+            terms = self._write_all(args, self._term)
             self.text += ")"
         return self._node(syntax.Constraint, begin, op, terms)
 
@@ -166,7 +167,7 @@ class _Line:
             raise self._wrong(data, "an atom: (relation, term, …)")
         begin = len(self.text)
         self.text += f"{self._name(data[0], 'a relation')}("
-        args = self._separated(data[1:], self._term)
+        args = self._write_all(data[1:], self._term)
         self.text += ")"
         return self._node(syntax.Atom, begin, data[0], args)
 
@@ -187,12 +188,12 @@ class _Line:
             return self._node(syntax.Nil, begin)
         if isinstance(data, list):
             self.text += "["
-            args = self._separated(data, self._term)
+            args = self._write_all(data, self._term)
             self.text += "]"
             return self._node(syntax.RecordInit, begin, args)
         if isinstance(data, Branch):
             self.text += f"${self._name(data.name, 'a branch')}("
-            args = self._separated(data.fields, self._term)
+            args = self._write_all(data.fields, self._term)
             self.text += ")"
             return self._node(syntax.BranchInit, begin, data.name, args)
         if isinstance(data, tuple) and data and isinstance(data[0], str):
@@ -216,10 +217,10 @@ class _Line:
             return self._node(syntax.As, begin, inner, args[1])
         if name in INFIX and len(args) == 2:
             self.text += "("
-            terms = self._separated(args, self._term, f" {name} ")
+            terms = self._write_all(args, self._term, f" {name} ")
         else:
             self.text += f"{self._name(name, 'a functor')}("
-            terms = self._separated(args, self._term)
+            terms = self._write_all(args, self._term)
         self.text += ")"
         return self._node(syntax.Functor, begin, name, terms)
 
@@ -231,7 +232,7 @@ class _Line:
         found = self._term(target[0]) if target else None
         self.text += " : { " if target else ": { "
         start = len(self.text)
-        items = self._separated(body, self._literal)
+        items = self._write_all(body, self._literal)
         inner = items[0] if len(items) == 1 else self._node(syntax.And, start, items)
         self.text += " }"
         return self._node(syntax.Aggregate, begin, op, found, inner)

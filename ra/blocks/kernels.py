@@ -22,7 +22,7 @@ Columns = Sequence[np.ndarray]  # also an array (columns, n)
 
 
 def kernel_ready(column: np.ndarray) -> np.ndarray:
-    """The same values, copied where a kernel would not take the array as it is.
+    """A column as a writable, contiguous int64 array, copied only if it is not one.
 
     >>> column = np.arange(3)
     >>> kernel_ready(column) is column, kernel_ready(np.broadcast_to(np.int64(5), 2)).tolist()

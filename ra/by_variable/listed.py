@@ -48,7 +48,8 @@ class Listed(Batch):
         return self.with_lists(self.lists if mask.all() else self.lists.kept(mask), names)
 
     def filtered(self, literal, values) -> Batch:
-        """Keep the bindings for which a comparison or a test holds: shorter ranges of the lists, where that is all it takes."""
+        """Keep the bindings for which a comparison or a test holds. A number of the lists that is compared with a bound one
+        only narrows the range of each sorted list: no binding is copied."""
         if isinstance(literal, Compare) and literal.kind == Kind.NUMBER:
             for op, side, other in (
                 (literal.op, literal.left, literal.right),

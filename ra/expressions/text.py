@@ -54,7 +54,7 @@ FEW = 32  # rows that are not worth a call of Arrow
 
 
 def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
-    """Columns of symbols as numbers that are in the order of the strings."""
+    """Return the rank of each symbol in the order of the strings, comparable across the columns."""
     import pyarrow.compute as pc
 
     ids, inverse = distinct_with_inverse(np.concatenate(columns))

@@ -116,19 +116,20 @@ class Watch:
 
 
 def spark_call(sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None) -> Made:
-    """Make a call that starts jobs of a SparkContext, in a thread beside this one. It must be safe to make it again.
+    """Run a call that starts jobs of Spark in another thread, while this one calls `meanwhile` again and again. The call is
+    repeated if its jobs wait for an executor that is lost, so it must be idempotent.
 
-    Its jobs have the properties of this thread, such as the scheduler's pool, and a tag by which they are cancelled: on Ctrl-C,
-    when `meanwhile` raises, and when they wait for an executor that is gone. In that case the call is made again.
+    Its jobs have the properties of this thread, such as the scheduler's pool, and a tag, by which they are cancelled: on
+    Ctrl-C, when `meanwhile` raises, and before the call is repeated.
     """
     properties = sc._jsc.sc().getLocalProperties().clone()
     for restarts in itertools.count():
         watch = Watch(sc, f"semi-naive-{next(_numbers)}", restarts)
         try:
             return _watched(watch, call, properties, meanwhile)
-        except ExecutorGone as waiting:
-            log.warning("%s: running the job again", waiting)
-    raise AssertionError("the count has no end")
+        except ExecutorGone as error:
+            log.warning("%s: running the job again", error)
+    raise AssertionError("unreachable")
 
 
 def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None]) -> Made:

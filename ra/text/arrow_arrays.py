@@ -47,7 +47,7 @@ def booleans_of(array) -> np.ndarray:
 
 
 def strings_of(strings: Sequence[str]):
-    """Strings as a pyarrow array.
+    """Strings as a pyarrow array. A few are put together here, as `pa.array` would import pandas for them.
 
     >>> strings_of(["é", "", "b"]).to_pylist()
     ['é', '', 'b']
@@ -60,5 +60,5 @@ def strings_of(strings: Sequence[str]):
     ends = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=ends[1:])
     if ends[-1] >= 1 << 31:
-        raise pa.ArrowCapacityError(f"{ends[-1]:,} bytes of strings are more than one array holds")
+        raise pa.ArrowCapacityError(f"{ends[-1]:,} bytes of strings do not fit into one array (2 GiB)")
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(texts)))

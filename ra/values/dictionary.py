@@ -294,6 +294,7 @@ class Dictionary:
         return self.form.take(self.form.concat(parts), back) if parts else self.form.take(self.segments[0].content, order)
 
     def _append(self, content, hashes: np.ndarray) -> np.ndarray:
+        """Add distinct new content as a segment, and return its positions. Raises if two have the same hash."""
         start = len(self)
         segment = Segment.of(content, hashes)
         same = np.flatnonzero(segment.hashes[1:] == segment.hashes[:-1])
@@ -302,11 +303,12 @@ class Dictionary:
         self.segments.append(segment)
         if not self.frozen:
             self.dense += len(hashes)
-        while self._last_two_merge():
+        while self._merge_last_two():
             pass
         return np.arange(start, start + len(hashes))
 
-    def _last_two_merge(self) -> bool:
+    def _merge_last_two(self) -> bool:
+        """Merge the last two segments if the last is more than half as large; True if it did."""
         if len(self.segments) - self._fixed < 2 or len(self.segments[-2]) >= 2 * len(self.segments[-1]):
             return False
         first, second = self.segments[-2:]

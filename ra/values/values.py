@@ -134,7 +134,7 @@ class Values(_Content):
         return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NOBODY)
 
     def mark(self) -> tuple:
-        """For `back_to`: which symbols and records there are."""
+        """Return a savepoint for `back_to`: the symbols, the records and the counter of `autoinc` as they are now."""
         records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
         symbols = None if self._symbols is None else self._symbols.mark()
         return self.table, self.table.own, self._symbols, symbols, records, self._counter

@@ -66,7 +66,7 @@ class Names:
         if declaration.kind == "variable":
             return name in {node.name for node in _nodes(declaration.node) if isinstance(node, syntax.Variable)}
         kinds = ("type", "parameter") if declaration.kind in ("type", "parameter") else (declaration.kind,)
-        return any(self._looked_up(kind, name, declaration.within) is not None for kind in kinds)
+        return any(self._resolve(kind, name, declaration.within) is not None for kind in kinds)
 
     # -- declarations
 
@@ -191,7 +191,7 @@ class Names:
         if lines is None or not lines.begins(span, name):
             return
         inside, parts = False, name.split(".")
-        if kind == "relation" and parts[-1] in COMPANIONS and self._looked_up("instance", parts[0], scope) is None:
+        if kind == "relation" and parts[-1] in COMPANIONS and self._resolve("instance", parts[0], scope) is None:
             parts.pop()
         column = span.column
         for number, part in enumerate(parts):
@@ -214,9 +214,10 @@ class Names:
         if inside:
             return self._in_component(kind, name, scope, set())
         kinds = (kind, "parameter") if kind in ("type", "component") else (kind,)
-        return next((found for each in kinds if (found := self._looked_up(each, name, scope)) is not None), None)
+        return next((found for each in kinds if (found := self._resolve(each, name, scope)) is not None), None)
 
-    def _looked_up(self, kind: str, name: str, scope: Component | None) -> Declaration | None:
+    def _resolve(self, kind: str, name: str, scope: Component | None) -> Declaration | None:
+        """Look up a declaration in a component, in those around it, and at the top level."""
         while scope is not None:
             if (found := self._in_component(kind, name, scope, set())) is not None:
                 return found

@@ -16,8 +16,8 @@ ARROW_PIECE_BYTES = 1 << 20
 
 
 def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
-    """The columns of a text whose first row is on line `line` of `path`. BadInput names the line, column and value of the first
-    error."""
+    """Parse delimited text into columns. `line`: the line of `path` on which the text begins. What the fast parser declines,
+    any error among it, is parsed row by row, and BadInput names the line, the column and the value of the first error."""
     if found := read_plain(line_pieces(io.BytesIO(data), PARSED_PIECE_BYTES), form, relation, threads):
         return found.columns(values)
     return read_by_rules(data, form, relation, types, values, path, line, threads)

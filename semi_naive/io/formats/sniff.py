@@ -19,10 +19,11 @@ USUAL = ("\t", ",", ";", " ")
 
 
 def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=None) -> tuple[Format, list]:
-    """The `Format` of an edge list, and the types of its two columns. Reads the first two rows after the header only.
+    """Detect the `Format` of an edge list and the types of its two columns, from the header and the two rows after it.
 
-    A given `delimiter` is used; otherwise the file's extension is a first guess. Raises BadInput if the first row is an
-    undeclared header, or has numbers that are no integers.
+    header: the file has one; strings: vertices are strings (None: the rows decide); any_ids: vertices may be any integers;
+    delimiter: None guesses by the file's extension, and checks the guess against the first row. Raises BadInput if the first
+    row looks like a header that was not announced, or has numbers that are not integers.
     """
     extension = extension_of(path)
     if extension == ".mtx":

@@ -96,7 +96,7 @@ def _value(value, kind: Kind):
 
 
 def _text(value) -> str:
-    """A value as SQLite converts it to text. Raises Mismatch for bytes that are not UTF-8."""
+    """A value of SQLite that is not null, as a string. Raises Mismatch for bytes that are not UTF-8."""
     try:
         return value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError as error:

@@ -124,24 +124,26 @@ class Unpacked:
         self.types, self.fields, self.made, self.pieces = types, {}, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
-            following = defaultdict(set)
+            pending = defaultdict(set)
             for name, some in frontier.items():
-                self._fetch(types[name], sorted(some), values, following)
+                self._load(types[name], sorted(some), values, pending)
             frontier = {
-                name: new for name, some in following.items() if (new := {i for i in some if (name, i) not in self.fields})
+                name: new for name, some in pending.items() if (new := {i for i in some if (name, i) not in self.fields})
             }
 
-    def _fetch(self, type_, ids: list, values, following: dict) -> None:
-        found = np.array(ids, np.int64)
+    def _load(self, type_, wanted: list, values, pending: dict) -> None:
+        """Load the fields of records, by branch if the type has branches, and add the records in them to `pending`."""
+        ids = np.array(wanted, np.int64)
         if not type_.branches:
-            self._keep(type_, None, found, values.fields(found, len(type_.fields)), values, following)
+            self._store(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
             return
-        tags, payloads = branches.open_(found, values)
+        tags, payloads = branches.open_(ids, values)
         for tag in np.unique(tags).tolist():
             raw = branches.fields(payloads[tags == tag], len(type_.branches[tag].fields), values)
-            self._keep(type_, tag, found[tags == tag], raw, values, following)
+            self._store(type_, tag, ids[tags == tag], raw, values, pending)
 
-    def _keep(self, type_, tag: int | None, ids: np.ndarray, raw: np.ndarray, values, following: dict) -> None:
+    def _store(self, type_, tag: int | None, ids: np.ndarray, raw: np.ndarray, values, pending: dict) -> None:
+        """Store the fields of records of one type or branch as Python values."""
         columns = []
         for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
@@ -150,7 +152,7 @@ class Unpacked:
             else:
                 columns.append([to_value(bits, kind) for bits in column.tolist()])
             if kind == Kind.RECORD:
-                following[name].update(set(column.tolist()) - {NIL})
+                pending[name].update(set(column.tolist()) - {NIL})
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
 

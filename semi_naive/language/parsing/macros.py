@@ -68,6 +68,7 @@ class Macros(pcpp.Preprocessor):
         self.out.append(value, file, line, column + 1)
 
     def _line(self, source: str, line: int) -> str:
+        """Return a line, counted from 1, of a source as messages name it; "" after the end."""
         if source not in self.lines:
             self.lines[source] = self.result.texts.get(self.names.get(source, source), "").split("\n")
         lines = self.lines[source]

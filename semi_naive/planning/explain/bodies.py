@@ -32,7 +32,7 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
 
 
 def estimated(number: float, what: str) -> str:
-    """A number of things that may be an estimate.
+    """A count that may be an estimate, as text.
 
     >>> estimated(1234.4, "rule"), estimated(0.3, "rule"), estimated(1.0, "rule")
     ('1,234 rules', 'less than 1 rule', '1 rule')

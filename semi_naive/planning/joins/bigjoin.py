@@ -242,7 +242,7 @@ def variable(term) -> str:
 
 
 def projected(atom: Atom, kept) -> Atom:
-    """An atom of which only some variables matter.
+    """Return the atom with wildcards in place of the variables that are not kept.
 
     >>> from semi_naive.ra.ir import Kind
     >>> str(projected(Atom("e", (Var("x", Kind.NUMBER), Var("y", Kind.NUMBER))), {"x"}))

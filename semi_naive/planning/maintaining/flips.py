@@ -121,7 +121,7 @@ def _rounds(literal: Literal) -> bool:
 
 
 def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
-    """The atoms of a body that are negated or in an aggregate, however deep."""
+    """Yield the atoms of a body in which more tuples may make fewer bindings: negated, or in an aggregate, at any depth."""
     for literal in body:
         if isinstance(literal, Not):
             yield literal.atom

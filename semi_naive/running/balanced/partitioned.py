@@ -109,11 +109,14 @@ class Partitioned:
         self.statics.partition(wanted, self.iteration)
 
     def _split(self, bodies) -> None:
-        """Have heavy buckets split of what BiGJoin searches, where this process has the tuples of both sides."""
-        here = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
-        for index, met in joined_columns(bodies).items() if self.config.refine else ():
-            if index in splittable_indexes(bodies) and index[0] in here:
-                self.statics.met[index] = frozenset(column for column in met if column[0] in here)
+        """Allow heavy buckets of an index that BiGJoin searches to be split, if this process has the tuples of the index and of
+        the columns that are joined with it."""
+        if not self.config.refine:
+            return
+        in_driver = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
+        for index, columns in joined_columns(bodies).items():
+            if index in splittable_indexes(bodies) and index[0] in in_driver:
+                self.statics.met[index] = frozenset(column for column in columns if column[0] in in_driver)
 
     def _free(self, name: str) -> bool:
         """True if a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""

@@ -57,12 +57,16 @@ class RunAhead:
 
     @classmethod
     def of(cls, distributed: Partitioned) -> "RunAhead":
+        """Allow it for linear recursion over relations without reductions, without limits, and where its budget is within the
+        threshold of roll-over."""
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
         relations = [distributed.database.program.relations[name] for name in names]
-        own = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
-        bounded = config.threshold is None or config.threshold >= config.run_ahead_budget
-        linear = bool(own) and all(len(atoms) == 1 for atoms in own) and all(relation.plain for relation in relations)
-        return cls(distributed, linear and bounded and bool(config.run_ahead) and not local.limits)
+        recursive = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
+        within = config.threshold is None or config.threshold >= config.run_ahead_budget
+        linear = (
+            bool(recursive) and all(len(atoms) == 1 for atoms in recursive) and all(relation.plain for relation in relations)
+        )
+        return cls(distributed, linear and within and bool(config.run_ahead) and not local.limits)
 
     def __call__(self, left: int) -> bool:
         """Take at most `left` iterations. Return False if none can be taken."""

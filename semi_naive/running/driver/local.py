@@ -166,7 +166,7 @@ class Local:
                 self.growing.look(self.tables)
             if not self.ended(self.iteration, self.database.count):
                 small = delta <= self.small and not self._heavy()
-                if small and machine_is_ready(self.spent) and not self._close() and self._by_tuples():
+                if small and machine_is_ready(self.spent) and not self._has_many_chunks() and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
@@ -189,8 +189,8 @@ class Local:
             born, full = (sum(getattr(table, name) for table in self.tables.values()) for name in ("delta_size", "count"))
             self.course.note(self.iteration, born, full)
 
-    def _close(self) -> bool:
-        """True if so many tuples lie in chunks that unpacking them for the machine does not pay."""
+    def _has_many_chunks(self) -> bool:
+        """True if more tuples are in chunks of bits than are unpacked for the evaluation a tuple at a time."""
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         blocks = [block for table in tables for block in table.blocks("full", table.home)]
         return sum(block.size for block in blocks if isinstance(block, Chunked)) > MAX_UNPACKED_TUPLES

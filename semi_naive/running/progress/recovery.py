@@ -108,7 +108,7 @@ class Recovery:
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
         self.events[number] = [*so_far["events"], event]
         self.cluster.renew()
-        gone, derived = self._gone(), self._derived()
+        gone, derived = self._lost_relations(), self._derived()
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             self._go_on(manifest)
@@ -149,11 +149,11 @@ class Recovery:
     def _made(self, strata) -> set[str]:
         return {name for number in strata for name in self.run.strata[number].relations}
 
-    def _gone(self) -> set[str]:
-        """The relations that were complete, on the partitions, and are no longer."""
+    def _lost_relations(self) -> set[str]:
+        """Return the relations on the partitions of which a partition is lost."""
         spread = self.database.on_partitions
         kept = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
-        gone = spread.keys() - kept.keys()  # of what is kept in another form nobody can tell
+        gone = spread.keys() - kept.keys()  # other forms cannot be checked, and count as lost
         if kept:
             from semi_naive.ra.blocks.durable import Gone
 

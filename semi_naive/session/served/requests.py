@@ -115,8 +115,8 @@ class ClientRequest:
 
 
 def answered(call: Callable[[ClientRequest], Any], most: int, run: Callable[..., Awaitable[Any]]) -> Callable:
-    """A route. call: makes the answer, a `Response` or what is sent as JSON; run: calls it in a thread. most: bytes of the
-    body."""
+    """Return an endpoint that answers requests by `call`, whose result is a `Response` or a value that is sent as JSON. An
+    exception becomes an error response. run: runs a function in a thread; most: bytes that a body may have."""
 
     async def answer(request: Request) -> Response:
         client: Client = request.scope.get(CLIENT, Client())
@@ -125,7 +125,7 @@ def answered(call: Callable[[ClientRequest], Any], most: int, run: Callable[...,
             found = await run(request, call, asked)
             return found if isinstance(found, Response) else JSONResponse(found)
         except ClientDisconnect:
-            return Response(status_code=400)  # which reaches no one
+            return Response(status_code=400)  # nobody receives it
         except Exception as error:
             return failed(client, error)
 
