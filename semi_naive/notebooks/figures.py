@@ -38,8 +38,9 @@ class StratumBox:
 
 
 def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
-    """The strata from left to right, each after those that it reads; ↻ marks a recursive one. Inputs have a dashed frame,
-    outputs a thick one; a dashed line leads to a stratum that negates or aggregates. Empty if there are many strata."""
+    """Draw the strata as a graph, from left to right; a line joins a stratum to each stratum that reads it. ↻ marks a recursive
+    stratum. Inputs have a dashed frame, outputs a thick one. A dashed line leads to a stratum that negates or aggregates. If
+    there are more than MAX_STRATA strata, or none, only their number is returned."""
     if not 0 < len(found) <= MAX_STRATA:
         return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
     boxes = _place_boxes(found)
@@ -48,8 +49,8 @@ def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str
     lines = "".join(_draw_edge(before, box, whole) for box in boxes for before, whole in box.before.items())
     drawn = "".join(_box(box, inputs, outputs) for box in boxes)
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    told = quantity(len(found), "stratum", "strata")
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{told}" {size}>{lines}{drawn}</svg>'
+    label = quantity(len(found), "stratum", "strata")
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" {size}>{lines}{drawn}</svg>'
     return f'<div style="overflow-x:auto">{svg}</div>'
 
 

@@ -39,13 +39,13 @@ from semi_naive.running.relations.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Bits = dict[str, int]  # variables are bound to these
-MAX_FOLLOWED_VERTICES = 64  # vertices whose pairs of a closure are found by following its edges
+MAX_FOLLOWED_VERTICES = 64  # vertices: with more, the pairs of a closure are not found by following its edges
 
 
 @dataclass(frozen=True)
 class Walked:
-    """The end of a walk. `bound`: values that satisfy all literals before `missing`, the first that nothing matches; `bound` is
-    None if the head does not match, `missing` if all literals hold."""
+    """The end of a walk. `missing`: the first literal without a match. It is None if all literals hold, or if a computed
+    argument of the head has another value. `bound`: values of the variables that satisfy the literals before."""
 
     bound: Bits
     missing: Literal | None
@@ -78,31 +78,32 @@ class BodyWalk:
         return bound
 
     def walked(self, bound: Bits) -> Walked:
-        """Walk from some values to the first literal that nothing matches."""
+        """Evaluate the literals for given values of variables, up to the first literal without a match."""
         batch = _batch_of_one(bound)
         for literal in self._ordered(bound):
-            made = self._through(literal, batch)
+            made = self._join(literal, batch)
             if made is None:
-                return Walked(_first_binding(batch), None if self._of_head(literal) else literal)
+                return Walked(_first_binding(batch), None if self._compares_head(literal) else literal)
             batch = made
         return Walked(_first_binding(batch), None)
 
     def told(self, bound: Bits) -> Iterator[tuple[Literal, bool, Bits]]:
-        """Each literal in the rule's order, whether it holds by itself, and the values with those that it binds."""
+        """Evaluate the literals in the rule's order: yield each with True if it holds, and the values of the variables after
+        it. A literal that has no match, or whose inputs are not bound, is skipped: it binds no variable."""
         for literal in self.rule.body:
             made = (
-                self._through(literal, _batch_of_one(bound))
-                if _is_ready(literal, bound.keys(), self._others(literal))
-                else None
+                self._join(literal, _batch_of_one(bound)) if _is_ready(literal, bound.keys(), self._others(literal)) else None
             )
             bound = bound if made is None else _first_binding(made)
             yield literal, made is not None, bound
 
-    def _of_head(self, literal: Literal) -> bool:
+    def _compares_head(self, literal: Literal) -> bool:
+        """True if a literal compares a computed argument of the head."""
         return isinstance(literal, Compare) and isinstance(literal.left, Var) and literal.left.name in self.computed
 
     def _ordered(self, bound: Iterable[str]) -> Iterator[Literal]:
-        """The literals, each after those that bind its inputs; records of the head come first if they can."""
+        """Yield the literals in an order in which the inputs of each are bound. Records in the head come as early as possible.
+        If no literal is ready, the first remaining one is yielded."""
         heads = [Compare("=", Var(name, term_kind(term)), term, term_kind(term)) for name, term in self.computed.items()]
         opened = [one for one in heads if isinstance(one.right, Pack)]  # these bind variables, the others are compared
         left, known = [*opened, *self.rule.body, *(one for one in heads if one not in opened)], set(bound)
@@ -116,8 +117,8 @@ class BodyWalk:
         """The variables of the rule outside of a literal."""
         return names_of_variables([self.rule.head, *(other for other in self.rule.body if other is not literal)])
 
-    def _through(self, literal: Literal, batch: Batch) -> Batch | None:
-        """The bindings left after a literal, with those it adds; None if there are none."""
+    def _join(self, literal: Literal, batch: Batch) -> Batch | None:
+        """Join a batch of bindings with a literal; None if no binding is left."""
         kept = (
             batch.columns.keys() | self._others(literal) | (names_of_variables(literal) if isinstance(literal, Atom) else set())
         )
@@ -165,8 +166,8 @@ def _first_binding(batch: Batch) -> Bits:
 def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
     """True if a literal can be evaluated with some variables bound; others: the variables of the rest of its rule."""
     if isinstance(literal, Atom):
-        told = bound | {term.name for arg in literal.args for term in _fields_of(arg) if isinstance(term, Var)}
-        return all(_can_be_bound(arg, told) for arg in literal.args)
+        bindable = bound | {term.name for arg in literal.args for term in _fields_of(arg) if isinstance(term, Var)}
+        return all(_can_be_bound(arg, bindable) for arg in literal.args)
     if isinstance(literal, Compare) and literal.op == "=":
         pairs = ((literal.left, literal.right), (literal.right, literal.left))
         return any(names_of_variables(known) <= bound and _can_be_bound(other, bound) for known, other in pairs)

@@ -1,16 +1,17 @@
-"""The directory of a session that outlives its process: what there was at some epoch, and a log of the transactions since.
+"""The directory of a durable session: a snapshot of one epoch, and a log of the transactions since.
 
     manifest.json   names the files of the snapshot, with their checksums; written last (`running.progress.manifest`)
-    runs/           blocks of explicit facts and of derived relations, symbols and records; what has not changed since the
-                    snapshot before stays as it was written
+    runs/           blocks of explicit facts and of derived relations, symbols and records; blocks that have not changed
+                    since the last snapshot are not written again
     log-N-ID        the transactions after epoch N (`log`)
-    lock            is held by the process that has the session
+    lock            locked by the process that has opened the session
 
-The directory and each snapshot have an identity; the manifest has both, and so has the log that goes on from the snapshot.
+The directory and each snapshot have an identity. The manifest and the log after the snapshot contain both.
 
-Ids of symbols and records mean what the directory says: each record of the log has those that are new. Derived relations are
-read again where the rules that they come from are the same, and derived anew where these are not, and where a relation was on
-Spark's partitions or a closure that is known by its edges: of that the snapshot has explicit facts alone.
+Ids of symbols and records are stored: each record of the log contains the new symbols and records. A derived relation is read
+from the snapshot if its rules, and those of the relations that it depends on, have not changed. Otherwise it is derived again.
+Relations on Spark's partitions, and closures that are represented by their edges, are always derived again: the snapshot has
+only their explicit facts.
 """
 
 import contextlib
@@ -50,29 +51,30 @@ from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.recomputation import Budget
 from semi_naive.session.registered.subscriptions import History
 
-VERSION = "session 2"  # of the directory's form
-LEAST = 4 << 20  # bytes of a log that are worth a snapshot; and as many as half of the snapshot
+VERSION = "session 2"  # of the format of the directory
+LEAST = 4 << 20  # a snapshot is due when the log is larger than this, and than half of the last snapshot
 Undo = Callable[[Callable[[], object]], None]
 ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
 OTHERS = "read its relations with that version, and begin a new directory with them as facts"
 
 
 class StateUnusable(ValueError):
-    """The directory of a session cannot be used, or what is in it is not what was written there."""
+    """The directory of a session cannot be used: it is in use, is damaged, has another version, or does not fit the program."""
 
 
 @dataclass
 class Published:
-    """A snapshot that the manifest may name: the log that goes on from it, and where what it has is in the directory."""
+    """A snapshot that is written or being written: the log that follows it, and the files of its contents."""
 
     log: Log
-    blocks: dict[int, tuple[Block, list[dict]]]  # by the identity of the block
-    pieces: dict[str, list[dict]]  # of symbols and records
-    sizes: dict[str, int]  # of symbols and records that snapshot and log have
+    blocks: dict[int, tuple[Block, list[dict]]]  # by `id` of the block: the block, and the records of its runs
+    pieces: dict[str, list[dict]]  # the files of symbols and records
+    sizes: dict[str, int]  # the numbers of symbols and records in the snapshot and its log
 
 
 class Directory:
-    """Of one session, from opening to `close`. StateUnusable if another process has it, or it holds what it should not."""
+    """The directory of one session, locked from the opening to `close`. Raises StateUnusable if another process has locked it,
+    or if its contents are unusable."""
 
     def __init__(self, path, every: float):
         if is_uri(path := os.fspath(path)):
@@ -84,23 +86,23 @@ class Directory:
         self.sizes: dict[str, int] = {}
         self.pieces: dict[str, list[dict]] = {}
         self.blocks: dict[int, tuple[Block, list[dict]]] = {}
-        self.next: Published | None = None  # which is being written: the manifest may name it already
+        self.next: Published | None = None  # the snapshot being written; the manifest may name it already
         self.bytes = 0  # of the snapshot
         self.batches: dict[str, int] = {}  # the last of each stream
-        self.fits = True  # whether the snapshot is of the same program
-        self.same: set[str] = set()  # the relations whose rules are as they were
-        self.registered = Registrations()  # as they were when it was opened
-        self._writing = threading.Lock()  # what is acknowledged may be so by any thread
-        self.files.manifest()  # the folder is there, and this user's
-        self._held = contextlib.ExitStack()
+        self.fits = True  # the rules of all relations are those of the snapshot
+        self.same: set[str] = set()  # the relations whose rules are those of the snapshot
+        self.registered = Registrations()  # those in the directory when it was opened
+        self._writing = threading.Lock()  # any thread may acknowledge changes
+        self.files.manifest()  # creates the folder, or checks that it is this user's
+        self._file_lock = contextlib.ExitStack()
         try:
             with deferred():
-                mine = self._held.enter_context(exclusive(self.path / "lock", 0))
+                mine = self._file_lock.enter_context(exclusive(self.path / "lock", 0))
             if not mine:
                 raise StateUnusable(f"{self.path} is in use: another process has its session, or files cannot be locked there")
             self.manifest = self.files.manifest()
         except BaseException:
-            self._held.close()
+            self._file_lock.close()
             raise
 
     # -- writing
@@ -108,8 +110,9 @@ class Directory:
     def append(
         self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change], undo: Undo
     ) -> None:
-        """Write a transaction, which may be the batch of a stream, to the log. OSError if it cannot be written. kept: the
-        changes that are kept for named subscriptions; undo: is called with a step that takes the record back."""
+        """Append a transaction to the log. Raises OSError if it cannot be written. batch: the stream and the number of the
+        batch that it commits. kept: the changes kept for named subscriptions. undo: called with a step that removes the
+        record."""
         found: dict[str, np.ndarray] = {}
         found |= changes_as_arrays(kept)
         if batch:
@@ -119,11 +122,13 @@ class Directory:
         self._append(epoch, found, values, undo)
 
     def note(self, epoch: int, values, undo: Undo, sync: bool, *what) -> None:
-        """Write what has become of registered rules, or of a named subscription, after an epoch: see `Registrations.happened`.
-        values: whose ids the event has, if any; sync: force it to the disk now, otherwise with the next transaction."""
+        """Append a change of the registered rules or of a named subscription to the log (`what`: as for
+        `Registrations.happened`). values: the symbols and records of the session, if the event contains ids of them. sync:
+        force the record to the disk now; otherwise the next transaction does."""
         self._append(epoch, event(*what), values, undo, sync)
 
     def _append(self, epoch: int, found: dict[str, np.ndarray], values, undo: Undo, sync: bool = True) -> None:
+        """Append a record with these arrays, and with the symbols and records that the directory does not have yet."""
         with locked(self._writing):
             self._go_on()
             assert self.log is not None
@@ -137,7 +142,7 @@ class Directory:
             self.sizes = sizes
 
     def _back_to(self, size: int, sizes: dict[str, int]) -> None:
-        """Take back the records after a size of the log."""
+        """Truncate the log to a size. sizes: the numbers of symbols and records up to there."""
         with locked(self._writing):
             assert self.log is not None
             self.log.back_to(size)
@@ -145,11 +150,12 @@ class Directory:
 
     @property
     def due(self) -> bool:
-        """Whether there is so much in the log that a snapshot is worth its time."""
+        """True if the log is so large that a snapshot is worth its time."""
         return self.log is not None and self.log.size > max(LEAST, self.bytes / 2)
 
     def snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations | None = None) -> None:
-        """Write what has changed since the last snapshot, and begin a new log. batches: the last of each stream."""
+        """Write a snapshot of an epoch, and begin a new log. Only blocks, symbols and records that the last snapshot does not
+        have are written. batches: the last batch of each stream."""
         with locked(self._writing), afterwards(self._go_on):
             self._go_on()
             self._snapshot(epoch, upkeep, batches, registered or Registrations())
@@ -163,13 +169,13 @@ class Directory:
             elsewhere = upkeep.relations.facts.is_shared(name) or anew
             parts = {"given": given, "whole": None if elsewhere else upkeep.relations.tables[name]}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
-            told = {
+            entry = {
                 "print": prints[name],
-                "spread": anew,  # it is derived anew
+                "spread": anew,  # it is derived again
                 "form": form(relation, upkeep.program.types),
                 "arity": relation.arity,
             }
-            relations[name] = told | saved
+            relations[name] = entry | saved
         pieces = self._lexicons(upkeep.values)
         identity = Identity(self.identity, uuid.uuid4().hex)
         path = self.path / f"log-{epoch}-{identity.snapshot[:8]}"
@@ -185,7 +191,8 @@ class Directory:
         })  # fmt: skip
 
     def _go_on(self) -> None:
-        """Go on from the snapshot that was being written if the manifest names it, and else from the one before."""
+        """Finish an unfinished snapshot: if the manifest names it, its log becomes the current one. Otherwise it is
+        discarded."""
         if self.next is not None:
             manifest = self.files.manifest()
             if manifest is not None and manifest["snapshot"] == self.next.log.identity.snapshot:
@@ -196,24 +203,27 @@ class Directory:
             self.next = None
 
     def _begin(self, snapshot: Published) -> None:
+        """Make a snapshot and its log the current ones."""
         if self.log is not None and self.log is not snapshot.log:
             self.log.close()
         self.log, self.blocks, self.pieces, self.sizes = snapshot.log, snapshot.blocks, snapshot.pieces, snapshot.sizes
         self.bytes = sum(8 * record["words"] for _, found in self.blocks.values() for record in found)
 
     def _remove_logs(self) -> None:
-        """Remove all logs but the one that is written to."""
+        """Remove all logs except for the current one."""
         for stale in self.path.glob("log-*"):
             if self.log is not None and stale != Path(self.log.path):
                 stale.unlink(missing_ok=True)
 
     def _table(self, table: Table, name: str, blocks: dict) -> list[dict]:
+        """Write the blocks of a table, and return the records of their runs."""
         found = []
         for block in table.blocks("all", own_order(table.arity)):
             found += self._block(block, name, blocks)
         return found
 
     def _history(self, name: str, history: History, blocks: dict) -> dict:
+        """Write the changes kept for a name, and return the entry of the manifest."""
         kept = history.after()
         epochs = [[epoch, *(self._block(block, "changes", blocks) for block in (change.born, change.lost))]
                   for epoch, change in kept]  # fmt: skip
@@ -223,7 +233,8 @@ class Directory:
         }  # fmt: skip
 
     def _block(self, block: Block, name: str, blocks: dict) -> list[dict]:
-        """Where a block is: what an earlier snapshot has written stays there."""
+        """Write a block, unless an earlier snapshot has, and return the records of its runs. blocks: those of the new
+        snapshot."""
         if id(block) in self.blocks:
             blocks[id(block)] = self.blocks[id(block)]
         elif id(block) not in blocks:
@@ -232,7 +243,7 @@ class Directory:
         return blocks[id(block)][1]
 
     def _lexicons(self, values) -> dict[str, list[dict]]:
-        """Write the symbols and records that no snapshot has yet. Returns where all of them are."""
+        """Write the symbols and records that no snapshot has yet. Return the files of all of them."""
         sizes, found = values.sizes(), {name: list(pieces) for name, pieces in self.pieces.items()}
         written = {name: sum(piece["length"] for piece in pieces) for name, pieces in self.pieces.items()}
         for name, (dense, content) in values.since(written).items():
@@ -245,13 +256,13 @@ class Directory:
     # -- reading
 
     def take_up(self, upkeep, changeable: set[str]) -> tuple[int, dict[str, Change], dict[str, Table]]:
-        """Read explicit facts, values and budgets of the snapshot. Return the last epoch, the changes of facts since then, and
-        the tables of the snapshot by relation; relations without one are derived anew."""
+        """Read the explicit facts, values and budgets of the snapshot. Return the last epoch, the changes of facts since the
+        snapshot, and the tables of the snapshot by relation. A relation without a table is derived again."""
         manifest: dict = self.manifest or {}
         with self.files.understood():
             if manifest["version"] != VERSION:
-                told = f"another version of semi-naive has written {self.path}, in the form {manifest['version']!r}"
-                raise StateUnusable(f"{told}, and this one reads {VERSION!r}: {OTHERS}")
+                message = f"another version of semi-naive has written {self.path}, in the form {manifest['version']!r}"
+                raise StateUnusable(f"{message}, and this one reads {VERSION!r}: {OTHERS}")
             self.files.verify(manifest, None)
             path, identity = self.path / manifest["log"], Identity(manifest["directory"], manifest["snapshot"])
             try:
@@ -272,6 +283,7 @@ class Directory:
         return epochs[-1] if epochs else manifest["epoch"], net, tables
 
     def _read_values(self, pieces: dict[str, list[dict]], logged: list[dict], values) -> None:
+        """Read the symbols and records of the snapshot and of the log. logged: the arrays of the records of the log."""
         self.pieces = pieces
         found: dict[str, tuple[int, list]] = {}
         for name, parts in pieces.items():
@@ -285,7 +297,8 @@ class Directory:
         self.sizes = values.sizes()
 
     def _read_facts(self, known: dict, logged: list[dict], upkeep, changeable: set[str]) -> dict[str, Change]:
-        """Explicit facts as they were at the snapshot; returns what has changed of them since."""
+        """Restore the explicit facts of the snapshot, and return their changes since then. Raises StateUnusable if a relation
+        has facts but is not an input of the program any more, or has another type."""
         given = {name: self._read(saved["given"], saved["arity"]) for name, saved in known.items() if "given" in saved}
         net = _net(logged, given)
         for name, table in given.items():
@@ -328,6 +341,7 @@ class Directory:
             )
 
     def _blocks(self, saved: list[dict]) -> list[Block]:
+        """Open the blocks of a snapshot, and note that they are written already."""
         blocks = []
         for record in saved:
             block = durable.from_json(record, self.files.path(record)).open()
@@ -340,16 +354,17 @@ class Directory:
         return Table.of(arity, own_order(arity), {own_order(arity): blocks}, [])
 
     def close(self) -> None:
-        """Force the log to the disk, and let others have the directory."""
+        """Force the log to the disk, and unlock the directory."""
         try:
             if self.log is not None:
                 self.log.close()
         finally:
-            self._held.close()
+            self._file_lock.close()
 
 
 def fingerprints(upkeep) -> dict[str, str]:
-    """Of each relation a number that changes with whatever its tuples follow from, but for explicit facts."""
+    """Return a hash by relation of everything that its tuples depend on, except for explicit facts: the versions, the types,
+    the rules, the names of its inputs, and the hashes of the relations that the rules read."""
     found: dict[str, str] = {}
     for stratum in upkeep.run.compiled.strata:
         forms = {name: form(upkeep.program.relations[name], upkeep.program.types) for name in sorted(stratum.relations)}
@@ -361,7 +376,8 @@ def fingerprints(upkeep) -> dict[str, str]:
 
 
 def form(relation: Relation, types: dict) -> str:
-    """What a relation's tuples are: kinds of attributes, and the fields of records and branches at any depth."""
+    """The type of a relation's tuples as text: the kinds of its attributes, and the fields of records and branches at any
+    depth."""
     fields: dict[str, str] = {}
     types, waiting = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
     while waiting:
@@ -389,7 +405,7 @@ def _type_name(type_) -> str:
 
 
 def _misfit(name: str, saved: str, upkeep, changeable: set[str]) -> str:
-    """Why a program cannot have facts of a form; empty if it can."""
+    """The reason why a program cannot have facts of a saved form (`form`); empty if it can."""
     relation = upkeep.program.relations.get(name)
     if relation is None or name not in changeable:
         return f"and {name} is no input of {upkeep.run.asked.name}"
@@ -398,7 +414,7 @@ def _misfit(name: str, saved: str, upkeep, changeable: set[str]) -> str:
 
 
 def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
-    """What the records of a log change of explicit facts, all together."""
+    """The net change of the explicit facts by all records of a log. given: the facts at the snapshot."""
     asked = {}
     for arrays in logged:
         for name in (key[1:] for key in arrays if key[0] == "+"):

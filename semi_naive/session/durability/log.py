@@ -1,4 +1,4 @@
-"""The log of a session in a directory: a record of each transaction, appended and forced to the disk before anybody sees it.
+"""The write-ahead log of a durable session: a transaction is appended before readers see its epoch.
 
     preamble   LOG, the identities of the directory and of the snapshot that the log follows, a checksum
     record     RECORD, an epoch, the bytes of the body, their checksum, a checksum of all this and of the preamble
@@ -6,8 +6,8 @@
                END
 
 A process that is killed while it writes leaves the beginning of a record at the end of the file. A machine that stops may leave
-zeros there, in whole sectors. Neither has been committed: it is cut off. Whatever else is not as it was written is damage, and
-nothing tells how much is lost with it.
+zeros there, in whole sectors. Such a record has not been committed, and is truncated. Any other difference from what was
+written is damage, and the extent of the loss is unknown.
 """
 
 import json
@@ -34,12 +34,12 @@ SECTOR = 512  # bytes that a disk writes as a whole
 
 
 class LogDamaged(ValueError):
-    """A record of a log is not what was written."""
+    """A log is damaged, or belongs to another directory or snapshot."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose a log is: the directory, and the snapshot that it follows, as numbers in hexadecimal."""
+    """The identity of a log: its directory, and the snapshot that it follows, as numbers in hexadecimal."""
 
     directory: str
     snapshot: str
@@ -51,41 +51,41 @@ class Identity:
 
     @property
     def seed(self) -> int:
-        """Of the checksums of headers: a record of another log has another one."""
+        """The initial value for the checksums of headers. It differs for each log, so a record of another log is detected."""
         return zlib.crc32(self.preamble)
 
 
 class Log:
-    """A file that records are appended to. `every`: seconds from one time that it is forced to the disk to the next; 0: with
-    each record. In between a record may be lost with the machine, though not with the process."""
+    """A file to which records are appended. every: the seconds between two times that it is forced to the disk; 0: with each
+    record. Records in between are lost if the machine stops, but not if the process is killed."""
 
     def __init__(self, path: str | os.PathLike, identity: Identity, size: int, every: float = 0.0):
         self.path, self.identity, self.every = os.fspath(path), identity, every
         self._file = private.opener(self.path, os.O_RDWR)
         self.size = size  # bytes of whole records
-        self._torn = os.fstat(self._file).st_size > size  # whether more may have been written
+        self._torn = os.fstat(self._file).st_size > size  # there may be bytes after them
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._unsynced = False
-        self._lost = ""  # why it takes no more records
+        self._failure = ""  # the error after which it accepts no more records
 
     @classmethod
     def new(cls, path: str | os.PathLike, identity: Identity, every: float = 0.0) -> "Log":
-        """An empty log, on the disk."""
+        """Create an empty log, and force it to the disk."""
         with private.open_replacing(path, synced=True) as file:
             file.write(identity.preamble)
         return cls(path, identity, PREAMBLE.size, every)
 
     def append(self, epoch: int, arrays: dict[str, np.ndarray], sync: bool = True) -> None:
-        """Add a record, as a whole or not at all. OSError if there is no room, say: then the log is as it was, or if even that
-        cannot be had, it takes no more records. sync: force it to the disk now; otherwise with the next record."""
+        """Append a record atomically. If it cannot be written, OSError is raised and the log is unchanged; if that cannot be
+        ensured, it accepts no more records. sync: force the record to the disk now, if `every` is 0."""
         body = packed(arrays)
         head = HEADER.pack(RECORD, epoch, len(body), zlib.crc32(body), 0)[:-4]
         record = head + zlib.crc32(head, self.identity.seed).to_bytes(4, "little") + body + END
         with locked(self._lock):
             self._cut()
-            if self._lost:
-                raise OSError(f"{self.path} takes no more records, as it could not be written: {self._lost}")
+            if self._failure:
+                raise OSError(f"{self.path} takes no more records, as it could not be written: {self._failure}")
             try:
                 self._torn = True
                 _write(self._file, record, self.size)
@@ -103,40 +103,42 @@ class Log:
                 self._sync_later()
 
     def back_to(self, size: int) -> None:
-        """Take back records: the log ends where it ended when it had that size."""
+        """Remove the records after a size of the log."""
         with locked(self._lock):
             self._torn, self.size = self._torn or size < self.size, size
             self._cut()
 
     def _cut(self) -> None:
-        """Cut off what is no whole record."""
-        if self._torn and not self._lost:
+        """Truncate the file to its whole records, if there may be bytes after them. If this fails, no more records are
+        accepted."""
+        if self._torn and not self._failure:
             try:
                 os.ftruncate(self._file, self.size)
                 os.fsync(self._file)
                 self._torn = False
             except OSError as error:
-                self._lost = str(error.strerror)
+                self._failure = str(error.strerror)
 
     def _sync_later(self) -> None:
+        """Call `sync` in `every` seconds, unless such a call is waiting."""
         if self._timer is None or not self._timer.is_alive():
             self._timer = threading.Timer(self.every, self.sync)
             self._timer.daemon = True
             self._timer.start()
 
     def sync(self) -> None:
-        """Force what has been appended to the disk."""
+        """Force the appended records to the disk. If this fails, no more records are accepted."""
         with locked(self._lock):
             if self._unsynced:
                 try:
                     os.fsync(self._file)
                     self._unsynced = False
                 except OSError as error:
-                    self._lost = str(error.strerror)
+                    self._failure = str(error.strerror)
                     raise
 
     def close(self) -> None:
-        """Force it to the disk, without what is no whole record."""
+        """Truncate the file to its whole records, force it to the disk, and close it. May be called again."""
         try:
             if self._timer is not None:
                 self._timer.cancel()
@@ -150,8 +152,9 @@ class Log:
 
 
 def records(path: str | os.PathLike, identity: Identity) -> tuple[list[tuple[int, dict[str, np.ndarray]]], int]:
-    """The records of a log, each (epoch, arrays), and where they end: from there on the beginning of one is to be cut off.
-    LogDamaged if anything else is not what was written. Nothing is changed."""
+    """Read the records of a log, each as (epoch, arrays), and return them with the byte at which the last one ends. An
+    unfinished record may follow, which the caller must truncate. Raises LogDamaged for any other damage. The file is not
+    changed."""
     with open(path, "rb") as file:
         found, size = [], os.fstat(file.fileno()).st_size
         _check_preamble(path, file.read(PREAMBLE.size), identity)
@@ -161,14 +164,15 @@ def records(path: str | os.PathLike, identity: Identity) -> tuple[list[tuple[int
                 file.seek(begin)
                 if not _unfinished(file.read(), begin, identity.seed):
                     raise LogDamaged(f"{path} is damaged at byte {begin:,}: there is neither a record nor an unfinished one")
-                told = "%s: the last %s bytes are no whole record, so they have not been committed"
-                log.warning(told, path, f"{size - begin:,}")
+                message = "%s: the last %s bytes are no whole record, so they have not been committed"
+                log.warning(message, path, f"{size - begin:,}")
                 break
             found.append(record)
         return found, begin
 
 
 def _check_preamble(path, found: bytes, identity: Identity) -> None:
+    """Raise LogDamaged unless a file begins with the preamble of this log."""
     if found == identity.preamble:
         return
     if len(found) < PREAMBLE.size or not found.startswith(LOG) or zlib.crc32(found[:-4]).to_bytes(4, "little") != found[-4:]:
@@ -178,7 +182,7 @@ def _check_preamble(path, found: bytes, identity: Identity) -> None:
 
 
 def _record(file: BinaryIO, size: int, seed: int) -> tuple[int, dict[str, np.ndarray]] | None:
-    """The record that a file goes on with, None if it is not whole."""
+    """Read the next record of a file of `size` bytes; None if it is unfinished or damaged."""
     head = _header(file.read(HEADER.size), seed)
     if head is None or head[1] + len(END) > size - file.tell():
         return None
@@ -188,16 +192,16 @@ def _record(file: BinaryIO, size: int, seed: int) -> tuple[int, dict[str, np.nda
 
 
 def _header(head: bytes, seed: int) -> tuple[int, int, int] | None:
-    """(epoch, bytes of the body, their checksum); None if it is not what was written."""
+    """Unpack a record's header: (epoch, bytes of the body, checksum of the body). None if it is too short or damaged."""
     if len(head) < HEADER.size:
         return None
-    mark, *told, checksum = HEADER.unpack(head)
-    return tuple(told) if mark == RECORD and checksum == zlib.crc32(head[:-4], seed) else None
+    mark, *fields, checksum = HEADER.unpack(head)
+    return tuple(fields) if mark == RECORD and checksum == zlib.crc32(head[:-4], seed) else None
 
 
 def _unfinished(rest: bytes, begin: int, seed: int) -> bool:
-    """True if the end of a log, from a byte on, can be what the unfinished write of one record has left: its beginning, or
-    that with zeros in place of the other sectors. No whole record follows then."""
+    """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record, or
+    this beginning with zeros in place of the other sectors. No whole record may follow it."""
     written = rest.rstrip(b"\0")
     if not written:
         return True
@@ -210,7 +214,7 @@ def _unfinished(rest: bytes, begin: int, seed: int) -> bool:
 
 
 def _following(rest: bytes, seed: int) -> Iterator[bool]:
-    """True where a record begins after the first one."""
+    """Search for record marks after the first byte: yield for each True if it begins a valid header."""
     place = rest.find(RECORD, 1)
     while place >= 0:
         yield _header(rest[place : place + HEADER.size], seed) is not None
@@ -228,7 +232,7 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
-    """What has been `packed`."""
+    """Restore the arrays from the bytes that `packed` has made."""
     begin = INDEX.size + INDEX.unpack_from(data)[0]
     arrays = {}
     for name, kind, shape in json.loads(data[INDEX.size : begin]):
@@ -239,6 +243,7 @@ def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _write(file: int, data: bytes, begin: int) -> None:
+    """Write all bytes at a place of a file, in several calls if one writes only a part."""
     view = memoryview(data)
     while view:
         done = os.pwrite(file, view, begin)
