@@ -1,7 +1,7 @@
-"""What a directory has of registered rules and of subscriptions with a name, besides relations.
+"""The registered rules and the named subscriptions in the directory of a session.
 
-It is in each snapshot, and what becomes of it later is in the log: an event in a record of its own, and with each transaction
-the changes that it has for a name. So who subscribes by that name in another process has all that has not been acknowledged.
+Each snapshot contains them. The log contains later events, each in a record of its own; the record of a transaction contains
+its changes for each name. So a subscriber that uses the name in another process gets all changes that are not acknowledged.
 """
 
 import json
@@ -14,21 +14,22 @@ from semi_naive.ra.blocks.changes import Change
 from semi_naive.session.facts import block_of, columns_of
 from semi_naive.session.registered.subscriptions import History
 
-EVENT, CHANGES = "!", "~"  # what the arrays of a record are called that have an event, or changes kept for a name
+EVENT, CHANGES = "!", "~"  # the array of an event, and the prefix of arrays of changes kept for a name
 
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass
 class Registrations:
-    """`rules`: the text of registered rules by relation; `names`: what is kept for each name."""
+    """The registered rules and named subscriptions of a session. `rules`: the text of the rules by relation; `names`: the
+    history of each named subscription."""
 
     rules: dict[str, str] = field(default_factory=dict)
     names: dict[str, History] = field(default_factory=dict)
 
     def happened(self, what: str, name: str, *more: Any) -> None:
-        """One of ("register", relation, text), ("unregister", relation), ("subscribe", name, relation, key, epoch),
-        ("ack", name, epoch), ("lapse", name), ("end", name)."""
+        """Apply an event: one of ("register", relation, text), ("unregister", relation), ("subscribe", name, relation, key,
+        epoch), ("ack", name, epoch), ("lapse", name), ("end", name)."""
         match what:
             case "register":
                 self.rules[name] = more[0]
@@ -45,7 +46,7 @@ class Registrations:
                 self.names.pop(name, None)
 
     def take_up(self, epoch: int, arrays: Arrays) -> bool:
-        """What a record of the log says of them; whether it is an event, and no transaction."""
+        """Apply a record of the log. Return True if it is an event, and False if it is a transaction."""
         if EVENT in arrays:
             self.happened(*json.loads(arrays[EVENT].tobytes()))
             return True
@@ -57,12 +58,12 @@ class Registrations:
 
 
 def event(*what: Any) -> Arrays:
-    """An event as the log has it."""
+    """The arrays that represent an event in the log."""
     return {EVENT: np.frombuffer(json.dumps(what).encode(), np.uint8)}
 
 
 def changes_as_arrays(kept: dict[str, Change]) -> Arrays:
-    """The changes of a transaction that are kept for names, as the log has them."""
+    """The arrays that represent the changes kept for names in the record of a transaction."""
     return {
         f"{CHANGES}{sign}{name}": columns_of(block)
         for name, change in kept.items()

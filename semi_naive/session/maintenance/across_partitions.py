@@ -1,12 +1,11 @@
-"""Maintain a stratum on the partitions by delta rules, from the runs that there are.
+"""Maintain a stratum on the partitions by delta rules; runs without changed tuples are kept.
 
 1. Overdelete: a stratum of its own (`suspecting`) finds the suspects, the tuples that have a derivation from deleted ones.
-2. Remove the suspects: only runs that have such tuples are written again.
+2. Remove the suspects: only runs with suspects are written again.
 3. Rederive suspects from what remains, apply rules to the new tuples of the relations below, and continue the recursion.
 
-Each step is evaluated by the balanced plan, with the rules of `planning.maintaining`. Relations of changed tuples, and of what
-was there before, stand beside those of the program meanwhile. If partitions make more tuples than the budget allows, it raises
-OverBudget.
+Each step is evaluated by the balanced plan, with the rules of `planning.maintaining`. Temporary relations contain the changed
+tuples and the contents before the change. If the partitions produce more tuples than the budget allows, OverBudget is raised.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -48,20 +47,21 @@ from semi_naive.session.maintenance.spread import (
 
 @dataclass
 class Continued(Partitioned):
-    """`begun`: what its relations have; they keep their indexes, and get those that are missing.
-    `apart`: relations that are not copied to other hosts, however small they are."""
+    """The evaluation of a stratum whose relations already have tuples. `begun`: these relations; their indexes are kept, and
+    missing ones are added. `apart`: relations that are never copied to other hosts, however small they are."""
 
     begun: dict[str, PartitionedRelation] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
 
     def __post_init__(self):
         super().__post_init__()
-        self.walk = None  # to run ahead keeps no index but one
+        self.walk = None  # running ahead keeps one index only
         if not self.cluster.local:
             self.placing.bytes_of = lambda name: float("inf") if name in self.apart else self.database.bytes(name)
         self.others = frozenset(path for each in self.begun.values() for p in range(self.partitions) for path in each.paths(p))
 
     def _place(self) -> None:
+        """Create the indexes that the rules search, from those of `begun` as far as these exist."""
         super()._place()
         missing: dict[str, list[PartitionedIndex]] = {}
         for name, begun in self.begun.items():
@@ -75,7 +75,7 @@ class Continued(Partitioned):
         self._reorder({name: indexes for name, indexes in missing.items() if indexes})
 
     def _reorder(self, indexes: dict[str, list[PartitionedIndex]]) -> None:
-        """Fill the other indexes."""
+        """Fill missing indexes with the tuples of `begun`."""
         if not indexes:
             return
         reorder = Reorder({name: self.begun[name] for name in indexes}, indexes, self.partitions)
@@ -85,19 +85,20 @@ class Continued(Partitioned):
                 index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
 
     def settle(self) -> None:
+        """Store the relations in the database, with all their indexes."""
         while self.delta():
             self._advance()
         for name, relation in self.relations.items():
             self.database.place(name, relation, self.cluster)
 
     def _own_runs(self, partition: int) -> set[str]:
-        """Those that it may remove."""
+        """The paths of the runs on a partition that this evaluation has written, and may remove."""
         return super()._own_runs(partition) - self.others
 
 
-MANY = 1 << 22  # pairs of a closure that come and go, and are found here
-MOST = 0.2  # of a stratum's tuples, and of what it reads, may be new or gone
-SOME = 10_000  # tuples that may be in any case
+MANY = 1 << 22  # changed pairs of a closure that may be computed in this process
+MOST = 0.2  # the part of the tuples of a stratum, and of the relations it reads, that may change if it is to be maintained
+SOME = 10_000  # changed tuples with which a stratum is maintained in any case
 MAX_CHANGED_HERE = 10_000  # changed tuples whose jobs this process runs, if they would run on this host
 MAX_TUPLES_HERE = 1 << 24  # and tuples of the stratum and of what it reads, which a job may read: 0.1 s of one core
 
@@ -105,7 +106,7 @@ MAX_TUPLES_HERE = 1 << 24  # and tuples of the stratum and of what it reads, whi
 class AcrossPartitions:
     """Maintains the strata of a session whose relations are on the partitions."""
 
-    guards = False  # suspects have no ticks
+    guards = False  # suspects have no ticks, so no guard tests them
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run = relations, relations.run
@@ -114,7 +115,8 @@ class AcrossPartitions:
     def changes_of_closure(
         self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
     ) -> dict[str, AnyChange] | None:
-        """Maintain a closure whose edges are in this process without reading its pairs; None if too many pairs change."""
+        """Maintain a closure on the partitions from its edges, which are in this process, without reading its pairs. Return its
+        change; None if the stratum is no such closure, or if more than MANY pairs change."""
         closure = self.relations.closure(number, own, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
@@ -124,12 +126,12 @@ class AcrossPartitions:
         if found is None:
             return None
         if found.size:
-            self.relations.keep(closure.relation, OnPartitions(self._with(spread.relation, found), self.run.cluster))
+            self.relations.keep(closure.relation, OnPartitions(self._apply_change(spread.relation, found), self.run.cluster))
             self.relations.rest_there(number, self.run.strata[number])
         return {closure.relation: found}
 
-    def _with(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
-        """A relation without what is gone, and with what has come."""
+    def _apply_change(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
+        """Apply a change to a relation: remove the lost tuples and insert the new ones."""
         name, arity = whole.name, whole.arity
         whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.went else None)
         rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
@@ -160,7 +162,7 @@ class AcrossPartitions:
         return not better or not may_lose_best(stratum, better, flipped, own, changes, self.relations.kept)
 
     def lacks_counts(self, number: int) -> bool:
-        """True if counts of aggregates are missing; strata with aggregates that change are computed anew here."""
+        """True if counts of aggregates are missing: never, as no counts are maintained on the partitions."""
         return False
 
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
@@ -170,36 +172,38 @@ class AcrossPartitions:
             with limits.budget(most):
                 parts = self._go_on(number, stratum, own, changes)
             self.relations.rest_there(number, stratum)
-            return {name: self._compared(name, each, parts.get(name, each)) for name, each in old.items()}
+            return {name: self._change_from(name, each, parts.get(name, each)) for name, each in old.items()}
 
     def _jobs(self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]) -> AbstractContextManager:
-        """Run the jobs in this process that take less time than Spark to start them."""
+        """Run the jobs of the block in this process if they take less time than Spark needs to start them."""
         names = stratum.reads | set(stratum.relations)
         changed = sum(change.size for each in (own, changes) for name, change in each.items() if name in names)
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_TUPLES_HERE
         return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
 
-    def _compared(self, name: str, old: Kept, parts: Kept) -> AnyChange:
-        """What has changed of a relation. parts: what it was, in the runs that it still has, and others."""
+    def _change_from(self, name: str, old: Kept, parts: Kept) -> AnyChange:
+        """The change of a relation; if there is none, its old contents are restored. parts: the old contents, as the runs that
+        it still has and the runs of its suspects, so that common runs need not be compared."""
         found = self.relations.between(name, parts, self.relations.kept(name))
         if not found.size:
             self.relations.keep(name, old)
         return found
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
-        """Overdelete, rederive and insert. Returns of each relation that had tuples what it was: suspects, and all others."""
+        """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, as the runs of its
+        suspects and of its other tuples."""
         deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
-        whole = {name: self._as_spread(name) for name in stratum.relations if self.run.database.count(name)}
-        with self._beside() as put:
-            changed = self._changed(deltas, below, put)
-            gone = self._suspected_there(number, deltas, own, below, changed, put)
+        whole = {name: self._partitioned(name) for name in stratum.relations if self.run.database.count(name)}
+        with self._temporary() as put:
+            changed = self._put_changes(deltas, below, put)
+            gone = self._overdelete(number, deltas, own, below, changed, put)
             rest, parts = {}, {}
             for name, each in whole.items():
                 rest[name], parts[name] = self._without(each, gone.get(name))
             once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in gone]
-            once += self._begun(deltas, deltas.insertions, changed)
-            left = {name: remaining(name) for name in deltas.best}  # which other rules search in any order
+            once += self._rules_from(deltas, deltas.insertions, changed)
+            left = {name: remaining(name) for name in deltas.best}  # rules search it in any order
             for name in deltas.best & whole.keys():
                 put(left[name], name, OnPartitions(replace(rest[name], name=left[name]), self.run.cluster))
             once = [renamed(rule, left) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
@@ -209,12 +213,12 @@ class AcrossPartitions:
                     table.insert_block(own[name].born)
                 self.relations.keep(name, table)
             apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
-            self._evaluated(number, stratum, once, rest, frozenset(apart))
+            self._evaluate(number, stratum, once, rest, frozenset(apart))
         return {name: OnPartitions(each, self.run.cluster) for name, each in parts.items()}
 
-    def _changed(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
-        """Put what relations below have gained and lost beside them, and what they were and are. Returns the relations of
-        changed tuples that have any."""
+    def _put_changes(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
+        """Add temporary relations (`put`) of the tuples that relations below have gained and lost, and of their contents before
+        and after. Return the names of those with changed tuples that are not empty."""
         cluster, found = self.run.cluster, {}
         for name, change in below.items():
             found[gained(name)] = name, side(cluster, gained(name), change, born=True)
@@ -229,19 +233,20 @@ class AcrossPartitions:
         return {*found}
 
     @staticmethod
-    def _begun(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
-        """The rules that begin with one of some relations of changed tuples; what has not changed they read as it is."""
+    def _rules_from(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
+        """Select the rules that begin with one of the relations `changed`. They read unchanged relations directly, in place of
+        `before` and `after`."""
         same = {name for name in deltas.below if not {gained(name), lost(name)} & changed}
         names = {each(name): name for each in (before, after) for name in same}
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
-    def _suspected_there(
+    def _overdelete(
         self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], changed: set[str], put: Callable
     ) -> dict[str, PartitionedRelation]:
-        """The tuples that may have no derivation left, of each relation that has any."""
+        """Overdelete: return the suspects of each relation that has any, the tuples that may have no derivation left."""
         names = deltas.stratum.relations
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
-        once = self._begun(deltas, deltas.overdeletions, changed)
+        once = self._rules_from(deltas, deltas.overdeletions, changed)
         once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
         if not once:
             return {}
@@ -255,15 +260,16 @@ class AcrossPartitions:
         for name in below:
             self.relations.keep(name, self.relations.origin.kept(name))
         try:
-            self._evaluated(number, deltas.suspecting, once, {}, frozenset(names))
+            self._evaluate(number, deltas.suspecting, once, {}, frozenset(names))
         finally:
             for name, kept in now.items():
                 self.relations.keep(name, kept)
         found = {name: self.run.database.partitioned(suspects(name)) for name in names}
         return {name: each for name, each in found.items() if each is not None and each.count}
 
-    def _evaluated(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
-        """A stratum on the partitions, where its relations have `begun`, by some rules once and by its recursion."""
+    def _evaluate(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
+        """Evaluate a stratum on the partitions: the rules `once`, then its recursive rules to the fixed point. begun: the
+        tuples that its relations have already; apart: relations that are not copied to other hosts."""
         local = Local(
             stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
@@ -274,8 +280,9 @@ class AcrossPartitions:
         Fixpoint(partitioned, self.run.recovery).run()
 
     @contextmanager
-    def _beside(self) -> Iterator[Callable[[str, str, Kept], None]]:
-        """`put(name, like, kept)`: a relation like another one, while the block runs."""
+    def _temporary(self) -> Iterator[Callable[[str, str, Kept], None]]:
+        """Yield `put(name, like, kept)`, which adds a temporary relation with the types of another one. They are removed when
+        the block ends."""
         added = []
 
         def put(name: str, like: str, kept: Kept) -> None:
@@ -291,8 +298,8 @@ class AcrossPartitions:
                 for each in (self.run.program.relations, self.relations.tables, self.relations.spread):
                     each.pop(name, None)
 
-    def _as_spread(self, name: str) -> PartitionedRelation:
-        """A relation on the partitions, also one that is here."""
+    def _partitioned(self, name: str) -> PartitionedRelation:
+        """The contents of a relation on the partitions; a table of this process is copied to them."""
         kept = self.relations.kept(name)
         if isinstance(kept, OnPartitions):
             return kept.relation
@@ -302,7 +309,8 @@ class AcrossPartitions:
     def _without(
         self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
-        """A relation without some of its tuples, and all of it as the runs that are left and those of these tuples."""
+        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of the removed
+        tuples."""
         if gone is None:
             return whole, whole
         kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone

@@ -27,7 +27,7 @@ MIN_TUPLES_TO_SHARE = 64  # changed tuples: with fewer, one core is as quick as 
 
 @dataclass
 class Counts:
-    """The counts of the aggregates of one stratum, and the plans to maintain them. local: the evaluation of the stratum."""
+    """The counts of the aggregates of one stratum, and the plans that maintain them. local: the evaluation of the stratum."""
 
     local: Any
     counted: list[CountedAggregate]
@@ -47,8 +47,8 @@ class Counts:
         return table
 
     def changed(self, one: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """The bindings that the body has gained, if changed relations have their new tuples as the delta; or those that it has
-        lost, if they have their lost tuples as the delta. In the form that `_summed` takes."""
+        """Evaluate the bindings that the body of an aggregate has gained, or those that it has lost. The caller has set the
+        delta of each relation in `below` to its new tuples, or to its lost tuples. Return parts for `_summed`."""
         tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
         nots = [each for each in one.body if isinstance(each, Not) and each.atom.relation in below]
@@ -76,7 +76,7 @@ class Counts:
                 tables.pop(_flipping(one, number), None)
 
     def change(self, one: CountedAggregate, gained: list, lost: list) -> Change:
-        """The change of the relation of counts, whose table is as before."""
+        """The change of the relation of counts, from its table before the change and the bindings gained and lost."""
         table = self.local.database.tables[one.relation]
         rows, amounts = self._summed(one, [*gained, *((keys, -weights) for keys, weights in lost)])
         known = np.zeros(amounts.size, np.int64)
@@ -105,11 +105,12 @@ class Counts:
         local, context, names = self.local, self.local.database, [each.name for each in one.outer]
         for version in wanted:
             self._plan(one, *version)
-        planned = [self._plan(one, *version) for version in wanted]  # again, with the indexes that all of them share
+        planned = [self._plan(one, *version) for version in wanted]  # planned again, with the indexes that all versions share
         for relation, order in set().union(*map(searched_indexes, planned)):
             context.blocks(relation, "all", order)  # make the index before threads ask for it
 
         def summed(given: tuple[list, Batch]):
+            """Evaluate one slice of a version."""
             (steps, batch), found = given, []
             for made in run_steps(steps[1:], batch, context):
                 found.append(self._weighed(one, made, names))
@@ -125,6 +126,8 @@ class Counts:
             raise located(error, one.rule) from None
 
     def _weighed(self, one: CountedAggregate, batch: Batch, names: list[str]):
+        """(columns of the outer variables, weights) of a batch. A weight is a number of bindings; for a sum, times the
+        value."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
         if (target := one.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)
@@ -132,7 +135,7 @@ class Counts:
         return [batch.columns[name] for name in names], weights
 
     def _plan(self, one: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """The steps of a body whose bindings are counted. They are planned again when sizes have changed a lot."""
+        """The plan of a body whose bindings are counted. It is made again when the sizes of relations have changed a lot."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
             rule = Rule(one.atom, body)

@@ -1,8 +1,8 @@
-"""Relations of a session that stay on Spark's partitions: what they differ in from one moment to the next.
+"""Differences between two contents of a relation that may lie on Spark's partitions.
 
-A relation is a `Table` of this process, or lies in runs on the partitions (`OnPartitions`), which never change either. Two of
-these are compared where they lie, a partition at a time. What they differ in comes to this process if it is little, and else
-lies on the partitions, too.
+The contents are a `Table` of this process, or immutable runs on the partitions (`OnPartitions`). Two contents are compared
+on the partitions, one partition at a time. A small difference is collected to this process; a large one stays on the
+partitions.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Sig
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 
-FEW = 1 << 18  # changed tuples that come to this process
+FEW = 1 << 18  # changed tuples that are collected to this process at most
 
 Kept = Table | OnPartitions
 
 
 @dataclass(frozen=True)
 class SpreadChange:
-    """As `Change`, of tuples that are on the partitions."""
+    """A `Change` whose tuples are on the partitions."""
 
     signed: SignedInRuns
     born: PartitionedRelation
@@ -47,7 +47,7 @@ class SpreadChange:
         return self.lost.count
 
     def collected(self) -> Change:
-        """To this process."""
+        """Collect the changed tuples to this process."""
         *columns, sign = self.signed.columns()
         born, lost = (_block([column[sign == wanted] for column in columns]) for wanted in SIDES.values())
         return Change(born, lost)
@@ -57,13 +57,14 @@ AnyChange = Change | SpreadChange
 
 
 def here(change: AnyChange) -> Change:
-    """A change whose tuples are in this process."""
+    """Collect a change to this process, if it is on the partitions."""
     return change.collected() if isinstance(change, SpreadChange) else change
 
 
 def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
-    """What changed of a relation. A job of one stage where both lie in the same buckets; one more brings another one there. No
-    job where all partitions are on this host and the runs that only one of them has are small."""
+    """The change of a relation from one content to another. If all partitions are on this host, and the runs that only one of
+    the two has are small, no job is started. Otherwise a job of one stage compares them; a content in other buckets takes
+    another job first."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
@@ -83,7 +84,7 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
 
 
 def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | None:
-    """Compare two indexes of the same order by the runs that only one of them has, in this process; None if these are large."""
+    """Compare two indexes of the same order in this process, by the runs that only one of them has; None if these are large."""
     olds, news = ([one for blocks in each.full for one in blocks] for each in (before, after))
     shared = {one.run.path for one in olds} & {one.run.path for one in news}
     sides = [[one for one in some if one.run.path not in shared] for some in (olds, news)]
@@ -99,12 +100,13 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
 def _relation(
     name: str, like: PartitionedIndex, full: Parts, found: list[PartitionDifference], side: str
 ) -> PartitionedRelation:
+    """The lost or new tuples that a job of comparison has written, as a relation with the index of `like`."""
     sizes = sum((each.sizes[side] for each in found), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
 
 def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
-    """What has come, or what is gone, as a relation of a name."""
+    """The new tuples of a change (`born`), or its lost tuples, as a relation of the given name."""
     found = change.born if born else change.lost
     if isinstance(found, PartitionedRelation):
         return OnPartitions(replace(found, name=name), cluster)
@@ -115,7 +117,7 @@ def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
 
 
 def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
-    """All changed tuples, those that have come and those that are gone, as a relation of a name."""
+    """The new and the lost tuples of a change together, as a relation of the given name."""
     if isinstance(change, Change):
         table = Table(change.born.arity)
         for block in (change.born, change.lost):
@@ -130,7 +132,7 @@ def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """The least and the greatest value that each column of a block may have, as a block tells them."""
+    """Bounds of the values in each column of a block. They are read as those of a block: `packing.bounds`."""
 
     bounds: Bounds
 
@@ -152,12 +154,13 @@ def column_blocks(found: Table | PartitionedRelation | Block) -> Iterator[Block 
 
 
 def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
-    """Where a relation is of which nothing is known. keys: the columns that choose the bucket."""
+    """An empty index in the relation's own order of columns. keys: the number of leading columns that choose the bucket."""
     return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 
 def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:
-    """A relation in the buckets of some indexes."""
+    """Distribute a relation over the buckets of the indexes `like`. If it already has the buckets of the only one, it is
+    returned unchanged."""
     if isinstance(kept, OnPartitions) and len(like) == 1 and _alike(kept.relation.home, like[0]):
         return kept.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
@@ -175,7 +178,7 @@ def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:
 
 
 def _shared(cluster: Cluster, name: str, table: Table):
-    """A table's tuples on every host, for all partitions to take their share of."""
+    """Copy a table to every host, where each partition selects its part: (shared block, order of columns)."""
     order = own_order(table.arity)
     whole = union_of_blocks(table.blocks("all", order), table.arity)
     return (cluster.share(name, whole) if whole.size else []), order

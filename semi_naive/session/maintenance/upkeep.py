@@ -28,7 +28,7 @@ from semi_naive.session.maintenance.propagation import Propagation
 from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AnyChange
 
-MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # of a session: from there on, kernels are loaded before its first transaction
+MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # of all relations: a session with as many loads kernels before its first transaction
 SEARCHES = (
     "kernels.ranges",
     "kernels.mark_within_bounds",
@@ -77,7 +77,7 @@ class Upkeep:
 
     def take_up(self, directory, changeable: set[str]) -> tuple[int, list[str]]:
         """Restore a session from its directory (`durability`). Return its last epoch, and the relations that were derived anew
-        because their rules have changed. Relations on the partitions, and their dependents, are derived anew as well."""
+        because their rules have changed. Relations on the partitions and their dependents are derived again as well."""
         relations, run = self.relations, self.run
         relations.use({name: Table(each.arity) for name, each in self.program.relations.items()}, relations.spread)
         epoch, net, saved = directory.take_up(self, changeable)
@@ -152,7 +152,7 @@ class Upkeep:
         return changes
 
     def back_to(self, state: State) -> None:
-        """Restore a state, and drop what is cached between transactions."""
+        """Restore the relations of a state, clear the caches that depend on them, and remove unread files."""
         relations = self.relations
         relations.back_to(state.copy())
         for name in relations.tables.keys() - self.program.relations.keys():
@@ -205,7 +205,7 @@ class Upkeep:
         run.read_by = readers(run.strata)
 
     def saved(self) -> Structure:
-        """The current rules and relations, which `restore` puts back after `extend` or `retract`."""
+        """Return a savepoint of the rules and relations, for `restore`."""
         shared = self.program.relations, self.program.types, self.run.indexes.arities
         recomputation, strata = self.recomputation, list(self.run.strata)
         dictionaries: list[tuple[dict, dict]] = [(each, each.copy()) for each in shared]
@@ -213,6 +213,7 @@ class Upkeep:
         return Structure(self.relations.state(), dictionaries, strata, budgets, wants_ticks)
 
     def restore(self, saved: Structure) -> None:
+        """Undo `extend` or `retract`: restore the rules and relations that `saved` has returned."""
         for each, before in saved.dictionaries:  # other threads read them meanwhile
             each.update(before)
             for name in each.keys() - before.keys():
@@ -224,7 +225,8 @@ class Upkeep:
     # -- explain
 
     def explain_changes(self, name: str | None, known: Callable[[str], Any]) -> str:
-        """The rules that maintain the strata, or the stratum of one relation; `known` raises if there is no such relation."""
+        """Format the rules that maintain all strata, or the stratum of one relation. known: raises if there is no such
+        relation."""
         strata = [each for each in self.run.strata if each.rules and (name is None or name in each.relations)]
         if name is not None and not strata:
             known(name)
@@ -232,6 +234,7 @@ class Upkeep:
         return "\n".join(map(self._explained, strata))
 
     def _explained(self, stratum: Stratum) -> str:
+        """Format the rules that maintain a stratum, by step."""
         relations = {name: self.program.relations[name] for name in stratum.relations}
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, each in relations.items() if each.lattice is not None}
