@@ -1,1 +1,1 @@
-"""Rules that come while a session runs, and who is told what."""
+"""Rules registered while a session runs, and subscriptions."""

@@ -1,7 +1,7 @@
 """Proofs of tuples that registered rules with parameters derive.
 
-The rules are evaluated with a parameter as an attribute, for all subscribers. A proof is of the rules as they are written,
-where `$name` has one value: they are evaluated once more, for these values, over the relations of an epoch.
+For subscribers, the rules are evaluated with each parameter as an attribute. A proof refers to the rules as written, in which
+`$name` has one value. So the rules are evaluated again for these values, over the relations of an epoch.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]:
-    """The proofs for given parameters of a relation, while no transaction is open. The rules read the relations of an epoch; of
-    the last one also those that had no subscriber so far."""
+    """Yield the proofs of a relation's tuples for given parameters. No transaction is open while the block runs. The rules read
+    the relations of an epoch. If it is the last one, relations of registered rules without a subscriber are evaluated too."""
     registry = session.registry
     with session.alone():
         key = registry.key(name, given)
@@ -39,8 +39,8 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
 
 
 def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
-    """The proofs over the relations of an epoch and the tuples that the rules derive from these. asked: the one tuple of the
-    parameters' values."""
+    """Evaluate the rules over the relations of an epoch, and return the proofs of the tuples. asked: one tuple, the values of
+    the parameters."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 

@@ -1,7 +1,7 @@
-"""Which rules have been registered with a session, who subscribes to what, and what is evaluated for that.
+"""The registered rules of a session, its subscriptions, and the evaluation of the rules that these need.
 
-A relation of registered rules is evaluated while somebody needs it: subscribes to it, or to one that reads it. It is shared by
-all who do, and so are the session's own relations with their indexes. Who is the last to need it gives it back.
+A relation of registered rules is evaluated while it has users: subscriptions, queries, and evaluated rules that read it. All
+users share its tuples, and the session's own relations with their indexes. When the last user releases it, it is dropped.
 """
 
 import contextlib
@@ -40,24 +40,24 @@ log = logging.getLogger("semi_naive")
 
 
 class Registry:
-    """Of one session. What changes it is done while no transaction is open."""
+    """The registered rules and the subscriptions of one session. Rules change only while no transaction is open."""
 
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
         inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
-        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared  # what other rules may read
+        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared  # may be read by other rules
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
-        self.leaving: list[Subscription] = []  # that have been cancelled, and whose relations have not been released
-        self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # how often the values of parameters are asked for
-        self.most_waiting: int | None = None  # tuples that are kept for a name, from which on it lapses
+        self.leaving: list[Subscription] = []  # cancelled ones whose relations have not been released yet
+        self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # uses of each relation and values of parameters
+        self.most_waiting: int | None = None  # tuples: a named subscription with more lapses
 
     # -- rules
 
     def register(self, name: str, text: str, check: Callable[[Registered], None] = lambda _: None) -> None:
-        """See `Session.register`. check: raises an exception if the rules, which are right, are not allowed."""
+        """See `Session.register`. check: raises an exception if the rules are valid, but not allowed."""
         if name in self.rules:
             raise ValueError(f"{name} is registered already: unregister it first")
         self._register(name, text)
@@ -65,6 +65,7 @@ class Registry:
         self._session.note(False, "register", name, text)
 
     def _register(self, name: str, text: str) -> None:
+        """Check rules and add them. The open turn removes them if it fails."""
         rules = registered(name, text, self.known, self._session.program.checked, self._shapes)
         for other in self.rules.values():
             for each in rules.types.keys() & other.types.keys():
@@ -83,6 +84,7 @@ class Registry:
         self.known.pop(name, None)
 
     def unregister(self, name: str) -> None:
+        """See `Session.unregister`."""
         rules = self._registered(name)
         readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
@@ -101,13 +103,13 @@ class Registry:
         return self.rules[name]
 
     def relation(self, name: str) -> Relation:
-        """A relation of the session, of rules that are registered, or about the session. KeyError if there is none."""
+        """Return a relation of the program, of registered rules, or about the session. Raises KeyError if there is none."""
         if self.is_system(name):
             return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
 
     def with_rules(self, program: Program, there: Collection[str]) -> Program:
-        """A program with the rules of registered relations that have been evaluated, and have no parameters."""
+        """Add registered rules without parameters to a program: those for the relations `there`, which have been evaluated."""
         for rules in self.rules.values():
             if rules.name in there and not rules.parameters:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
@@ -117,24 +119,25 @@ class Registry:
         return program
 
     def is_system(self, name: str) -> bool:
-        """Whether it is a relation about the session: a program may have one of that name."""
+        """True for a relation about the session, unless the program declares a relation of that name."""
         return name in RELATIONS and name not in self._session.declared
 
     def table(self, name: str, owner: str | None = None) -> Table:
-        """The tuples that a relation has now, in this process. owner: see `System.table`."""
+        """The current tuples of a relation, in this process. owner: see `System.table`."""
         return self._session.system.table(name, owner) if self.is_system(name) else self._session.upkeep.relations.table(name)
 
     def check_given(self, name: str, given: dict) -> tuple[str, ...]:
-        """The parameters of a relation. ValueError unless each is given, and nothing else."""
+        """Return the names of a relation's parameters. Raises ValueError unless exactly these are given."""
         wanted = self.rules[name].parameters if name in self.rules else ()
         if set(given) != set(wanted):
-            told = f"the parameters {', '.join(f'{each}=…' for each in wanted)}" if wanted else "no parameters"
+            named = f"the parameters {', '.join(f'{each}=…' for each in wanted)}" if wanted else "no parameters"
             found = ", ".join(sorted(given)) or "none"
-            raise ValueError(f"{name} has {told}, and {found} {'is' if len(given) == 1 else 'are'} given")
+            raise ValueError(f"{name} has {named}, and {found} {'is' if len(given) == 1 else 'are'} given")
         return wanted
 
     def key(self, name: str, given: dict) -> tuple[int, ...]:
-        """The values of a relation's parameters, in 64 bits. Some may be new symbols, so no transaction may be open."""
+        """Return the given values of a relation's parameters in 64 bits. They may be new symbols, so no transaction may be
+        open."""
         if not (wanted := self.check_given(name, given)):
             return ()
         upkeep, relation = self._session.upkeep, self.relation(name)
@@ -142,20 +145,20 @@ class Registry:
         columns = as_columns([tuple(given[each] for each in wanted)], asked, upkeep.program.types, upkeep.values)
         return tuple(int(column[0]) for column in columns)
 
-    # -- what is evaluated
+    # -- evaluation
 
     def need(self, name: str, key: tuple[int, ...]) -> None:
-        """Have a relation evaluated, for these values of its parameters, until `release`."""
+        """Evaluate a relation for values of its parameters until `release`, unless it has no registered rules."""
         rules = self.rules.get(name)
         if rules is None:
             return
         for each in sorted(rules.reads & self.rules.keys()):
             self.need(each, ())
-        self._save(rules)
+        self._savepoint(rules)
         if not rules.users:
             rules.strata = self._session.upkeep.extend(rules.compiled(), [rules.asked] if rules.parameters else [])
         rules.users += 1
-        self._ask(rules, key, 1)
+        self._count_use(rules, key, 1)
         self._session.renew()
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
@@ -164,29 +167,30 @@ class Registry:
         if rules is None:
             return
         with limits.lifted():  # an evaluation that has exceeded its limits is released, too
-            self._save(rules)
+            self._savepoint(rules)
             if rules.users > 1:
-                self._ask(rules, key, -1)
+                self._count_use(rules, key, -1)
             else:
                 del self._asked[name, key]
-            self._leave(rules)
+            self._remove_user(rules)
             for each in sorted(rules.reads & self.rules.keys()):
                 self.release(each, ())
             self._session.renew()
 
-    def _leave(self, rules: Registered) -> None:
+    def _remove_user(self, rules: Registered) -> None:
+        """Count one user less. If it was the last, the relations of the rules are dropped."""
         rules.users -= 1
         if not rules.users:
             self._session.upkeep.retract(rules.strata)
             rules.strata = []
 
-    def _save(self, rules: Registered) -> None:
-        """Before it changes what is evaluated: have the open turn put that back if it fails."""
+    def _savepoint(self, rules: Registered) -> None:
+        """Let the open turn restore the evaluated rules and their users if it fails. Called before they change."""
         self._session.save()
         self._session.undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
 
     def saved(self) -> tuple:
-        """For `restore`: who is told, and what is asked for."""
+        """Return a savepoint for `restore`: subscriptions, histories, and uses of values of parameters."""
         return self.subscriptions, dict(self.histories), dict(self._asked), list(self.leaving)
 
     def restore(self, saved: tuple) -> None:
@@ -194,8 +198,9 @@ class Registry:
         self.leaving += [each for each in leaving if each not in self.leaving]
         self.subscriptions = [each for each in subscriptions if each not in self.leaving]
 
-    def _ask(self, rules: Registered, key: tuple[int, ...], times: int) -> None:
-        """The values are asked for once more, or once less: the first time and the last change what is evaluated."""
+    def _count_use(self, rules: Registered, key: tuple[int, ...], times: int) -> None:
+        """Count a use of values of parameters (times=1), or take one back (times=-1). The first use inserts the values into the
+        relation of parameters, and the end of the last one deletes them."""
         before = self._asked.get((rules.name, key), 0)
         if key and not before + min(times, 0):
             row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
@@ -206,7 +211,7 @@ class Registry:
 
     @contextlib.contextmanager
     def there(self, names: Iterable[str]):
-        """Relations, those of registered rules too, are evaluated meanwhile."""
+        """Evaluate the relations of registered rules among `names` while the block runs."""
         with contextlib.ExitStack() as stack:
             for each in sorted(self.rules.keys() & set(names)):
                 self.need(each, ())
@@ -215,8 +220,8 @@ class Registry:
 
     @contextlib.contextmanager
     def answer(self, name: str, given: dict, owner: str | None = None):
-        """Yield (relation without its parameters, table) of a relation as it is now; evaluated for this if no subscriber needs
-        it. owner: see `System.table`."""
+        """Yield (relation without its parameters, table) of a relation as it is now. If it is not evaluated, it is evaluated
+        while the block runs. owner: see `System.table`."""
         key, relation = self.key(name, given), self.relation(name)
         self.need(name, key)
         try:
@@ -225,7 +230,7 @@ class Registry:
         finally:
             self.release(name, key)
 
-    # -- who is told
+    # -- subscriptions
 
     def subscribe(
         self,
@@ -238,13 +243,13 @@ class Registry:
         called: str | None,
         owner: str | None = None,
     ) -> Subscription:
-        """See `Session.subscribe`. owner: the client of a server that it is for."""
+        """See `Session.subscribe`. called: its name, if any. owner: the client of a server that subscribes."""
         key, history = self.key(name, given), self.histories.get(called) if called else None
         if history and (history.relation, history.key) != (name, key):
             raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
         if history and history.lapsed:
-            told = f"the subscription {called!r} has lapsed: more than {self.most_waiting:,} tuples waited to be acknowledged"
-            raise ValueError(f"{told}; end it, then begin it anew with a snapshot")
+            text = f"the subscription {called!r} has lapsed: more than {self.most_waiting:,} tuples waited to be acknowledged"
+            raise ValueError(f"{text}; end it, then begin it anew with a snapshot")
         if called and any(each.name == called for each in self.subscriptions):
             raise ValueError(f"the subscription {called!r} is in use: cancel it first")
         missed = self._missed(name, key, history, since)
@@ -268,14 +273,15 @@ class Registry:
         return found
 
     def _begin(self, called: str, history: History) -> None:
-        """Keep the changes of a relation for a name."""
+        """Begin to keep the changes of a relation for a name."""
         what = "subscribe", called, history.relation, history.key, history.acknowledged
         self._session.note(True, *what, values=self._session.upkeep.values)
-        self.need(history.relation, history.key)  # for what is kept after the subscription has been cancelled
+        self.need(history.relation, history.key)  # changes are kept after the subscription has been cancelled, too
         self.histories[called] = history
 
     def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
-        """The changes after an epoch: those that are kept for a name, or the difference to an epoch that is retained."""
+        """Return the changes before a new subscription as (epoch, change): those kept for its name, or, if `since` is given,
+        the difference between a retained epoch and the last one."""
         if history is not None:
             if since is not None and since < history.acknowledged:
                 raise ValueError(f"epochs up to {history.acknowledged} have been acknowledged, so since={since} is too early")
@@ -285,36 +291,37 @@ class Registry:
         return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
 
     def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
-        """The change of a relation, for some values of its parameters, from an epoch to a later one. since=-1: from nothing."""
-        before = Table(self.relation(name).arity) if since == -1 else self._then(name, key, since)
-        after = self._then(name, key, until)
+        """The change of a relation from one epoch to a later one, for values of its parameters. since=-1 stands
+        for an empty relation."""
+        before = Table(self.relation(name).arity) if since == -1 else self._contents_at(name, key, since)
+        after = self._contents_at(name, key, until)
         if until < since:
             raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
         change = self._session.upkeep.relations.between(name, before, after)
         return with_key(here(change), key) if key else change
 
-    def _then(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:
-        """A relation as it was after an epoch. ValueError if it was not evaluated then for these values of its parameters."""
+    def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:
+        """The contents of a relation after an epoch. Raises ValueError if it was not evaluated then for these parameters."""
         then = self._session.at(epoch)
         if name not in then.tables or key and not rest_of_table(then.tables[self.rules[name].asked], key).count:
-            told = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
-            raise ValueError(f"{told}, as it had no subscriber then: name an epoch at which it had one")
+            text = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
+            raise ValueError(f"{text}, as it had no subscriber then: name an epoch at which it had one")
         return then.kept(name)
 
     def kept(self, found: Mapping[str, AnyChange]) -> dict[str, Change]:
-        """The changes of a transaction that are kept for each name."""
+        """Select the changes of a transaction to keep for each name. found: its changes by relation."""
         kept = {called: history for called, history in self.histories.items() if not history.lapsed}
         own = {called: (found.get(history.relation), history.key) for called, history in kept.items()}
         changes = {called: with_key(change, key) for called, (change, key) in own.items() if isinstance(change, Change)}
         return {called: change for called, change in changes.items() if change.size}
 
     def registrations(self) -> Registrations:
-        """What the directory of the session is to have of the registry."""
+        """The rules and named subscriptions to store in the directory of the session."""
         return Registrations({name: rules.text for name, rules in self.rules.items()}, dict(self.histories))
 
     def take_up(self, registrations: Registrations, anew: Iterable[str]) -> None:
-        """Be what the registry was of the session that had the directory before. anew: the relations whose rules have changed
-        since; what was kept of them is of no use."""
+        """Restore the rules and named subscriptions that a directory contains. Rules that are not valid any more are left out,
+        with a warning. anew: the relations whose rules have changed since; subscriptions to them are left out, too."""
         for name, text in registrations.rules.items():
             try:
                 self._register(name, text)
@@ -333,7 +340,8 @@ class Registry:
                 self.histories[called] = history
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
-        """Have subscribers told of an epoch: once, also if this is called again after an interrupt."""
+        """Deliver the changes of an epoch to subscribers, and keep them for names. It is idempotent, as it is called again
+        after an interrupt."""
         for called, change in self.kept(found).items():
             self.histories[called].add(epoch, change)
             if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
@@ -354,11 +362,12 @@ class Registry:
         return [each.relation for each in self.subscriptions]
 
     def told_of(self) -> set[str]:
-        """Those, and the relations of which changes are kept for a name."""
+        """The relations that have subscribers, or whose changes are kept for a name."""
         return {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
 
     def forget(self, subscription: Subscription) -> None:
-        """Also from within a callback, while its transaction commits: then what it needed is given back right after."""
+        """Remove a cancelled subscription and release its relation. If a callback cancels it while a transaction commits, the
+        relation is released after that."""
         if subscription in self.subscriptions:
             rest = [each for each in self.subscriptions if each is not subscription]
             self.subscriptions, self.leaving = rest, [*self.leaving, subscription]
@@ -367,13 +376,13 @@ class Registry:
                 self.give_back()
 
     def give_back(self) -> None:
-        """Release what cancelled subscriptions needed."""
+        """Release the relations of cancelled subscriptions."""
         while self.leaving:
             self.release(self.leaving[-1].relation, self.leaving[-1].key)
             self.leaving = self.leaving[:-1]
 
     def acknowledge(self, called: str, epoch: int) -> None:
-        """Forget the changes that are kept for a name up to an epoch. ValueError for an epoch that is to come."""
+        """Forget the changes kept for a name up to an epoch. Raises ValueError for an epoch after the last one."""
         self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
@@ -382,7 +391,7 @@ class Registry:
             self._session.note(False, "ack", called, epoch)
 
     def _lapse(self, called: str) -> None:
-        """Keep no more changes for a name that has too many waiting, and give back what it needed."""
+        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation."""
         log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.most_waiting:,}")
         history = self.histories[called]
         history.lapse()
@@ -393,7 +402,7 @@ class Registry:
             log.exception("the directory does not know that the subscription %r has lapsed", called)
 
     def end(self, called: str) -> None:
-        """Keep nothing more for a name."""
+        """Forget a named subscription and the changes kept for it. Raises KeyError if there is none."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
         self._session.save()
@@ -411,7 +420,7 @@ class Registry:
 
 
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
-    """The tuples that begin with some values, without them."""
+    """Select the tuples that begin with the values of `key`, and remove these columns."""
     blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
     rest = Table(table.arity - len(key))
     rest.insert_block(union_of_blocks(blocks, rest.arity))

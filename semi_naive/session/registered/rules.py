@@ -1,12 +1,11 @@
-"""Rules that come while a session runs: checked when they are registered, evaluated while somebody subscribes to them.
+"""Rules registered while a session runs: checked on registration, and evaluated while they have subscribers.
 
-    .decl near(y: number)                     near(src, y) :- near.parameters(src), reach(src, y).
-    near(y) :- reach($src, y).          is
+    near(y) :- reach($src, y).      becomes      near(src, y) :- near.parameters(src), reach(src, y).
 
-A parameter, `$src`, is an attribute that the answers begin with, and a relation has the values that are asked for: so all
-subscribers have one dataflow, and those who ask for the same value have the same tuples (Göbel 2019, "Optimising Distributed
-Dataflows in Interactive Environments", of queries of many tenants). Every relation of the rules that depends on a parameter
-has the attribute; what they compute besides is computed on demand, as far as its demand is known (`planning.rewriting.magic`).
+A parameter, `$src`, becomes the first attribute of the relation, and a relation contains the values that are asked for. So all
+subscribers share one dataflow, and subscribers to the same value share tuples (Göbel 2019, "Optimising Distributed Dataflows in
+Interactive Environments", on queries of many tenants). Every relation of the rules that depends on a parameter has the
+attribute. The others are computed on demand, as far as their demand is known (`planning.rewriting.magic`).
 """
 
 import contextlib
@@ -27,7 +26,7 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import CheckedShape, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
-OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")  # pragmas that name no files
+OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")  # pragmas allowed: no files
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +38,12 @@ class Inlined:
 
 @dataclass(eq=False)
 class Registered:
-    """Rules for a relation, with the `text` that they were registered by. `parameters`: the names of its first attributes;
-    `reads`: the relations of the session that are evaluated for it; `inlines`: those whose clauses stand in for them. `make`:
-    parses and checks the text, when that is needed. `types`: those that the text declares. `define`: of a relation qualified
-    `inline`, the statements that stand in for it in the rules of a reader; it is evaluated only where it is asked for itself.
-    `users`: how many subscribe to it, or to a relation that reads it; `strata`: where it is evaluated while there are any."""
+    """A relation with registered rules. `text`: the rules as registered; `parameters`: the names of the first attributes;
+    `reads`: the relations of the session that the rules read, without inlined ones; `inlines`: inlined relations that they
+    read. `make`: parses and checks the text when it is needed; `types`: the types that it declares. `define`: for a relation
+    qualified `inline`, returns the statements that replace it in the rules of a reader; it is evaluated for its own
+    subscriptions and queries only. `users`: the number of subscriptions, queries and evaluated rules that use the relation;
+    `strata`: the numbers of its strata while it has users."""
 
     name: str
     text: str
@@ -66,11 +66,12 @@ class Registered:
 
     @property
     def asked(self) -> str:
-        """The relation of the values that are asked for."""
+        """The name of the relation of the values of parameters that are asked for."""
         return f"{self.name}.parameters"
 
     def compiled(self) -> Compiled:
-        """The rules after all passes. What these have made is named after the relation, as other rules have the like."""
+        """The rules after all passes. Relations that the passes have added are named after this one, so that the names are
+        unique."""
         given = {*self.reads, self.asked} & self.checked.relations.keys()
         made = apply_passes(self.checked, {self.name}, given)
         own = f"{self.name}.", f"{self.name}@"
@@ -88,17 +89,18 @@ class Registered:
         return Compiled(program, strata(program))
 
 
-Readable = ir.Relation | Registered | Inlined  # by rules that are registered
+Readable = ir.Relation | Registered | Inlined  # relations that registered rules may read
 Known = Mapping[str, Readable]
 
 
 def is_inlined(known: Readable) -> bool:
-    """True if the statements of a relation stand in for it."""
+    """True if the statements of a relation replace it in the rules that read it."""
     return isinstance(known, Inlined) or isinstance(known, Registered) and known.define is not None
 
 
 def standing_for(known: Readable, reader: str) -> list:
-    """What stands for a relation among the statements of rules for a reader: its declaration, or statements that make it."""
+    """The statements that define a relation for the rules of a reader: its declaration, or if it is inlined, its clauses
+    too."""
     if isinstance(known, Inlined):
         return known.statements
     if isinstance(known, Registered) and known.define is not None:
@@ -107,12 +109,12 @@ def standing_for(known: Readable, reader: str) -> list:
 
 
 def registered(name: str, text: str, known: Known, program: ir.Program, shapes: Shapes) -> Registered:
-    """Rules for a relation, checked against what a session has: the `known` relations, and the types of its program.
-    ProgramError with all that is wrong, at its place in `<name>`. Those of a shape that is right are parsed later."""
+    """Check rules for a relation against a session: its `known` relations, and the types of its program. Raises ProgramError
+    with all errors, at their places in `<name>`. Rules of a shape that is known to be valid are parsed later, when needed."""
     shape = shapes.of(name, text, known)
     right = shapes.get(shape, known) if shape else None
     if right is None and shape and shape.sample:
-        with contextlib.suppress(ProgramError):  # the text itself tells where
+        with contextlib.suppress(ProgramError):  # then the text itself is checked, for the places of its errors
             right, _ = _check_rules(_Rules.of(name, shape.sample, known, program), known, program)
             shapes.keep(shape, right)
     made, types = None, {}
@@ -132,17 +134,18 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
         return _Rules.of(name, text, reads, program).statements(f"{reader}.")
 
     inline = right.inline
-    made = None if inline else made  # which was checked for where it is read
+    made = None if inline else made  # it was checked as an inlined relation
     return Registered(name, text, right.parameters, evaluated, inlines, make, types, define if inline else None)
 
 
 def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[CheckedShape, ir.Program]:
+    """Check rules together with the relations that they read, and return the result of the check and the program."""
     reads, statements, texts = _relations_read(rules, known), list(program.typed), rules.source.texts
     for each in reads.values():
         statements += standing_for(each, rules.name)
     try:
         checked = check_source(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
-    except ProgramError as error:  # with warnings of what the session has
+    except ProgramError as error:  # with warnings about the session's own statements
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
     _check_directives(checked.directives, texts)
@@ -150,7 +153,7 @@ def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Ch
 
 
 def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
-    """What rules read of a session, and what the inlined ones of these read, by name."""
+    """The relations of a session that rules read, and those that inlined ones among them read, by name."""
     found: dict[str, Readable] = {}
     waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
     while waiting:
@@ -166,20 +169,21 @@ def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
 
 
 def parameters_as_variables(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
-    """The rules with their parameters as variables, each of which has one value, that of the one tuple of `rules.asked`."""
+    """Replace the parameters of rules by variables. The one tuple of `rules.asked` gives them values."""
     written = _Rules.of(rules.name, rules.text, known, program)
     written.depend = set()
     return _check_rules(written, known, program)[1]
 
 
 def _rebuild_clause(clause: syntax.Clause, change: Callable) -> syntax.Clause:
-    """A clause with other nodes, as `rebuilt` has them."""
+    """Rebuild the heads and the body of a clause (`rebuilt`)."""
     body, dominating = (None if part is None else rebuilt(part, change) for part in (clause.body, clause.dominating))
     heads = tuple(rebuilt(head, change) for head in clause.heads)
     return replace(clause, heads=heads, body=body, dominating=dominating)
 
 
 def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> None:
+    """Raise ProgramError for statements that are not allowed, a missing declaration, and names that the session has already."""
     problems = []
     if name not in own:
         place = next((each.span for each in source.statements), syntax.NOWHERE)
@@ -198,18 +202,18 @@ def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> 
     nodes = (node for each in source.statements if isinstance(each, syntax.Clause) for node in _nodes(each))
     for node in nodes:
         if isinstance(node, syntax.Functor) and node.name == "autoinc":
-            told = "autoinc() gives other numbers each time, so registered rules have no answer"
-            problems.append(Problem(told, node.span, "use a record as the identity of a tuple"))
+            message = "autoinc() gives other numbers each time, so registered rules have no answer"
+            problems.append(Problem(message, node.span, "use a record as the identity of a tuple"))
     if problems:
         raise ProgramError(problems, source.texts)
 
 
 def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str]) -> None:
-    """ProgramError if there are any, also in components."""
+    """Raise ProgramError if there are directives, also in components."""
     hint = "facts come by transactions, and changes go to subscribers: take it out"
     found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
     if found:
-        raise ProgramError([Problem(told, span, hint) for told, span in found], texts)
+        raise ProgramError([Problem(message, span, hint) for message, span in found], texts)
 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
@@ -219,11 +223,13 @@ def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
 
 
 class _Rules:
-    """The statements of a text, with relations of its own named after the one that it is for, and parameters as attributes."""
+    """The statements of a text of rules. Parameters become attributes, and further relations of the text are named after
+    `name`."""
 
     @classmethod
     def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
-        """ProgramError for what cannot even be put together. whole: the relation is to be evaluated, also if it is inline."""
+        """Parse a text. Raises ProgramError if it has statements that are not allowed. whole: the relation is to be evaluated,
+        even if it is inline."""
         source = parse(text, f"<{name}>", sandbox=NoFiles())
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)
@@ -238,7 +244,7 @@ class _Rules:
         found = (node.name for node in self.nodes if isinstance(node, syntax.Variable) and node.name.startswith("$"))
         self.parameters = [each.removeprefix("$") for each in dict.fromkeys(found)]
         self.depend = self._depend()
-        self.inline = not whole and not self.parameters and "inline" in own[name].qualifiers  # others cannot read parameters
+        self.inline = not whole and not self.parameters and "inline" in own[name].qualifiers  # else it has no readers
         self.leading = tuple(syntax.Variable(f"${each}") for each in self.parameters)
         self.typed = self._types() if self.parameters else []
 
@@ -258,11 +264,11 @@ class _Rules:
         return isinstance(node, syntax.Atom) and node.relation in depend
 
     def _types(self) -> list[tuple[str, str]]:
-        """(attribute, type) of each parameter: the type of where it stands in an atom."""
+        """(attribute, type) of each parameter; the type is that of an atom's attribute in whose place it occurs."""
         types: dict[str, str] = {}
         waiting = [(node.args, self._attributes(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
         while waiting:
-            for term, type_ in zip(*waiting.pop(), strict=False):  # another number of them is found wrong later
+            for term, type_ in zip(*waiting.pop(), strict=False):  # a wrong number of arguments is reported later
                 if isinstance(term, syntax.Variable) and term.name.startswith("$"):
                     types.setdefault(term.name[1:], type_)
                 if isinstance(term, syntax.RecordInit) and type_ in self.types:
@@ -279,6 +285,7 @@ class _Rules:
         return [(_unused_name(each, taken), types[each]) for each in self.parameters]
 
     def _attributes(self, relation: str) -> list[str]:
+        """The types of the attributes of a relation; empty if it is unknown."""
         if relation in self.own:
             return [type_ for _, type_ in self.own[relation].attributes]
         if relation not in self.known:
@@ -287,7 +294,7 @@ class _Rules:
         return [type_ for each in declared if each.name == relation for _, type_ in each.attributes]
 
     def statements(self, within: str = "") -> list:
-        """The statements that stand for the text. within: what the names of its other relations begin with."""
+        """The statements of the text, rewritten. within: a prefix for the names of its further relations."""
         self.within = within
         made = [self._statement(each) for each in self.source.statements]
         if not self.parameters:
@@ -295,6 +302,7 @@ class _Rules:
         return [MAGIC, syntax.RelationDecl(f"{self.name}.parameters", tuple(self.typed)), *made]
 
     def _statement(self, each):
+        """Rename the relations of the text in a statement, and add the parameters to it."""
         if isinstance(each, syntax.RelationDecl):
             more, spans = (tuple(self.typed), (each.span,) * len(self.typed)) if each.name in self.depend else ((), ())
             asked = tuple(name for name, _ in more)
@@ -315,6 +323,7 @@ class _Rules:
         return replace(each, body=syntax.And((first, each.body)) if each.body else first, plan=None)
 
     def _atom(self, node):
+        """Rename a relation of the text in an atom, and add the parameters; None for all other nodes."""
         if not isinstance(node, syntax.Atom) or node.relation not in self.own:
             return None
         more = self.leading if node.relation in self.depend else ()

@@ -1,4 +1,4 @@
-"""Who is told what has changed: each transaction, some of them at once, or now and then; from now on, or from an epoch."""
+"""Subscriptions: callbacks get the changes of a relation, of each transaction or of several together."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from semi_naive.session.facts import with_prefixes
 
 log = logging.getLogger("semi_naive")
 
-ATTEMPTS = 2  # calls of a callback that an interrupt ends
+ATTEMPTS = 2  # calls of a callback at most, if interrupts end it
 
 Callback = Callable[[Changes, int], None]
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """When changes are told: after so many epochs, and not before so many seconds since the last time."""
+    """When changes are delivered: after `epochs` epochs that change the relation, and `seconds` after the last delivery at the
+    earliest."""
 
     epochs: int = 1
     seconds: float = 0.0
-    background: bool = False  # by a thread of the subscription's own; with seconds it has one in any case
+    background: bool = False  # in a thread of its own; with seconds it has one in any case
 
     def __post_init__(self):
         if not isinstance(self.epochs, int) or isinstance(self.epochs, bool) or self.epochs < 1:
@@ -89,8 +90,8 @@ class History:
 
 @dataclass(frozen=True)
 class Sum:
-    """Changes that a subscriber has not been told yet, of so many epochs, up to one. seen: a relation about the session after
-    them."""
+    """The sum of the changes that have not been delivered yet. epochs: their number; epoch: the last one. seen: the contents of
+    a relation about the session after them."""
 
     change: Change
     epochs: int = 0
@@ -99,10 +100,11 @@ class Sum:
 
 
 class Subscription:
-    """Somebody who is told the changes of a relation until `cancel`. Changes that are not told yet are kept as their sum.
+    """A callback that gets the changes of a relation until `cancel`. Changes not delivered yet are kept as their sum.
 
-    relation, key: the relation, and the values of the attributes that it begins with, in 64 bits; the others are shown.
-    background: a thread of its own calls, so that who is slow delays nobody; without one the thread that commits does.
+    relation, key: the relation, and the values of its parameters in 64 bits; the callback gets the other attributes. If
+    `when.background` or `when.seconds` is set, a thread of its own makes the calls, so that a slow callback delays no
+    transaction. Otherwise the thread that commits makes them.
     """
 
     def __init__(
@@ -112,15 +114,15 @@ class Subscription:
         self._session, self._shown, self.key = session, without_parameters(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name = name
-        self.owner: str | None = None  # the client of a server, which sees no other's
-        self.parameters, self.calls = "", 0  # as text; how often it has been told
+        self.owner: str | None = None  # the client of a server that has subscribed
+        self.parameters, self.calls = "", 0  # as text; the number of calls
         self._waiting, self._last = Sum(no_change(self._shown.arity), seen=seen), -float("inf")
-        self._telling: list[Sum] = []  # what the callback is called with, as often as it may be
+        self._attempts: list[Sum] = []  # the sum being delivered, once for each call that is left
         self._state, self._cancelled = threading.Condition(), False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread that calls, where the subscription is to have one."""
+        """Start the thread that makes the calls, if the subscription needs one."""
         if self.when.background or self.when.seconds:
             self._thread = threading.Thread(target=self._serve, name=f"semi-naive: {self.relation}", daemon=True)
             self._thread.start()
@@ -135,7 +137,7 @@ class Subscription:
         return self._waiting.seen
 
     def add(self, change: Change, epoch: int, seen: Table | None = None) -> None:
-        """Take the changes of an epoch, once, to be told now or later."""
+        """Add the changes of an epoch to the waiting ones, unless they have been added before."""
         with locked(self._state):
             waiting = self._waiting
             if epoch > waiting.epoch:
@@ -143,36 +145,37 @@ class Subscription:
             self._state.notify()
 
     def tell(self) -> None:
-        """Call the callback if it is time, unless the subscription has a thread that does."""
-        while self._thread is None and not self._cancelled and (self._telling or self._waiting.epochs >= self.when.epochs):
+        """Call the callback if enough epochs are waiting, unless the subscription has a thread for this."""
+        while self._thread is None and not self._cancelled and (self._attempts or self._waiting.epochs >= self.when.epochs):
             self.flush()
 
     def ack(self, epoch: int) -> None:
-        """Of a subscription with a name: the changes up to an epoch are safe, and need not be kept for it any more."""
+        """Acknowledge the changes up to an epoch: they are not kept for the name any more. Raises ValueError without a name."""
         if self.name is None:
             raise ValueError("only a subscription with a name keeps changes: subscribe(…, name=…)")
         self._session.registry.acknowledge(self.name, epoch)
 
     def cancel(self) -> None:
-        """The callback is not called any more; what only this subscription needed is given back. One with a name can be taken
-        up again: the changes from now on are kept for it."""
+        """Stop the calls, and release the relations that only this subscription used. If the subscription has a name,
+        changes are still kept, and a new subscription by that name resumes it."""
         self._session.check_process()
         self.stop()
         self._session.registry.forget(self)
 
     def stop(self) -> None:
-        """Call no more, and wait for a call in another thread."""
+        """Make no more calls, and wait for a call in another thread to end."""
         self.end()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def end(self) -> None:
-        """Call no more."""
+        """Make no more calls."""
         with locked(self._state):
             self._cancelled = True
             self._state.notify()
 
     def _serve(self) -> None:
+        """Deliver changes when they are due, until the subscription is cancelled: the loop of its thread."""
         while True:
             with self._state:
                 while not self._cancelled and (self._waiting.epochs < self.when.epochs or (wait := self._wait()) > 0):
@@ -185,40 +188,41 @@ class Subscription:
         return self._last + self.when.seconds - time.monotonic()
 
     def flush(self) -> None:
-        """Tell what is left, in this thread. A callback that an interrupt ends is called again, once."""
+        """Deliver the waiting changes now, in this thread. If an interrupt ends the callback, it is called again, once."""
         self._session.check_process()
         with locked(self._state):
             if self._cancelled:
                 return
-            if not self._telling:
+            if not self._attempts:
                 rest = replace(self._waiting, change=no_change(self._shown.arity), epochs=0)
-                self._telling, self._waiting = [self._waiting] * ATTEMPTS if self._waiting.change.size else [], rest
+                self._attempts, self._waiting = [self._waiting] * ATTEMPTS if self._waiting.change.size else [], rest
             self._last = time.monotonic()
-        if self._telling:
-            told, self.calls = self._telling[0], self.calls + 1
-            changes = Changes(self._session, self._shown, told.change)
-            try:  # told is what has been called: the two are in one line
+        if self._attempts:
+            delivered, self.calls = self._attempts[0], self.calls + 1
+            changes = Changes(self._session, self._shown, delivered.change)
+            try:  # the call, and the note that it was made, are in one line because of interrupts
                 with limits.lifted():
-                    _, self._telling = self.callback(changes, self._telling.pop().epoch), []
+                    _, self._attempts = self.callback(changes, self._attempts.pop().epoch), []
             except Exception:
-                log.exception("a subscriber to %s has failed; epoch %s stands", self.relation, told.epoch)
-                self._telling = []
+                log.exception("a subscriber to %s has failed; epoch %s stands", self.relation, delivered.epoch)
+                self._attempts = []
             except SystemExit:
-                self._telling = []
+                self._attempts = []
                 raise
 
 
 def without_parameters(relation: Relation, parameters: int) -> Relation:
-    """A relation without the parameters that it begins with."""
+    """Remove the first attributes of a relation, its parameters."""
     return replace(relation, attributes=relation.attributes[parameters:])
 
 
 def with_key(change: Change, key: tuple[int, ...]) -> Change:
-    """The tuples that begin with some values, without them."""
+    """Select the changed tuples that begin with the values of `key`, and remove these columns."""
     return Change(rest_of(change.born, key), rest_of(change.lost, key)) if key else change
 
 
 def rest_of(block: Block, key: tuple[int, ...]) -> Block:
+    """Select the tuples that begin with the values of `key`, and remove these columns."""
     if not key or not block.size:
         return block if not key else empty(block.arity - len(key))
     found = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
@@ -228,7 +232,7 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
 
 
 def added(first: Change, second: Change) -> Change:
-    """The sum of two changes, one after the other: what comes and goes has not changed.
+    """The net sum of two successive changes: a tuple that is inserted and deleted again is in neither part.
 
     >>> def block(*values): return Block.of([np.array(values)], len(values))
     >>> both = added(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
