@@ -1,14 +1,14 @@
-"""What a session knows of itself, as relations: queried and subscribed to like any other, and in no log.
+"""System relations: the state of a session as relations. They can be queried and subscribed to, and are in no log.
 
-    sys.epoch(epoch, at, seconds, facts, tuples)          the last epochs: when, in seconds since 1970, how long they took, how
-                                                          many facts they changed, and how many tuples of all relations
-    sys.rule(relation, rule, stratum)                     what is evaluated, those of registered rules too
-    sys.index(relation, attributes, tuples, bytes)        the orders that relations are sorted in
+    sys.epoch(epoch, at, seconds, facts, tuples)          the last epochs: their time in seconds since 1970, their duration, and
+                                                          the numbers of changed facts and of changed tuples of all relations
+    sys.rule(relation, rule, stratum)                     the evaluated rules, registered ones included
+    sys.index(relation, attributes, tuples, bytes)        the indexes of relations: orders in which they are sorted
     sys.memory(relation, tuples, bytes)                   all indexes of a relation together, in this process
-    sys.subscription(relation, name, parameters, calls)   who is told, and how often that has been
+    sys.subscription(relation, name, parameters, calls)   the subscriptions, with the numbers of calls of their callbacks
 
 Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", has the log of a dataflow as a source of data like
-others; here it is made of what there is when somebody looks.
+others. Here the tuples are computed when they are read.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
 
-MOST = 1000  # epochs that are remembered
+MOST = 1000  # epochs in sys.epoch
 
 
 def _relation(name: str, /, **attributes: str) -> Relation:
@@ -47,8 +47,9 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class Past:
-    """An epoch: when it was made, in seconds since 1970, how long that took, how many facts it changed, and how many tuples of
-    all relations; of those that somebody is told of (how many have come, how many have gone)."""
+    """Statistics of an epoch. at: its time in seconds since 1970; seconds: its duration; facts, tuples: the numbers of changed
+    facts, and of changed tuples of all relations; changes: (new tuples, lost tuples) of outputs and of relations with
+    subscribers."""
 
     epoch: int
     at: float
@@ -59,15 +60,15 @@ class Past:
 
 
 class System:
-    """The relations of one session about itself."""
+    """The system relations of one session."""
 
     def __init__(self, session: Any):
         self._session = session
         self.epochs: deque[Past] = deque(maxlen=MOST)
 
     def table(self, name: str, owner: str | None = None, values: Values | None = None) -> Table:
-        """One of the relations, as it is now. owner: a client of a server; of sys.subscription only the client's own rows.
-        values: number the symbols; without them the session's do, for which a turn must be open."""
+        """The current tuples of a system relation. owner: a client of a server, which gets only its own rows of
+        sys.subscription. values: they number the symbols; by default the session's do, for which a turn must be open."""
         rows = self._subscription(owner) if name == "sys.subscription" else getattr(self, f"_{name.removeprefix('sys.')}")()
         upkeep = self._session.upkeep
         numbered = upkeep.values if values is None else values

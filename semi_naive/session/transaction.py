@@ -1,14 +1,14 @@
-"""Transactions, and their turns: one thread at a time changes a session, as a whole or not at all, wherever an interrupt comes.
+"""Transactions, and their turns: one thread at a time changes a session, atomically even if it is interrupted.
 
-A transaction keeps what it asks until it commits.
+A transaction collects its operations until it commits.
 
-1. `Turns.begin` waits for the turn, and settles what an interrupted one has left.
-2. Before the turn changes anything, it puts a step into `undo` that takes the change back.
-3. `kept = True` is the moment at which it has happened. No reader sees anything before.
-4. What follows from it is in `owed`, as steps, too.
-5. `Turns.ending` settles the turn, by its steps of either kind, and lets another one begin.
+1. `Turns.begin` waits for the turn, and settles an interrupted one before.
+2. Before the turn changes anything, it adds a step to `undo` that reverts the change.
+3. `kept = True` is the commit point. Readers see nothing before.
+4. The work after it, such as calls of subscribers, is in `owed`, as steps too.
+5. `Turns.ending` settles the turn by its steps of one kind, and lets another turn begin.
 
-Steps are idempotent. One that was interrupted is done again: at once, or by the next turn, or when the session is closed.
+Steps are idempotent. An interrupted step is done again: at once, by the next turn, or when the session is closed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Turns:
         self.last, turn.thread = turn, get_ident()
 
     def settle(self) -> None:
-        """Undo the last turn; if it has happened, do the steps that it owes."""
+        """Undo the last turn, or if it is committed, do the steps that it owes."""
         if self.last is None:
             return
         with deferred():
@@ -119,7 +119,7 @@ OVER = "this transaction is over: begin another one with session.transaction()"
 
 class _Exit:
     """The `__exit__` of a transaction. A with statement looks it up at its beginning, and drops it at its end. If an interrupt
-    arrives before the first line of `_exit`, the transaction is given up when it is dropped."""
+    arrives before the first line of `_exit`, the transaction is rolled back when it is dropped."""
 
     def __get__(self, transaction: Transaction | None, owner=None):
         if transaction is None:
@@ -137,15 +137,15 @@ def _exit(transaction: Transaction, kind, error, trace) -> None:
 
 
 class Transaction:
-    """One of a session, for a `with` block. Nothing is seen of it before it commits at the end of the block; an exception in
-    it, or in what the rules do with the facts, leaves the session as it was.
+    """A transaction of a session, for a `with` block. It commits at the end of the block; readers see nothing of it before. An
+    exception in the block, or in the evaluation of the rules, rolls it back.
 
-    rows: whatever `Program.run` takes as facts of a relation: tuples, arrays, data frames, Arrow tables, paths. They are read
-    when the operation is called. Of several operations on one tuple the last one counts.
+    rows: facts of a relation in any form that `Program.run` accepts: tuples, arrays, data frames, Arrow tables, paths. They are
+    read when the operation is called. Of several operations on one tuple the last one counts.
 
-    `epoch`: the number of the epoch that it has made; `ignored`: the net operations that changed nothing, inserts of facts that
-    were there and deletes of facts that were not; `changes`: of each relation that is an output or subscribed to, and that has
-    changed, the `Changes`. All three are there once it has committed.
+    These attributes are set by the commit. `epoch`: the number of the new epoch; `ignored`: the number of net operations that
+    change nothing, inserts of present facts and deletes of absent ones; `changes`: the `Changes` of each changed relation that
+    is an output or has subscribers.
     """
 
     def __init__(self, session: Any):
@@ -159,30 +159,30 @@ class Transaction:
 
     def insert(self, relation: str, rows: Any) -> None:
         """Insert facts."""
-        asked, columns = self._asked_of(relation), self._columns(relation, rows)
+        asked, columns = self._pending(relation), self._columns(relation, rows)
         asked.add(True, columns)
 
     def delete(self, relation: str, rows: Any) -> None:
-        """Delete facts. A tuple that rules derive as well stays."""
-        asked, columns = self._asked_of(relation), self._columns(relation, rows)
-        self._check_free(relation, columns)
+        """Delete facts. A tuple that rules derive as well remains. Raises BadInput for facts in the program's text."""
+        asked, columns = self._pending(relation), self._columns(relation, rows)
+        self._check_deletable(relation, columns)
         asked.add(False, columns)
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> None:
-        """Insert facts, and delete the other facts with the same values in the attributes of `key`. Of rows that agree there,
-        the last one is inserted."""
-        asked, places = self._asked_of(relation), self._session.places(relation, key)
+        """Insert facts, and delete the other facts with the same values in the attributes of `key`. Of several rows with the
+        same key, the last one is inserted."""
+        asked, places = self._pending(relation), self._session.places(relation, key)
         columns = self._columns(relation, rows)
         columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
         replaced, written = asked.replaced(columns, places), self._session.upkeep.relations.facts.written.get(relation)
         if written is not None:
-            self._check_free(relation, columns_of(agreeing(written, columns, places)))
+            self._check_deletable(relation, columns_of(agreeing(written, columns, places)))
         asked.add(False, columns_of(replaced))
         asked.add(True, columns)
 
     def clear(self, relation: str) -> None:
         """Delete all facts of the relation, except for those in the program's text."""
-        self._asked_of(relation).clear()
+        self._pending(relation).clear()
 
     # -- without a with block
 
@@ -221,7 +221,8 @@ class Transaction:
 
     # -- for the session
 
-    def _asked_of(self, relation: str) -> PendingChange:
+    def _pending(self, relation: str) -> PendingChange:
+        """The pending change of a relation. Raises ValueError if the transaction is not open or the facts cannot be changed."""
         self._session.check_process()
         if not self._open:
             raise ValueError(OVER if self.epoch is not None else "a transaction begins with a with statement")
@@ -230,17 +231,19 @@ class Transaction:
         return self.asked[relation]
 
     def _columns(self, relation: str, rows: Any) -> np.ndarray:
+        """Read rows as columns (arity, n) in 64 bits."""
         if isinstance(rows, Table):
             return columns_of(rows)
         upkeep = self._session.upkeep
         return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)
 
-    def _check_free(self, relation: str, columns: np.ndarray) -> None:
+    def _check_deletable(self, relation: str, columns: np.ndarray) -> None:
+        """Raise BadInput if one of some tuples, columns (arity, n), is a fact in the program's text."""
         rule = self._session.upkeep.relations.facts.rule_of(relation, columns)
         if rule is not None:
             place = f"line {rule.span.line} of {rule.span.file}" if rule.span else "the program"
-            told = f"{rule.head} is written in the program, so it cannot be deleted"
-            raise BadInput(told, hint=f"take it out of {place}, or give it as a fact of the session instead")
+            message = f"{rule.head} is written in the program, so it cannot be deleted"
+            raise BadInput(message, hint=f"take it out of {place}, or give it as a fact of the session instead")
 
     def __repr__(self) -> str:
         state = "open" if self._open else "over" if self.epoch is None else f"epoch {self.epoch}"

@@ -1,5 +1,5 @@
-"""Requests and answers as JSON: records are lists, branches, infinities and NaN are text. What is too deep or too large is
-`BadRequest`, and says what to do."""
+"""Requests and answers as JSON. Records are lists; branches, infinities and NaN are text. Values that are nested too deeply
+and answers that are too large raise `BadRequest`, which says what to do."""
 
 import json
 import math
@@ -15,14 +15,15 @@ OPERATIONS = ("insert", "delete", "upsert", "clear")
 MOST_TUPLES = 1_000_000  # of one answer
 MOST_CHARACTERS = 64 << 20  # of the values of one answer
 DEEPEST = 300  # levels of a value
-NOT_SHOWN = BadRequest, UnknownId, RecursionError  # tuples that have no JSON
-NUMBER = 8  # characters, on average, of a value that is no text
+NOT_SHOWN = BadRequest, UnknownId, RecursionError  # errors of tuples that cannot be converted to JSON
+NUMBER = 8  # characters, on average, of a value that is not text
 
 # -- in
 
 
 def parse_body(body: bytes, example: str) -> Any:
-    """The JSON of a body. BadRequest for what is none, or has a number that is none."""
+    """Parse the JSON of a body. Raises BadRequest if it is not JSON, or has NaN, an infinity or a float that is out of range.
+    example: the end of the message."""
 
     def finite(text: str) -> float:
         if math.isinf(value := float(text)):
@@ -43,7 +44,8 @@ def parse_body(body: bytes, example: str) -> Any:
 
 
 def operations(body: bytes) -> list[tuple]:
-    """(operation, relation, rows, key) of a transaction's JSON. BadRequest, with an example, for what is none."""
+    """Parse the body of a transaction: return (operation, relation, rows, key) for each operation. Raises BadRequest, with an
+    example, if the body has another form."""
     asked = parse_body(body, EXAMPLE)
     asked = asked.get("operations") if isinstance(asked, dict) and "operations" in asked else asked
     if not isinstance(asked, list):
@@ -52,6 +54,7 @@ def operations(body: bytes) -> list[tuple]:
 
 
 def _operation(number: int, each: Any) -> tuple:
+    """Check one operation, and return its (operation, relation, rows, key). number: its place, for messages."""
     names = [name for name in OPERATIONS if isinstance(each, dict) and name in each]
     if len(names) != 1 or not isinstance(each[names[0]], str):
         raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
@@ -67,7 +70,7 @@ def _operation(number: int, each: Any) -> tuple:
 
 
 def _value(value: Any, levels: int):
-    """Lists are tuples, at any depth: records too."""
+    """Convert lists to tuples, at any depth. Raises BadRequest if there are more levels."""
     if not isinstance(value, list):
         return value
     if not levels:
@@ -79,7 +82,7 @@ def _value(value: Any, levels: int):
 
 
 def relation_as_json(answer: Answer, limit: int) -> dict:
-    """Some tuples of a relation, and how many it has."""
+    """The columns, the first `limit` tuples, and the number of tuples of a relation."""
     if answer.stored is None or answer.here:
         rows = answer.first(limit)
     else:
@@ -89,13 +92,14 @@ def relation_as_json(answer: Answer, limit: int) -> dict:
 
 
 def all_rows(answer: Answer) -> list[list]:
-    """All tuples of an answer, or of changes. BadRequest if they are too many."""
+    """All tuples of an answer, or of changes. Raises BadRequest if there are more than MOST_TUPLES."""
     if answer.count() > MOST_TUPLES:
         raise BadRequest(f"{answer.count():,} tuples are more than one answer has, {MOST_TUPLES:,}")
     return _json_rows(answer.to_list())
 
 
 def _json_rows(rows: list) -> list[list]:
+    """Convert rows to JSON. Raises BadRequest if they have more than MOST_CHARACTERS."""
     left, found = MOST_CHARACTERS, []
     for row in rows:
         found.append([_json_value(value, DEEPEST) for value in row])
@@ -106,6 +110,7 @@ def _json_rows(rows: list) -> list[list]:
 
 
 def _json_value(value: Any, levels: int):
+    """Convert a value to JSON: records to lists; branches, infinities and NaN to text."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, tuple | list):

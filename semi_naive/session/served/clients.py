@@ -17,7 +17,7 @@ or TOML with a table for each client, which may do what its table says and nothi
     token = "77d0b2…"
     owner = true            # it may do everything
 
-A client is a tenant: of a relation with parameters it has the tuples for values that it may give, and nothing else.
+A client is a tenant: from a relation with parameters it gets only the tuples for the values that it may give.
 """
 
 import hmac
@@ -47,12 +47,13 @@ MAKE = "make one with: openssl rand -hex 32"
 
 
 class NotAllowed(PermissionError):
-    """A client asked for what it may not have; the message says what it may."""
+    """The client is not allowed to make this request. The message says which ones it may make."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """What a client may do. Relations: None stands for all. parameters: the values by name, None for any value."""
+    """The permissions of a client. reads, writes: relations, None for all. parameters: the allowed values by name, None for
+    any."""
 
     name: str = ""
     owner: bool = True
@@ -63,12 +64,12 @@ class Client:
 
     @property
     def prefix(self) -> str:
-        """What the session puts before the names of its durable subscriptions."""
+        """The prefix for the names of its durable subscriptions in the session."""
         return "" if self.owner else f"{self.name}/"
 
     @property
     def viewer(self) -> str | None:
-        """Whose subscriptions it sees; None for all."""
+        """The client whose subscriptions it sees, which is itself; None for all clients."""
         return None if self.owner else self.name
 
     def owns(self, rule: str) -> bool:
@@ -89,7 +90,7 @@ class Client:
         return all(self.reads_whole(each, registry) for each in rules.reads | rules.inlines)
 
     def asks(self, name: str, registry: Any) -> bool:
-        """True if it may read a relation, or the part of it that belongs to values that it may give."""
+        """True if it may read a relation, or the part of it for values of parameters that it may give."""
         rules = registry.rules.get(name)
         if self.owner or rules is None or not rules.parameters:
             return self.reads_whole(name, registry)
@@ -97,16 +98,17 @@ class Client:
             return False
         return set(rules.parameters) <= self.parameters.keys()
 
-    # -- what it asks for
+    # -- checks, which raise NotAllowed
 
     def check_asks(self, name: str, registry: Any) -> None:
+        """Check that it may read a relation or a part of it. Every client may read its own rows of sys.subscription."""
         if not self.asks(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
             known = [*registry.known, *registry.rules]
             may = sorted(each for each in dict.fromkeys(known) if self.asks(each, registry))
             raise NotAllowed(f"{self.name} may not read {name}: it may read {_names_or_nothing(may)}")
 
     def check_value(self, parameter: str, text: str, read: Callable[[str], Any]) -> None:
-        """read: makes a value of the parameter's type of a text."""
+        """Check that it may give a value to a parameter. read: parses a text as a value of the parameter's type."""
         allowed = None if self.owner else self.parameters[parameter]
         if allowed is not None and not any(_is_equal_value(text, each, read) for each in allowed):
             may = _names_or_nothing(list(map(repr, allowed)))
@@ -118,14 +120,15 @@ class Client:
             raise NotAllowed(f"{self.name} may not change facts of {name}: it may change those of {may}")
 
     def check_name(self, rule: str) -> None:
-        """That it may register rules of a name, and forget them."""
+        """Check that it may register and unregister rules of a name."""
         if not self.rules:
             raise NotAllowed(f"{self.name} may not register rules: its table has no rules = true")
         if not self.owns(rule):
             raise NotAllowed(f"{rule} is no name for rules of {self.name}: these begin with {self.name}{OF_A_CLIENT}")
 
     def check_rules(self, rules: Registered, registry: Any) -> None:
-        """That its rules read only what it may, and make no value out of a number: that could be another client's."""
+        """Check that its rules read only relations that it may read, and do not convert numbers to symbols or records (`as`):
+        such a value could belong to another client."""
         if self.owner:
             return
         for each in sorted(rules.reads | rules.inlines):
@@ -137,6 +140,7 @@ class Client:
 
 
 def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
+    """True if both are the same value of a parameter's type; False if one is no value of the type."""
     try:
         return read(text) == read(str(allowed))
     except ValueError:
@@ -144,7 +148,7 @@ def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool
 
 
 def _syntax_nodes(node: Any) -> Iterable:
-    """All syntax nodes below some."""
+    """Yield a syntax node, or those of a list, and all nodes below."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -163,13 +167,13 @@ def _names_or_nothing(names: list[str]) -> str:
 
 
 class Clients:
-    """The clients of a server by their tokens, of which it keeps digests. Without any, everyone is the owner."""
+    """The clients of a server, with digests of their tokens. If there are none, every request is one of an owner."""
 
     def __init__(self, known: Iterable[tuple[str, Client]] = ()):
         self.known = [(_digest(token), client) for token, client in known]
 
     def of(self, header: str) -> Client | None:
-        """The client of an Authorization header. All tokens are compared, each in constant time.
+        """Return the client of an Authorization header, None if there is none. All tokens are compared, each in constant time.
 
         >>> clients = Clients([("0123456789abcdef", Client("ann", False))])
         >>> clients.of("Bearer 0123456789abcdef").name, clients.of("Bearer 0123456789abcdeg"), clients.of("")
@@ -188,7 +192,7 @@ def _digest(token: str) -> bytes:
 
 
 def read_clients(path: str) -> Clients:
-    """The clients of a token file. BadInput for one that is wrong, or that other users may read."""
+    """Read a token file. Raises BadInput if it is not valid, or if other users may read, write or execute it."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -196,8 +200,8 @@ def read_clients(path: str) -> Clients:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the token file cannot be read: {getattr(error, 'strerror', error)}", path, hint=MAKE) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        told = f"other users may use the token file (its mode is {stat.S_IMODE(mode):04o})"
-        raise BadInput(told, path, hint=f"chmod 600 {path}")
+        message = f"other users may use the token file (its mode is {stat.S_IMODE(mode):04o})"
+        raise BadInput(message, path, hint=f"chmod 600 {path}")
     if len(text.split()) == 1:
         return Clients([(_token(text.strip(), path), Client())])
     try:
@@ -213,6 +217,7 @@ def read_clients(path: str) -> Clients:
 
 
 def _token(token: Any, path: str, name: str = "") -> str:
+    """Return a token. Raises BadInput unless it is a bearer token that is long enough. name: its client."""
     of = f" of {name}" if name else ""
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
         raise BadInput(f"the token{of} is no bearer token: expected letters, digits and . _ ~ + / -", path, hint=MAKE)
@@ -222,10 +227,10 @@ def _token(token: Any, path: str, name: str = "") -> str:
 
 
 def _client(path: str, name: str, table: Any) -> tuple[str, Client]:
-    """(token, client) of a table."""
+    """Convert a table of the file to (token, client). Raises BadInput if it is not valid."""
 
-    def wrong(told: str) -> BadInput:
-        return BadInput(f"client {name}: {told}", path, hint="docs/sessions.md shows what a table may have")
+    def wrong(message: str) -> BadInput:
+        return BadInput(f"client {name}: {message}", path, hint="docs/sessions.md shows what a table may have")
 
     if not isinstance(table, dict):
         raise BadInput(f"{name} is no table of a client", path, hint=f"begin it with [{name}]")
@@ -258,6 +263,7 @@ def _checked_names(key: str, value: Any, wrong: Callable[[str], BadInput]) -> fr
 
 
 def _values(name: str, value: Any, wrong: Callable[[str], BadInput]) -> tuple | None:
+    """The values that a client may give to a parameter; None for any value."""
     if value == ANY:
         return None
     if not isinstance(value, list) or not all(type(each) in (str, int, float) for each in value):

@@ -1,21 +1,21 @@
 """Structured Streaming into a session: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
 
-Spark delivers a batch again when it cannot know whether it has arrived. A session knows the last batch of each query; with a
-directory it is in the log, in the record of the transaction that the batch has become. So each batch counts exactly once.
+Spark delivers a batch again if it cannot know whether it has arrived. A session stores the number of the last batch of each
+query; with a directory, the log record of the batch's transaction contains it. So each batch is committed exactly once.
 """
 
 from typing import Any
 
 from semi_naive.io.errors import BadInput
 
-# What change feeds call a row that is there from now on, and one that is not any more: Delta Lake, Flink, Debezium, `diff`.
+# The values by which change feeds mark inserted and deleted rows: Delta Lake, Flink, Debezium, `diff`.
 INSERTS = {"insert", "update_postimage", "+I", "+U", "c", "r", "u", "1"}
 DELETES = {"delete", "update_preimage", "-D", "-U", "d", "-1"}
-QUERY = "sql.streaming.queryId"  # the local property that Spark names a query by while it runs a batch
+QUERY = "sql.streaming.queryId"  # the local property in which Spark has the id of the query while it runs a batch
 
 
 class StreamSink:
-    """What `foreachBatch` calls with each batch: a transaction of one relation. See `Session.sink`."""
+    """A function for `foreachBatch` that commits each batch as a transaction on one relation. See `Session.sink`."""
 
     def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
         session.explicit(relation)
@@ -27,7 +27,8 @@ class StreamSink:
         return f"<StreamSink of {self.relation}>"
 
     def __call__(self, frame, batch: int) -> None:
-        """A batch of Spark's, by its number. All its deletes come before its inserts."""
+        """Commit a batch of Spark, unless a batch with this number or a later one has been committed. Its deletes come before
+        its inserts. batch: its number."""
         query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)
         if not query:
             raise ValueError("the query of this batch has no name that stays: session.sink(…, query=name)")
@@ -36,7 +37,7 @@ class StreamSink:
                 transaction.abort()
                 return
             transaction.batch = query, batch
-            deleted, inserted = self._divided(frame.toArrow())
+            deleted, inserted = self._split(frame.toArrow())
             if deleted is not None and deleted.num_rows:
                 transaction.delete(self.relation, deleted)
             if inserted.num_rows and self.key is not None:
@@ -44,8 +45,9 @@ class StreamSink:
             elif inserted.num_rows:
                 transaction.insert(self.relation, inserted)
 
-    def _divided(self, table) -> tuple:
-        """The rows that go, and those that come, as tables of the relation's columns."""
+    def _split(self, table) -> tuple:
+        """Split a batch into (deleted rows, inserted rows), as tables with the columns of the relation. Without `op`, all rows
+        are inserted, and the first table is None."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
