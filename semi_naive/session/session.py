@@ -1,4 +1,4 @@
-"""A session: a program's relations, kept at their fixed point while facts come and go.
+"""A session: the relations of a program, kept at their fixed point while facts are inserted and deleted.
 
 with program.session({"edge": [(1, 2)]}) as s:
     with s.transaction() as t:
@@ -49,11 +49,12 @@ log = logging.getLogger("semi_naive")
 
 
 class Session(Committing, Relations):
-    """The relations of a program, now and at some epochs before; see `Program.session`. It is for a `with` block, or `close`.
+    """The relations of a program at the last epoch and at retained earlier ones; see `Program.session`. Use it in a `with`
+    block, or call `close`.
 
-    One transaction is open at a time: who begins another one waits, and in the same thread it is an error. Readers never wait:
-    they see the epoch that was made last, as a whole. A relation is in this process; one that a run would leave on Spark's
-    partitions stays there, if it has more than `local_tuples` tuples.
+    One transaction is open at a time. A thread that begins another one waits; if it has one open already, this is an error.
+    Readers never wait: they see the whole last epoch. Relations are in this process, except that a relation that a run would
+    leave on Spark's partitions stays there if it has more than `local_tuples` tuples.
     """
 
     def __init__(
@@ -77,12 +78,12 @@ class Session(Committing, Relations):
         self.changeable = _changeable(program, facts, compiled.program.relations)
         found = {n: r for n, r in program.relations.items() if n in compiled.program.relations and "@" not in n}
         self.relations: dict[str, Relation] = found
-        self.declared = dict(self.relations)  # by the program; those of registered rules come and go
+        self.declared = dict(self.relations)  # those of the program, without registered rules
         self.registry = Registry(self)
         self.system = System(self)
         self.batches: dict[str, int] = {}  # the last batch of each stream that has arrived
-        self.derived_anew: list[str] = []  # relations, as the directory had them by other rules
-        self.pinned: list[Any] = []  # what DataFrames may still read
+        self.derived_anew: list[str] = []  # relations whose rules have changed since the directory was written
+        self.pinned: list[Any] = []  # objects whose files DataFrames may still read
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
@@ -94,7 +95,7 @@ class Session(Committing, Relations):
             raise
 
     def _begin(self, facts, path, sync_seconds: float) -> int:
-        """Have all relations at their fixed point; the number of that epoch."""
+        """Compute all relations, or restore them from the directory. Return the number of the epoch."""
         if path is None:
             self.upkeep.begin(facts, self.changeable)
             return 0
@@ -110,25 +111,26 @@ class Session(Committing, Relations):
         return epoch
 
     def _take_up(self, directory: Directory) -> None:
-        """Have the rules and the subscriptions of the process that had the directory before."""
+        """Restore the registered rules and the named subscriptions of the directory."""
         with self.alone():
             self.registry.take_up(directory.registered, self.derived_anew)
         if not directory.fits:
             directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
 
-    # -- what there is
+    # -- reading
 
     def __getitem__(self, name: str) -> Answer:
-        """A relation as it is now, as a result of `Program.run` has it. It does not change with later transactions. There are
-        relations about the session, too, as sys.epoch (`semi_naive.session.system`)."""
+        """Return a relation as it is now, in the form of a result of `Program.run`. Later transactions do not change it. Names
+        such as sys.epoch are relations about the session (`semi_naive.session.system`)."""
         self.check_process()
         if self.registry.is_system(name):
-            values = Values()  # a reader has no turn, in which the session's could number symbols
+            values = Values()  # a reader has no turn, so it must not number symbols of the session
             return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name, values=values)), values)
         return self._now[name]
 
     def at(self, epoch: int) -> Epoch:
-        """The relations as they were after an epoch: the last one, or one of the `retain` before it. ValueError for others."""
+        """Return the relations as they were after an epoch: the last one, or one of the `retain` before it. Raises ValueError
+        for other epochs."""
         self.check_open()
         epochs = self._epochs
         for one in epochs:
@@ -141,8 +143,8 @@ class Session(Committing, Relations):
         raise ValueError(f"epoch {epoch} is gone: {kept}; session(…, retain=n) keeps n epochs before the last one")
 
     def between(self, relation: str, since: int, until: int, /, **parameters: Any) -> Changes:
-        """The change of a relation from one epoch to a later one, both retained; since=-1: from nothing. parameters: of
-        registered rules, which must have been evaluated for these values at both epochs."""
+        """Return the change of a relation from one retained epoch to a later retained one. since=-1 stands for an empty
+        relation. parameters: of registered rules, which must have been evaluated for these values at both epochs."""
         self.check_open()
         with self.alone() if parameters else nullcontext():  # their values may be new symbols
             key = self.registry.key(relation, parameters) if parameters else ()
@@ -150,29 +152,31 @@ class Session(Committing, Relations):
         return Changes(self, without_parameters(self.registry.relation(relation), len(key)), change)
 
     def query(self, atom: str, /, **parameters: Any) -> Answer:
-        """The answers to an atom with constants, `_` and variables, as `path(1, y)` or `list($Cons(x, _))`: a relation with an
-        attribute for each variable. Without variables it is nullary, and has its one tuple or none. A search where constants
-        begin an index, otherwise a pass over the relation. Of rules that are registered the relation is evaluated for this, if
-        nobody subscribes to it; parameters: theirs."""
+        """Return the answers to an atom with constants, `_` and variables, such as `path(1, y)` or `list($Cons(x, _))`.
+
+        The answers are a relation with an attribute for each variable. Without variables it is nullary, with one tuple or none.
+        If constants begin an index, the index is searched; otherwise all tuples are read. A relation of registered rules
+        without subscribers is evaluated for the query. parameters: of registered rules, by name."""
         return answers(self, atom_of(atom), parameters)
 
     def is_there(self, name: str) -> bool:
-        """True if a query of the relation reads what there is: it evaluates nothing, and waits for no transaction."""
+        """True if a query of the relation only reads it: no rules are evaluated, and the query does not wait for
+        transactions."""
         rules = self.registry.rules.get(name)
         return not self.registry.is_system(name) and (rules is None or not rules.parameters and name in self._now.tables)
 
     def why(self, relation: str, row: Iterable[Any], **parameters: Any) -> Proof:
-        """Why a tuple is there now: a proof of least height, as `Result.why` has it. `at(epoch).why` tells why it was there.
-        parameters: of registered rules."""
+        """Return a proof of least height for a tuple of the last epoch, like `Result.why`. `at(epoch).why` does so for an
+        earlier epoch. parameters: of registered rules."""
         return self._now.why(relation, row, **parameters)
 
     def why_not(self, relation: str, row: Iterable[Any], **parameters: Any) -> WhyNot:
-        """Why a tuple is not there now, as `Result.why_not` has it."""
+        """Explain why a tuple is not in a relation now, like `Result.why_not`."""
         return self._now.why_not(relation, row, **parameters)
 
     def explain(self, name: str | None = None, changes: bool = False) -> str:
-        """The strata of the program and their plans, as `Program.explain` has them, or of rules that are registered: by the
-        sizes of now. changes: the rules that maintain the strata, or that of one relation, when facts change."""
+        """Format the strata of the program, or of registered rules, and their plans by the current sizes, like
+        `Program.explain`. changes: format the rules that maintain all strata, or that of one relation, when facts change."""
         self.check_process()
         if changes:
             return self.upkeep.explain_changes(name, self.known)
@@ -183,58 +187,57 @@ class Session(Committing, Relations):
         rules = self.registry.rules[name]
         tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
-            tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one value that is asked for
+            tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one tuple of parameter values
         wanted = replace(rules.checked, directives=[FileDirective("output", name)])
         return type(self.program).from_checked(wanted, name).explain(tables)
 
-    # -- what changes it
+    # -- transactions
 
     def transaction(self) -> Transaction:
-        """A transaction, for a `with` block."""
+        """Return a transaction, for a `with` block."""
         self.check_open()
         return Transaction(self)
 
     def insert(self, relation: str, rows: Any) -> Transaction:
-        """A transaction that inserts facts; it has committed."""
+        """Insert facts in a transaction of their own, and return it, committed."""
         with self.transaction() as done:
             done.insert(relation, rows)
         return done
 
     def delete(self, relation: str, rows: Any) -> Transaction:
-        """A transaction that deletes facts; it has committed."""
+        """Delete facts in a transaction of their own, and return it, committed."""
         with self.transaction() as done:
             done.delete(relation, rows)
         return done
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> Transaction:
-        """A transaction that puts facts in place of others with the same key; it has committed."""
+        """Insert facts in place of others with the same key, in a transaction of their own, and return it, committed."""
         with self.transaction() as done:
             done.upsert(relation, rows, key)
         return done
 
     def clear(self, relation: str) -> Transaction:
-        """A transaction that deletes all facts of a relation; it has committed."""
+        """Delete all facts of a relation in a transaction of its own, and return it, committed."""
         with self.transaction() as done:
             done.clear(relation)
         return done
 
-    # -- who is told, and rules that come and go
+    # -- subscriptions and registered rules
 
     def subscribe(
         self, relation: str, callback: Callback, /, *, snapshot: bool = False, since: int | None = None, epochs: int = 1,
         seconds: float = 0.0, background: bool = False, name: str | None = None, **parameters: Any,
     ) -> Subscription:  # fmt: skip
-        """Have callback(changes, epoch) called after each transaction that changes a relation, from the next one on, in the
-        thread that commits, before another transaction can begin. What it raises is logged; the transaction stands.
+        """Call callback(changes, epoch) after each later transaction that changes a relation. The thread that commits makes the
+        call, before another transaction can begin. An exception of the callback is logged; the transaction stands.
 
-        relation: one of the program, or of rules that are registered, which are evaluated from now on. parameters: of the
-            rules, by name: only what has these values is told, without them.
-        snapshot: begin with all tuples that there are, in one call. since: begin with what has changed after an epoch that
-            is retained.
-        epochs, seconds: the changes of so many epochs, and of so much time, are told together, as their sum.
-        background: a thread of the subscription's own calls, so that a slow one delays nobody; `seconds` has one, too.
-        name: the changes are kept for that name, also after `cancel`, until `Subscription.ack`: who subscribes by it again
-            begins with those that have not been acknowledged, an epoch at a time, or with those after `since`.
+        relation: a relation of the program, or of registered rules, which are evaluated from now on. parameters: of the
+            rules, by name. The changes are those of the tuples with these values, without them.
+        snapshot: the first call has all current tuples. since: the first call has the changes after a retained epoch.
+        epochs, seconds: the number of epochs, and the time, whose changes are delivered together, as their sum.
+        background: a thread of its own makes the calls, so that a slow callback delays no transaction; so it does with
+        `seconds`. name: the changes are kept for this name until `Subscription.ack`, also after `cancel`. A later subscription
+        by the name first gets those that are not acknowledged, or those after `since`, one epoch at a time.
         """
         self.check_open()
         when = Granularity(epochs, seconds, background)
@@ -244,42 +247,44 @@ class Session(Committing, Relations):
     def sink(
         self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None
     ) -> StreamSink:
-        """For Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`. Each batch is a
-        transaction, exactly once: one that is delivered again changes nothing, also after the session was reopened with its
-        `path`.
+        """Return a sink for Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
 
-        op: a column that says what a row does, as change feeds have it: insert, update_postimage, +I, +U, c, r, u or 1;
-            delete, update_preimage, -D, -U, d or -1. Without it rows are inserted.
-        key: attributes by which an insert takes the place of what is there, as in `Transaction.upsert`.
-        query: a name in place of the stream's own, which stays the same as long as the stream's checkpoint does.
+        Each batch is a transaction, exactly once: a batch that is delivered again changes nothing, also after the session was
+        reopened with its `path`.
+
+        op: the column of a change feed that marks inserts (insert, update_postimage, +I, +U, c, r, u or 1) and deletes (delete,
+            update_preimage, -D, -U, d or -1). Without it all rows are inserted.
+        key: attributes by which an insert replaces other facts, as in `Transaction.upsert`.
+        query: a name for the stream in place of its id, which is the same as long as the stream's checkpoint is.
         """
         self.check_open()
         return StreamSink(self, relation, op, key, query)
 
     def end_subscription(self, name: str) -> None:
-        """Keep nothing more for the name of a subscription. KeyError if there is none."""
+        """Forget a named subscription and the changes kept for it. Raises KeyError if there is none."""
         with self.alone():
             self.registry.end(name)
 
     def register(self, name: str, rules: str) -> None:
-        """Rules for a relation, with its declaration, those of others that they need besides, and parameters, as `$src`. They
-        are parsed and checked against the session, and nothing is evaluated: `subscribe` and `query` do that.
+        """Register rules for a relation. The text has its declaration, those of further relations, and rules, which may have
+        parameters, such as `$src`. It is parsed and checked against the session; `subscribe` and `query` evaluate the rules.
 
-        ProgramError with all that is wrong. 0.8 ms for a rule; 0.04 ms for one like others but for name and constants.
+        Raises ProgramError with all errors. Takes 0.8 ms for a rule; 0.04 ms if only name and constants differ from others.
         """
         self.check_open()
         with self.limited(), self.alone():
             self.registry.register(name, rules)
 
     def unregister(self, name: str) -> None:
-        """Forget rules that nobody subscribes to. ValueError if somebody does, or other rules read them."""
+        """Remove registered rules. Raises ValueError if they have subscriptions, or if other rules read them."""
         with self.alone():
             self.registry.unregister(name)
 
     # -- the end
 
     def close(self) -> None:
-        """Release what Spark has of it, and the directory. Its relations can be read no more. In a fork nothing is closed."""
+        """Close the session: end its subscriptions, and release its files, Spark and the directory. Its relations cannot be
+        read any more. In a fork nothing is closed."""
         if not self.closed and not self.is_foreign:
             with afterwards(self._end):
                 self._turns.clear()
@@ -290,6 +295,7 @@ class Session(Committing, Relations):
         self._release()
 
     def _release(self, failed: bool = False) -> None:
+        """Release files, Spark and the directory. failed: the session could not be opened."""
         self.pinned.clear()
         self.lent.close()
         try:
@@ -309,7 +315,8 @@ class Session(Committing, Relations):
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:
-    """The relations whose facts may come and go: those with an .input, and those that `facts` names."""
+    """Return the relations whose facts may change: those with an .input, and those that `facts` names. Raises BadInput for
+    names of other relations."""
     named = set(facts) if isinstance(facts, dict) else set()
     for name in named - program.relations.keys():
         raise BadInput(f"facts for {name!r}: the program has no such relation", hint=f"it has {', '.join(program.relations)}")
@@ -319,12 +326,12 @@ def _changeable(program, facts, kept: dict) -> set[str]:
 
 
 def _check_program(program) -> None:
-    """ValueError for what has no fixed point that facts could come and go for."""
+    """Raise ValueError for a program with autoinc() or .limitsize: its relations are not determined by its facts."""
     for rule in program.checked.rules:
         if has_autoinc(rule):
             advice = "number the facts before they are inserted, or use a record as the identity of a tuple"
-            told = f"autoinc() in {rule.head.relation} gives other numbers each time, so a session has no answer"
-            raise ValueError(f"{told}: {advice}")
+            message = f"autoinc() in {rule.head.relation} gives other numbers each time, so a session has no answer"
+            raise ValueError(f"{message}: {advice}")
     for directive in program.checked.directives:
         if directive.kind == "limitsize":
             advice = "take it out, and bound the recursion by a condition in its rules"

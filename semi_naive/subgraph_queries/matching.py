@@ -1,11 +1,11 @@
-"""Subgraph queries: how often, or where, a small pattern is found in a graph.
+"""Subgraph queries: count or list the matches of a small pattern in a graph.
 
     subgraphs("edges.tsv", "triangle")
     subgraphs(graph, [("boss", "worker"), ("boss", "other")], directed=True, count=False).to_arrow()
 
-What Ammar, McSherry, Salihoglu and Joglekar do by hand for their five patterns (*Distributed Evaluation of Subgraph Queries*,
-PVLDB 2018, §5) is derived here from the pattern: symmetries are broken by the order of degrees, triangles may be looked up
-in a relation made once, and counts are factorised.
+Ammar, McSherry, Salihoglu and Joglekar (*Distributed Evaluation of Subgraph Queries*, PVLDB 2018, §5) optimise five patterns by
+hand. Here the same optimisations are derived from any pattern: symmetries are broken by the order of degrees, triangles may be
+looked up in a relation computed once, and counts are factorised.
 """
 
 from collections.abc import Iterable
@@ -40,15 +40,14 @@ def subgraphs(
     trace: dict | None = None,
     **reading: Any,
 ) -> "int | Subgraphs":
-    """The subgraphs of a graph that look like a pattern: how many, or with `count=False` a table of them (`Subgraphs`).
+    """Count the subgraphs of a graph that match a pattern, or with `count=False` return a table of them (`Subgraphs`).
 
-    A subgraph is found once, whatever the symmetries of the pattern; with `symmetry=False` every embedding is. The vertices
-    of a match are distinct, and it need not be induced: the graph may have more edges between them. Self loops and
-    duplicates of edges are dropped. The edges of an undirected graph, the default, lead both ways; those of a directed one
-    as given.
+    Each subgraph is found once, even if the pattern has symmetries; with `symmetry=False` every embedding is found. The
+    vertices of a match are distinct. A match need not be induced: the graph may have more edges between its vertices. Self
+    loops and duplicate edges are dropped. By default the graph is undirected: its edges are matched in both directions.
 
-    graph       whatever `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes for other
-                patterns, those on Spark's partitions until its `close`
+    graph       any data that `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes for
+                other patterns; indexes on Spark's partitions are kept until its `close`
     pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `subgraph_queries.patterns.NAMED`,
                 directed from the first letter to the second), pairs of names, or a networkx graph
     order       the pattern's vertices in the order in which to bind them; by default one is chosen
@@ -56,15 +55,15 @@ def subgraphs(
                 within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`
                 is given
     memory      bytes: of the slices of a box, or of the proposals that BiGJoin has in flight
-    triangles   join a relation of all triangles, made first, instead of edges where the pattern has triangles. For plans that
-                ask an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
-    factorised  of counts of undirected patterns, by leapfrog with neither `order` nor `triangles`: count what is independent
-                apart (see `ra.multiway.loops.rooted`), and take off what has a vertex twice
+    triangles   compute the relation of all triangles first, and join it in place of the edges of triangles. Useful for plans
+                that search an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
+    factorised  for counts of undirected patterns by leapfrog, without `order` and `triangles`: count independent parts of the
+                pattern separately (`ra.multiway.loops.rooted`), and subtract the matches that have a vertex twice
     trace       called with the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`)
                 after it
 
-    The leapfrog plan needs 20 bytes an edge and direction, and the table 4 bytes a vertex of every match. ValueError for a
-    pattern that cannot be searched for, and for a `memory` that no box fits; BadInput for the graph.
+    The leapfrog plan needs 20 bytes for each edge and direction; the table needs 4 bytes for each vertex of a match. Raises
+    ValueError for an invalid pattern, and for a `memory` that no box fits into; BadInput if the graph cannot be read.
     """
     _check_options(plan, memory, trace)
     pattern = Pattern.of(pattern, directed)
@@ -89,6 +88,7 @@ def _vertices_of(graph, directed: bool, reading: dict):
 
 
 def _check_options(plan: str, memory: int | None, trace=None) -> None:
+    """Raise ValueError for unknown options, and for options that the plan does not support."""
     if plan not in PLANS:
         raise ValueError(f"the plan {plan!r} is unknown: expected {', '.join(PLANS)}")
     if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 1):
@@ -106,8 +106,8 @@ def _plan(plan: str, memory: int | None) -> str:
 
 
 def factorised_count(pattern: Pattern, vertices: Vertices) -> int | None:
-    """The subgraphs, from homomorphisms that are counted and not listed; None if some cannot be: a pattern then has more
-    than one vertex in its cycles."""
+    """Count subgraphs from the counts of homomorphisms, which are not listed. None if the pattern is directed or a clique, if a
+    merged pattern cannot be counted so (`Vertices.counter`), or if a count may overflow."""
     if pattern.directed or pattern.is_clique:
         return None
     shapes = [(times, shape, vertices.counter(shape)) for times, shape in pattern.merged()]

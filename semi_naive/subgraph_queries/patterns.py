@@ -1,7 +1,6 @@
-"""Patterns of a subgraph query: what they are called, what of them is symmetric, and what becomes of them when vertices fall
-together.
+"""Patterns of subgraph queries: their names, their automorphisms, and the patterns that result when vertices are merged.
 
-A pattern is small, so its symmetries are found by trying every permutation of its vertices.
+A pattern is small, so its automorphisms are found by trying every permutation of its vertices.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -25,7 +24,8 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """Vertices are numbers, `names` what the user calls them; an edge (u, v) goes from u to v, undirected u < v."""
+    """A pattern whose vertices are numbers; `names`: the user's names for them. An edge (u, v) goes from u to v; if the pattern
+    is undirected, u < v."""
 
     names: tuple[Hashable, ...]
     edges: tuple[tuple[int, int], ...]
@@ -33,10 +33,11 @@ class Pattern:
 
     @classmethod
     def of(cls, source, directed: bool = False) -> "Pattern":
-        """Of a name, a networkx graph or pairs of names. BadPattern for what is none, or hangs together by nothing."""
-        alone, pairs = _pairs_of(source, directed)
+        """Make a pattern from a name in NAMED, a networkx graph, or pairs of vertices. Raises BadPattern for other sources, and
+        if the pattern is not connected, has self loops, no edges, or more than MOST_VERTICES vertices."""
+        vertices, pairs = _read_pattern(source, directed)
         names = tuple(dict.fromkeys([vertex for pair in pairs for vertex in pair]))
-        if missing := [vertex for vertex in alone if vertex not in names]:
+        if missing := [vertex for vertex in vertices if vertex not in names]:
             raise BadPattern(f"vertex {missing[0]!r} of the pattern has no edge: it would match anything")
         number = {name: place for place, name in enumerate(names)}
         edges = ((number[u], number[v]) for u, v in pairs)
@@ -45,6 +46,7 @@ class Pattern:
         return found
 
     def _check(self) -> None:
+        """Raise BadPattern unless the pattern can be searched for."""
         for u, v in self.edges:
             if u == v:
                 raise BadPattern(f"the pattern has an edge from {self.names[u]!r} to itself: its vertices are distinct")
@@ -62,6 +64,7 @@ class Pattern:
             )
 
     def _reached(self) -> set[int]:
+        """The vertices that are connected to the first one."""
         reached: set[int] = set()
         waiting = [0]
         while waiting:
@@ -76,7 +79,7 @@ class Pattern:
 
     @cached_property
     def neighbours(self) -> list[set[int]]:
-        """Whatever the direction of the edge."""
+        """The neighbours of each vertex, in both directions of the edges."""
         found: list[set[int]] = [set() for _ in self.names]
         for u, v in self.edges:
             found[u].add(v)
@@ -106,10 +109,10 @@ class Pattern:
 
     @cached_property
     def ordered(self) -> set[tuple[int, int]]:
-        """Pairs u, v of vertices of which u is to match the lesser, so that every subgraph is found once.
+        """Pairs (u, v) of vertices such that every subgraph is found once if the match of u is less than that of v.
 
-        A vertex is to be less than all that symmetries can put in its place; then only the symmetries that keep it are
-        left, and so on with the next. Includes what follows from others.
+        A vertex must be less than all vertices that an automorphism maps it to. Then only the automorphisms that fix it are
+        left, and the next vertex follows. The pairs are transitively closed.
 
         >>> sorted(Pattern.of("diamond").ordered)
         [(0, 1), (2, 3)]
@@ -123,17 +126,19 @@ class Pattern:
         return pairs
 
     def spine(self) -> tuple[int, int] | None:
-        """An edge that all other edges meet, and some triangle has: without its ends nothing is joined to anything."""
+        """An edge of a triangle that shares a vertex with every other edge: without its two vertices no edge is left. None if
+        there is no such edge."""
         for u, v in self.edges:
             if all({u, v} & {x, y} for x, y in self.edges) and self.neighbours[u] & self.neighbours[v]:
                 return u, v
         return None
 
     def merged(self) -> Iterator[tuple[int, "Pattern"]]:
-        """The patterns of which homomorphisms are to be counted, and how often each, to get injective ones (undirected).
+        """(coefficient, pattern) such that the sum of coefficients times homomorphisms is the number of injective homomorphisms
+        (undirected).
 
-        Vertices without an edge between them may fall together: by Möbius inversion over the partitions of the vertices, a
-        merged pattern counts Π (-1)^(b - 1) (b - 1)! over the sizes b of its blocks. Those of one shape are added up.
+        Vertices without an edge between them may be merged. By Möbius inversion over the partitions of the vertices, a merged
+        pattern has the coefficient Π (-1)^(b - 1) (b - 1)! over the sizes b of its blocks. Isomorphic patterns are added up.
 
         >>> sorted((times, merged.size) for times, merged in Pattern.of("house").merged())
         [(-2, 4), (-2, 4), (1, 5), (3, 3)]
@@ -149,7 +154,7 @@ class Pattern:
         return ((count, shape) for shape, count in times.items() if count)
 
     def _partitions(self, vertex: int, blocks: list[list[int]]) -> Iterator[list[list[int]]]:
-        """Of the vertices into blocks without edges inside."""
+        """The partitions of the vertices from `vertex` on, into `blocks` and new blocks, without edges inside a block."""
         if vertex == self.size:
             yield [list(block) for block in blocks]
             return
@@ -166,7 +171,8 @@ class Pattern:
         return Pattern(tuple(range(len(blocks))), tuple(edges), self.directed)
 
     def canonical(self) -> "Pattern":
-        """The same for all patterns of one shape: of those with the vertices by degree, the least list of edges."""
+        """The canonical form, the same for all isomorphic patterns: the least list of edges with the vertices sorted by
+        degree."""
         classes: dict[int, list[int]] = {}
         for vertex, others in enumerate(self.neighbours):
             classes.setdefault(-len(others), []).append(vertex)
@@ -178,7 +184,7 @@ class Pattern:
 
 
 def _numberings(classes: list[list[int]], first: int = 0) -> Iterator[dict[int, int]]:
-    """The numberings of vertices that number one class after the other."""
+    """Yield the numberings of vertices, from `first` on, that number one class after the other."""
     if not classes:
         yield {}
         return
@@ -187,8 +193,8 @@ def _numberings(classes: list[list[int]], first: int = 0) -> Iterator[dict[int, 
             yield {**{vertex: first + place for place, vertex in enumerate(order)}, **rest}
 
 
-def _pairs_of(source, directed: bool) -> tuple[Iterable, list[tuple]]:
-    """The vertices and the edges of what a user calls a pattern."""
+def _read_pattern(source, directed: bool) -> tuple[Iterable, list[tuple]]:
+    """Read a pattern: (vertices, edges). Only a networkx graph lists its vertices. Raises BadPattern for other sources."""
     if isinstance(source, str):
         if source not in NAMED:
             raise BadPattern(f"the pattern {source!r} is unknown: expected {', '.join(NAMED)}, pairs or a networkx graph")

@@ -1,11 +1,11 @@
 """The trace of a BiGJoin: one dictionary of plain values for JSON, however many rounds there were.
 
 plan, form, order, batch        "multiway"; "shuffled" or "skew"; the variables; proposals that may be in flight
-bound, peak                     how many bindings may be, and how many were, in flight at one time
-rounds, jobs, seconds           rounds: of all variables
-stages: of each variable its prefixes (bindings that arrived to be extended), proposals, survivors, lookups and rounds
-messages: tuples, bytes         that went from one step to the next
-steps: of each step its stage (the number of its variable), phase and lists by partition: received, sent, bytes, seconds
+bound, peak                     the limit and the maximum of bindings that are in flight at one time
+rounds, jobs, seconds           rounds: the sum over all variables
+stages: for each variable its prefixes (bindings that arrived to be extended), proposals, survivors, lookups and rounds
+messages: tuples, bytes         sent from one step to the next
+steps: for each step its stage (the number of its variable), phase and lists by partition: received, sent, bytes, seconds
 work                            bindings received and produced, by partition, over all steps
 result: tuples
 """
@@ -22,7 +22,7 @@ FIGURES = ("received", "sent", "bytes", "seconds")
 
 
 class Record:
-    """What one evaluation of a pattern has done so far."""
+    """The statistics of one evaluation of a pattern so far."""
 
     def __init__(self, order: tuple[str, ...], split: bool, batch: int, partitions: int):
         self.started, self.partitions, self.batch = time.perf_counter(), partitions, batch
@@ -34,12 +34,12 @@ class Record:
 
     @property
     def threshold(self) -> int:
-        """The bindings that a partition makes in a step before it ships them; a join under way makes as many again at most."""
+        """The bindings that a partition makes in a step before it sends them. A join in progress makes at most as many more."""
         share = self.batch // self.partitions
         return max(1, share - min(share // 2, MOST))
 
     def begin(self, version: Version) -> None:
-        """A step of a variable for each segment of the evaluation."""
+        """Add a step for each segment of a rule version, and compute the bound of bindings in flight."""
         order, at = self.facts["order"], 0
         lists = {name: [0] * self.partitions for name in FIGURES}
         for number, segment in enumerate(version.segments):
@@ -53,7 +53,7 @@ class Record:
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
     def job(self, results, left: Waiting) -> None:
-        """Add the reports of a job, and what is left after it."""
+        """Add the reports of a job. left: the evaluations that are not finished after it, by stage and partition."""
         self.jobs += 1
         made: dict[int, int] = {}
         rounds = set()
@@ -79,7 +79,7 @@ class Record:
         self.peak = max(self.peak, waiting + max(made.values(), default=0))
 
     def finished(self, tuples: int) -> dict:
-        """The whole record."""
+        """Return the complete record. tuples: the size of the result."""
         work = [sum(step["received"][p] + step["sent"][p] for step in self.steps) for p in range(self.partitions)]
         moved, size = (sum(sum(step[name]) for step in self.steps) for name in ("received", "bytes"))
         return json_value(
@@ -114,5 +114,5 @@ def _goes_to_all(move) -> bool:
 
 
 def _size(left) -> int:
-    """Bindings that have arrived and wait."""
+    """The number of bindings that have arrived for an unfinished evaluation."""
     return getattr(left.arrived, "size", 0) if left.arrived is not None else 0

@@ -1,4 +1,4 @@
-"""A graph as it is searched: its vertices are numbered by degree, the least first.
+"""The graph of a subgraph query, with vertices numbered by degree, the lowest first.
 
 An edge that goes *up* leads to the larger number, so that no vertex has more than √(2 · edges) of them: cliques are found
 below their least vertex at little cost, however many edges its hubs have.
@@ -25,10 +25,11 @@ from semi_naive.subgraph_queries.patterns import Pattern
 
 @dataclass(repr=False)
 class Vertices:
-    """Edges between numbers, `values` of each the user's id (or place in `names`), and what was derived from them so far.
+    """A graph with numbered vertices, and the indexes made for it so far. `values`: for each vertex the user's id, or its place
+    in `names`; `source`, `target`: the edges.
 
-    The relations of a query: `up` (of the edges, those that lead to the larger number), `down` (the others), `edge` (all; of
-    an undirected graph both ways), `triangle` (x < y < z) and `corner` (the triangles in each of their six orders).
+    The relations of a query are `up` (edges to a larger number), `down` (edges to a smaller one), `edge` (all edges; if the
+    graph is undirected, in both directions), `triangle` (x < y < z), and `corner` (triangles in each of their six orders).
     """
 
     values: np.ndarray
@@ -37,7 +38,7 @@ class Vertices:
     source: np.ndarray
     target: np.ndarray
     tries: Tries = field(init=False)
-    spread: dict = field(init=False, default_factory=dict, repr=False)  # by application and form: the indexes on its partitions
+    spread: dict = field(init=False, default_factory=dict, repr=False)  # indexes on partitions, by (application, split)
 
     def __post_init__(self):
         self.tries = Tries(Domain(0, len(self.values), NOTHING), {})
@@ -53,20 +54,21 @@ class Vertices:
         return f"<Vertices: {len(self.values):,} vertices, {quantity(len(self.source), f'{kind} edge')}>"
 
     def close(self) -> None:
-        """Remove the indexes that queries have left on the partitions of Spark; at the latest, the end of the program does."""
+        """Remove the indexes on the partitions of Spark. Otherwise they are removed when the program ends."""
         while self.spread:
             _, own = self.spread.popitem()
             own.close()
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
-        """Read a graph. Two sorts of its edges, 40 ns each; BadInput for what is none."""
+        """Read a graph (`as_edges`), and number its vertices. Takes two sorts of the edges, 40 ns an edge each. Raises BadInput
+        if it cannot be read."""
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         edges = as_edges(graph, **reading)
         domain, names = Domain.of(edges.pairs.T), edges.names
         source, target = map(domain.encode, edges.pairs.T)
-        del edges  # large graphs are four times as large as what is kept of them
+        del edges  # the edges as read are four times as large as those that are kept
         source, target = _distinct(*(source, target) if directed else _up(source, target), domain.size)
         degrees = np.bincount(source, minlength=domain.size) + np.bincount(target, minlength=domain.size)
         order = np.argsort(degrees, kind="stable")
@@ -90,12 +92,12 @@ class Vertices:
         return self.spread[key]
 
     def _up(self):
-        return self._those(self.source < self.target) if self.directed else (self.source, self.target)
+        return self._selected_edges(self.source < self.target) if self.directed else (self.source, self.target)
 
     def _down(self):
-        return self._those(self.source > self.target) if self.directed else (self.target, self.source)
+        return self._selected_edges(self.source > self.target) if self.directed else (self.target, self.source)
 
-    def _those(self, which):
+    def _selected_edges(self, which):
         return self.source[which], self.target[which]
 
     def _edge(self):
@@ -115,7 +117,7 @@ class Vertices:
         return tuple(np.concatenate(columns) for columns in zip(*orders, strict=True))
 
     def counter(self, shape: Pattern) -> Callable[[], int] | None:
-        """What counts the homomorphisms from a pattern without listing them; None if it would have to list."""
+        """Return a function that counts the homomorphisms from a pattern without listing them; None if there is no such way."""
         if shape.size == 1:
             return partial(len, self.values)
         if shape.is_clique:
@@ -129,8 +131,8 @@ class Vertices:
         return math.factorial(size) * leapfrog.leapfrog_join(clique(size), self.want(["up"]), count=True)
 
     def _book(self, shape: Pattern, spine: tuple[int, int]) -> int:
-        """All vertices beside the spine are independent once that is bound: the product of their counts. OverflowError if
-        the sum of these may not fit in 64 bits."""
+        """Count the homomorphisms from a pattern with a spine. If the spine is bound, the other vertices are independent, so
+        their counts are multiplied. Raises OverflowError if the sum of the products may not fit in 64 bits."""
         left, right = (np.diff(self.adjacency[0])[column].astype(float) for column in (self.source, self.target))
         both = len(shape.neighbours[spine[0]] & shape.neighbours[spine[1]])
         if np.sum(np.minimum(left, right) ** both * np.maximum(left, right) ** (shape.size - 2 - both)) > 2**62:
@@ -140,13 +142,13 @@ class Vertices:
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each vertex's neighbours begin, and the neighbours, of an undirected graph."""
+        """(the place of each vertex's first neighbour, the neighbours) of an undirected graph."""
         trie = self.want(["edge"]).trie("edge", (0, 1))
         return trie.directory.astype(np.int64), trie.values[-1]
 
 
 def clique(size: int) -> ConjunctiveQuery:
-    """Every vertex less than those after it."""
+    """The query for a clique: each vertex is less than the following ones."""
     names = "abcdefgh"[:size]
     return ConjunctiveQuery(tuple(QueryAtom("up", (u, v)) for place, u in enumerate(names) for v in names[place + 1 :]))
 
@@ -170,7 +172,7 @@ def _up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _distinct(source: np.ndarray, target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Without loops and duplicates; ids are below 2^31."""
+    """Drop loops and duplicate edges. Ids are below 2^31."""
     bits = np.uint64(max(int(size - 1).bit_length(), 1))
     loops = source == target
     words = source.astype(np.uint64)
