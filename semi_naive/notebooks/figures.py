@@ -59,7 +59,7 @@ def _place_boxes(found: list[Stratum]) -> list[StratumBox]:
     boxes = [StratumBox(stratum) for stratum in found]
     home = {name: box for box in boxes for name in box.stratum.relations}
     columns: list[list[StratumBox]] = []
-    for box in boxes:  # strata come after those that they read
+    for box in boxes:  # strata follow the strata that they read
         for edge in (edge for rule in box.stratum.rules for edge in rule_edges(rule)):
             if (other := home.get(edge.body)) not in (None, box):
                 box.before[other] = box.before.get(other, False) or bool(edge.via)

@@ -237,7 +237,7 @@ class Session(Committing, Relations):
         epochs, seconds: the number of epochs, and the time, whose changes are delivered together, as their sum.
         background: a thread of its own makes the calls, so that a slow callback delays no transaction; so it does with
         `seconds`. name: the changes are kept for this name until `Subscription.ack`, also after `cancel`. A later subscription
-        by the name first gets those that are not acknowledged, or those after `since`, one epoch at a time.
+        by the name first gets the changes that are not acknowledged, or the changes after `since`, one epoch at a time.
         """
         self.check_open()
         when = Granularity(epochs, seconds, background)
@@ -315,8 +315,8 @@ class Session(Committing, Relations):
 
 
 def _changeable(program, facts, kept: dict) -> set[str]:
-    """Return the relations whose facts may change: those with an .input, and those that `facts` names. Raises BadInput for
-    names of other relations."""
+    """Return the relations whose facts may change: relations with an .input, and relations that `facts` names. Raises BadInput
+    for names of other relations."""
     named = set(facts) if isinstance(facts, dict) else set()
     for name in named - program.relations.keys():
         raise BadInput(f"facts for {name!r}: the program has no such relation", hint=f"it has {', '.join(program.relations)}")

@@ -330,6 +330,7 @@ class Directory:
         return tables
 
     def _read_registrations(self, manifest: dict) -> None:
+        """Read the registered rules and the named subscriptions of the snapshot."""
         self.registered = Registrations(dict(map(tuple, manifest.get("rules", []))))
         for saved in manifest.get("names", []):
             epochs = SortedDict(

@@ -99,8 +99,8 @@ class Continued(Partitioned):
 MANY = 1 << 22  # changed pairs of a closure that may be computed in this process
 MOST = 0.2  # the part of the tuples of a stratum, and of the relations it reads, that may change if it is to be maintained
 SOME = 10_000  # changed tuples with which a stratum is maintained in any case
-MAX_CHANGED_HERE = 10_000  # changed tuples whose jobs this process runs, if they would run on this host
-MAX_TUPLES_HERE = 1 << 24  # and tuples of the stratum and of what it reads, which a job may read: 0.1 s of one core
+MAX_CHANGED_HERE = 10_000  # changed tuples: with more, the jobs of a local cluster are started by Spark
+MAX_TUPLES_HERE = 1 << 24  # tuples of the stratum and the relations it reads, which such a job may read: 0.1 s of one core
 
 
 class AcrossPartitions:

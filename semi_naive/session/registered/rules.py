@@ -153,7 +153,7 @@ def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Ch
 
 
 def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
-    """The relations of a session that rules read, and those that inlined ones among them read, by name."""
+    """The relations of a session that rules read, and the relations that inlined ones among them read, by name."""
     found: dict[str, Readable] = {}
     waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
     while waiting:

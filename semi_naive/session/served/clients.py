@@ -140,7 +140,7 @@ class Client:
 
 
 def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
-    """True if both are the same value of a parameter's type; False if one is no value of the type."""
+    """True if both are the same value of a parameter's type; False if one is not a value of the type."""
     try:
         return read(text) == read(str(allowed))
     except ValueError:
