@@ -129,8 +129,7 @@ class Session(Committing, Relations):
         return self._now[name]
 
     def at(self, epoch: int) -> Epoch:
-        """Return the relations as they were after an epoch: the last one, or one of the `retain` before it. Raises ValueError
-        for other epochs."""
+        """Return the relations after an epoch, the last one or one of the `retain` before it. Raises ValueError for others."""
         self.check_open()
         epochs = self._epochs
         for one in epochs:
@@ -160,8 +159,7 @@ class Session(Committing, Relations):
         return answers(self, atom_of(atom), parameters)
 
     def is_there(self, name: str) -> bool:
-        """True if a query of the relation only reads it: no rules are evaluated, and the query does not wait for
-        transactions."""
+        """True if a query of the relation only reads it, without an evaluation of rules or a wait for a transaction."""
         rules = self.registry.rules.get(name)
         return not self.registry.is_system(name) and (rules is None or not rules.parameters and name in self._now.tables)
 

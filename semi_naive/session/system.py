@@ -47,9 +47,8 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class Past:
-    """Statistics of an epoch. at: its time in seconds since 1970; seconds: its duration; facts, tuples: the numbers of changed
-    facts, and of changed tuples of all relations; changes: (new tuples, lost tuples) of outputs and of relations with
-    subscribers."""
+    """Statistics of an epoch. at: seconds since 1970; seconds: its duration; facts, tuples: the numbers of changed facts, and
+    of changed tuples of all relations; changes: (new tuples, lost tuples) of outputs and of relations with subscribers."""
 
     epoch: int
     at: float

@@ -24,8 +24,7 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern whose vertices are numbers; `names`: the user's names for them. An edge (u, v) goes from u to v; if the pattern
-    is undirected, u < v."""
+    """A pattern with numbered vertices; `names`: the user's. An edge (u, v) goes from u to v; in undirected patterns u < v."""
 
     names: tuple[Hashable, ...]
     edges: tuple[tuple[int, int], ...]
@@ -126,8 +125,7 @@ class Pattern:
         return pairs
 
     def spine(self) -> tuple[int, int] | None:
-        """An edge of a triangle that shares a vertex with every other edge: without its two vertices no edge is left. None if
-        there is no such edge."""
+        """An edge of a triangle that shares a vertex with every other edge; None if there is none."""
         for u, v in self.edges:
             if all({u, v} & {x, y} for x, y in self.edges) and self.neighbours[u] & self.neighbours[v]:
                 return u, v
@@ -171,8 +169,7 @@ class Pattern:
         return Pattern(tuple(range(len(blocks))), tuple(edges), self.directed)
 
     def canonical(self) -> "Pattern":
-        """The canonical form, the same for all isomorphic patterns: the least list of edges with the vertices sorted by
-        degree."""
+        """The canonical form of isomorphic patterns: the least list of edges with the vertices sorted by degree."""
         classes: dict[int, list[int]] = {}
         for vertex, others in enumerate(self.neighbours):
             classes.setdefault(-len(others), []).append(vertex)

@@ -61,8 +61,7 @@ class Vertices:
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
-        """Read a graph (`as_edges`), and number its vertices. Takes two sorts of the edges, 40 ns an edge each. Raises BadInput
-        if it cannot be read."""
+        """Read a graph (`as_edges`), and number its vertices: two sorts of the edges, 40 ns each. Raises BadInput."""
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         edges = as_edges(graph, **reading)

@@ -110,9 +110,8 @@ class Directory:
     def append(
         self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change], undo: Undo
     ) -> None:
-        """Append a transaction to the log. Raises OSError if it cannot be written. batch: the stream and the number of the
-        batch that it commits. kept: the changes kept for named subscriptions. undo: called with a step that removes the
-        record."""
+        """Append a transaction to the log. Raises OSError if it cannot be written. batch: the (stream, number) that it commits.
+        kept: the changes kept for named subscriptions. undo: called with a step that removes the record."""
         found: dict[str, np.ndarray] = {}
         found |= changes_as_arrays(kept)
         if batch:
@@ -191,8 +190,7 @@ class Directory:
         })  # fmt: skip
 
     def _go_on(self) -> None:
-        """Finish an unfinished snapshot: if the manifest names it, its log becomes the current one. Otherwise it is
-        discarded."""
+        """Finish an unfinished snapshot: make its log the current one if the manifest names it, otherwise discard it."""
         if self.next is not None:
             manifest = self.files.manifest()
             if manifest is not None and manifest["snapshot"] == self.next.log.identity.snapshot:
@@ -233,8 +231,7 @@ class Directory:
         }  # fmt: skip
 
     def _block(self, block: Block, name: str, blocks: dict) -> list[dict]:
-        """Write a block, unless an earlier snapshot has, and return the records of its runs. blocks: those of the new
-        snapshot."""
+        """Write a block, unless an earlier snapshot has, and return the records of its runs. blocks: the new snapshot's."""
         if id(block) in self.blocks:
             blocks[id(block)] = self.blocks[id(block)]
         elif id(block) not in blocks:
@@ -377,8 +374,7 @@ def fingerprints(upkeep) -> dict[str, str]:
 
 
 def form(relation: Relation, types: dict) -> str:
-    """The type of a relation's tuples as text: the kinds of its attributes, and the fields of records and branches at any
-    depth."""
+    """The type of a relation's tuples as text: the kinds of attributes, and the fields of records and branches at any depth."""
     fields: dict[str, str] = {}
     types, waiting = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
     while waiting:

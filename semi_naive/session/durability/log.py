@@ -109,8 +109,7 @@ class Log:
             self._cut()
 
     def _cut(self) -> None:
-        """Truncate the file to its whole records, if there may be bytes after them. If this fails, no more records are
-        accepted."""
+        """Truncate the file to its whole records, if there may be more bytes. After a failure no records are accepted."""
         if self._torn and not self._failure:
             try:
                 os.ftruncate(self._file, self.size)
@@ -152,9 +151,8 @@ class Log:
 
 
 def records(path: str | os.PathLike, identity: Identity) -> tuple[list[tuple[int, dict[str, np.ndarray]]], int]:
-    """Read the records of a log, each as (epoch, arrays), and return them with the byte at which the last one ends. An
-    unfinished record may follow, which the caller must truncate. Raises LogDamaged for any other damage. The file is not
-    changed."""
+    """Read the records of a log, as (epoch, arrays), and return them with the byte at which the last one ends. An unfinished
+    record may follow, which the caller must truncate. Raises LogDamaged for other damage. The file is not changed."""
     with open(path, "rb") as file:
         found, size = [], os.fstat(file.fileno()).st_size
         _check_preamble(path, file.read(PREAMBLE.size), identity)

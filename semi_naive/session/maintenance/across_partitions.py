@@ -234,8 +234,7 @@ class AcrossPartitions:
 
     @staticmethod
     def _rules_from(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
-        """Select the rules that begin with one of the relations `changed`. They read unchanged relations directly, in place of
-        `before` and `after`."""
+        """Select the rules that begin with a relation in `changed`. They read unchanged relations directly."""
         same = {name for name in deltas.below if not {gained(name), lost(name)} & changed}
         names = {each(name): name for each in (before, after) for name in same}
         return [renamed(rule, names) for name, rule in rules if name in changed]
@@ -281,8 +280,7 @@ class AcrossPartitions:
 
     @contextmanager
     def _temporary(self) -> Iterator[Callable[[str, str, Kept], None]]:
-        """Yield `put(name, like, kept)`, which adds a temporary relation with the types of another one. They are removed when
-        the block ends."""
+        """Yield `put(name, like, kept)`, which adds a temporary relation with the types of another one, for this block."""
         added = []
 
         def put(name: str, like: str, kept: Kept) -> None:
@@ -309,7 +307,7 @@ class AcrossPartitions:
     def _without(
         self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
-        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of the removed
+        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of these
         tuples."""
         if gone is None:
             return whole, whole

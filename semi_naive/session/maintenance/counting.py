@@ -126,8 +126,7 @@ class Counts:
             raise located(error, one.rule) from None
 
     def _weighed(self, one: CountedAggregate, batch: Batch, names: list[str]):
-        """(columns of the outer variables, weights) of a batch. A weight is a number of bindings; for a sum, times the
-        value."""
+        """(columns of the outer variables, weights) of a batch. A weight counts bindings; for a sum, times the value."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
         if (target := one.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)

@@ -62,9 +62,8 @@ def here(change: AnyChange) -> Change:
 
 
 def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
-    """The change of a relation from one content to another. If all partitions are on this host, and the runs that only one of
-    the two has are small, no job is started. Otherwise a job of one stage compares them; a content in other buckets takes
-    another job first."""
+    """The change of a relation from one content to another. If all partitions are on this host, and the runs that only one has
+    are small, no job is started. Otherwise a job of one stage compares them, after another job if their buckets differ."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
@@ -159,8 +158,7 @@ def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
 
 
 def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:
-    """Distribute a relation over the buckets of the indexes `like`. If it already has the buckets of the only one, it is
-    returned unchanged."""
+    """Distribute a relation over the buckets of the indexes `like`, unless it already has the buckets of the only one."""
     if isinstance(kept, OnPartitions) and len(like) == 1 and _alike(kept.relation.home, like[0]):
         return kept.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]

@@ -225,8 +225,7 @@ class Upkeep:
     # -- explain
 
     def explain_changes(self, name: str | None, known: Callable[[str], Any]) -> str:
-        """Format the rules that maintain all strata, or the stratum of one relation. known: raises if there is no such
-        relation."""
+        """Format the rules that maintain all strata, or that of one relation. known: raises if there is no such relation."""
         strata = [each for each in self.run.strata if each.rules and (name is None or name in each.relations)]
         if name is not None and not strata:
             known(name)

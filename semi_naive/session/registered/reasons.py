@@ -39,8 +39,7 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
 
 
 def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
-    """Evaluate the rules over the relations of an epoch, and return the proofs of the tuples. asked: one tuple, the values of
-    the parameters."""
+    """Evaluate the rules over the relations of an epoch, and return the proofs. asked: one tuple of parameter values."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 

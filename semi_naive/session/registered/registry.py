@@ -136,8 +136,7 @@ class Registry:
         return wanted
 
     def key(self, name: str, given: dict) -> tuple[int, ...]:
-        """Return the given values of a relation's parameters in 64 bits. They may be new symbols, so no transaction may be
-        open."""
+        """Return given values of parameters in 64 bits. They may be new symbols, so no transaction may be open."""
         if not (wanted := self.check_given(name, given)):
             return ()
         upkeep, relation = self._session.upkeep, self.relation(name)
@@ -291,8 +290,7 @@ class Registry:
         return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
 
     def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
-        """The change of a relation from one epoch to a later one, for values of its parameters. since=-1 stands
-        for an empty relation."""
+        """The change of a relation, for values of its parameters, between two epochs. since=-1: from an empty relation."""
         before = Table(self.relation(name).arity) if since == -1 else self._contents_at(name, key, since)
         after = self._contents_at(name, key, until)
         if until < since:
@@ -340,8 +338,7 @@ class Registry:
                 self.histories[called] = history
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
-        """Deliver the changes of an epoch to subscribers, and keep them for names. It is idempotent, as it is called again
-        after an interrupt."""
+        """Deliver the changes of an epoch to subscribers, and keep them for names. Idempotent: an interrupt may repeat it."""
         for called, change in self.kept(found).items():
             self.histories[called].add(epoch, change)
             if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:

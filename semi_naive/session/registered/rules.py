@@ -70,8 +70,7 @@ class Registered:
         return f"{self.name}.parameters"
 
     def compiled(self) -> Compiled:
-        """The rules after all passes. Relations that the passes have added are named after this one, so that the names are
-        unique."""
+        """The rules after all passes. Relations that the passes add get unique names, which begin with the relation's."""
         given = {*self.reads, self.asked} & self.checked.relations.keys()
         made = apply_passes(self.checked, {self.name}, given)
         own = f"{self.name}.", f"{self.name}@"
@@ -99,8 +98,7 @@ def is_inlined(known: Readable) -> bool:
 
 
 def standing_for(known: Readable, reader: str) -> list:
-    """The statements that define a relation for the rules of a reader: its declaration, or if it is inlined, its clauses
-    too."""
+    """The statements that define a relation for a reader's rules: its declaration, and if it is inlined its clauses."""
     if isinstance(known, Inlined):
         return known.statements
     if isinstance(known, Registered) and known.define is not None:
@@ -223,13 +221,11 @@ def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
 
 
 class _Rules:
-    """The statements of a text of rules. Parameters become attributes, and further relations of the text are named after
-    `name`."""
+    """The statements of a text of rules: parameters become attributes, and further relations are named after `name`."""
 
     @classmethod
     def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
-        """Parse a text. Raises ProgramError if it has statements that are not allowed. whole: the relation is to be evaluated,
-        even if it is inline."""
+        """Parse a text. Raises ProgramError for statements that are not allowed. whole: evaluate an inline relation too."""
         source = parse(text, f"<{name}>", sandbox=NoFiles())
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)

@@ -30,8 +30,7 @@ Callback = Callable[[Changes, int], None]
 
 @dataclass(frozen=True)
 class Granularity:
-    """When changes are delivered: after `epochs` epochs that change the relation, and `seconds` after the last delivery at the
-    earliest."""
+    """The times of delivery: after so many epochs that change the relation, and so many seconds after the last delivery."""
 
     epochs: int = 1
     seconds: float = 0.0

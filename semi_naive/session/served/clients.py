@@ -52,8 +52,7 @@ class NotAllowed(PermissionError):
 
 @dataclass(frozen=True)
 class Client:
-    """The permissions of a client. reads, writes: relations, None for all. parameters: the allowed values by name, None for
-    any."""
+    """The permissions of a client. reads, writes: relations, None for all. parameters: allowed values by name, None for any."""
 
     name: str = ""
     owner: bool = True
