@@ -461,7 +461,8 @@ def main(arguments=None, begun: float | None = None) -> None:
     except Exception as failed:
         named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
         found = (None if named else _of_spark(failed)) or failed
-        if not _is_one(found, FAILURES | MISSING) and not isinstance(found, (ValueError, NotInstalled, OSError)):
+        known = _is_one(found, FAILURES) or _is_one(found, MISSING) or isinstance(found, (ValueError, NotInstalled, OSError))
+        if not known:
             raise
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
@@ -478,4 +479,5 @@ def _of_spark(error: Exception) -> Exception | None:
 def _is_one(error: Exception, kinds: dict[str, tuple[str, ...]]) -> bool:
     """True if an error is of one of the classes of these modules."""
     loaded = [(sys.modules[module], names) for module, names in kinds.items() if module in sys.modules]
-    return isinstance(error, tuple(getattr(module, name) for module, names in loaded for name in names))
+    classes = (getattr(module, name, None) for module, names in loaded for name in names)  # another thread may be loading it
+    return isinstance(error, tuple(filter(None, classes)))
