@@ -131,7 +131,7 @@ class Simulation:
         self.layers.append(runs)
         self.path.sizes, held = self._at_home(self.path, self._born(1))
         arrived = np.diff(held.bounds)
-        self._reach(self._held() - arrived, [(arrived, arrived)])
+        self._update_peak(self._held() - arrived, [(arrived, arrived)])
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
         heads = runs.words >> shift | (runs.words & low) << shift
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
@@ -164,7 +164,7 @@ class Simulation:
                 _, home = self._at_home(self.path, born)
                 fresh = np.diff(home.bounds)
             joined, made, size, messages = sums.T
-            received = np.diff(outer.bounds) * (inner == 0)  # what is left is of what has been counted
+            received = np.diff(outer.bounds) * (inner == 0)  # later inner iterations join the delta counted in the first
             phases.append(self._phase(inner, "join", received, made, size, joined=joined))
             phases.append(self._phase(inner, "all-to-all", arrived, made, size, messages=messages))
             phases.append(self._insert_phase(inner, arrived, fresh))
@@ -173,12 +173,13 @@ class Simulation:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
         self.runs = marked if inner else np.zeros(born.size, np.int32)
-        self._reach(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
+        self._update_peak(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
         self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
         self._record(number + 1, delta.size, born.size, phases)
 
     def _intra_bucket(self, delta: np.ndarray):
-        """The delta on the ranks that join it; of the shuffle that brings it there what it sends, if it sends anything."""
+        """Return (home, outer, shuffle): the delta at home, the delta on the ranks that join it, and the counts of the
+        intra-bucket shuffle between the two, or None if no tuple has to move."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
         _, held = self._at_home(self.path, delta)
@@ -345,9 +346,10 @@ class Simulation:
         """Tuples on each rank between iterations: of path, and of the inner relation with its copies."""
         return self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
 
-    def _reach(self, held: np.ndarray, inserted: list[tuple]) -> None:
-        """The peak: what is held when the join begins, the delta that was brought to it too, and of each inner iteration the
-        heads that have arrived, before any is known to be a duplicate. inserted: those, and how many of them are born."""
+    def _update_peak(self, held: np.ndarray, inserted: list[tuple]) -> None:
+        """Raise each rank's peak to the tuples it has during the inner iterations. held: tuples at the start of the join, with
+        the delta that was brought to it. inserted: for each inner iteration (arrived, born); heads that arrive count until
+        duplicates are dropped."""
         for arrived, born in inserted:
             self.peak = np.maximum(self.peak, held + arrived)
             held = held + born
@@ -361,6 +363,7 @@ class Simulation:
         return self._phase(inner, "insert", arrived, born, nothing, duplicates=arrived - born)
 
     def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
+        """Price the phases of an iteration and add it to the trace."""
         phases = [phase | {"seconds": self.machine.predicted_seconds(phase, self.ranks)} for phase in phases]
         driver, seconds = self.machine.iteration(phases)
         self.seconds += seconds

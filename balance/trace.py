@@ -86,8 +86,8 @@ class Trace:
 
 
 def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
-    """Record one iteration of many steps: tuples born in each, and of each task what it made, how many groups and how long it
-    took. If there is nothing to do, it has one step and one task."""
+    """Record one outer iteration of many steps. births: tuples born in each step; loads, groups, seconds: by task, the tuples
+    made, the number of groups and the time. Without any, one step and one task are recorded, of zero."""
     births = births if births.size else np.zeros(1, np.int64)
     loads, groups, seconds = loads or [0], groups or [0], seconds or [0.0]
     tuples, took = int(births.sum()), max(time.perf_counter() - trace.begun, *seconds)

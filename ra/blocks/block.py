@@ -27,9 +27,9 @@ CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than 
 
 
 def roomy(bounds: Bounds) -> Packing:
-    """A packing for these values and many more: equal fields that fill as few words as the values need.
+    """Return a packing with room to grow: fields of equal width, in the fewest words that hold the bounds.
 
-    Two columns of ids below 2^32 are one word of two halves, whatever else they hold.
+    Two columns of ids below 2^32 make one word of two halves, whatever their values are.
 
     >>> roomy(((0, 5), (3, 1000))).bounds == ((0, 2**32 - 1), (0, 2**32 - 1))
     True
@@ -66,7 +66,7 @@ def snug(bounds: Bounds) -> Packing:
 
 @lru_cache(1 << 10)
 def _packing(bounds: Bounds) -> Packing:
-    """The same one each time: what it knows of its fields is computed once."""
+    """Return one shared packing for these bounds, so that its cached properties are computed once."""
     return Packing(bounds)
 
 
@@ -154,7 +154,7 @@ class Block:
 
     @property
     def nbytes(self) -> int:
-        """Of what has been made by now: words, chunks and directories; words that are mapped from a file count as well."""
+        """Bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         made = vars(self)
         directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
         arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else []), *made.get("present", ())[:1]]
@@ -286,7 +286,7 @@ def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
 
 
 class Chunked(Block):
-    """A block of chunks: `words` are made only if somebody asks for them."""
+    """A block stored as chunks; `words` are computed on first use."""
 
     def __init__(self, packing: Packing, chunks: Chunks):
         self.packing, self.chunks, self._directories = packing, chunks, {}
@@ -308,6 +308,7 @@ class Chunked(Block):
         return size_of(self.chunks[1])
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        """Return one column, computed from the chunks unless the words are kept already."""
         place = self.packing.fields[number]
         if not place.bits or self.spelt:
             return super().column(number, positions)
@@ -359,7 +360,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """One that has room for whatever the blocks' packings have room for: one of theirs, if it has."""
+    """Return a packing that holds the bounds of all the blocks' packings: one of these if it does, else a roomy one."""
     bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
     return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
 

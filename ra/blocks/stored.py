@@ -25,7 +25,7 @@ class StoredBlock:
         return self.run.tuples
 
     def open(self) -> Block:
-        """The block, mapped into memory: what nobody touches is never loaded."""
+        """Map the block into memory, loading pages on access. Writes a broadcast run to disk first if this host lacks it."""
         packing = Packing(self.bounds)
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value, packing.lanes)

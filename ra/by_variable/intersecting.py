@@ -137,10 +137,10 @@ def meet(
     words, gone, lows, highs, field, theirs, their_gone, their_lows, their_highs, their_field,
     order, at, skip, marks, rows, values, counts,
 ):  # fmt: skip
-    """The values that both of two indexes have for bindings order[at:], from the one number `skip` on that the first index has
-    for order[at]; as (binding, value) in `rows` and `values`, each once, until these are full. Where they have no room at all,
-    how many there are is added to `counts`, by binding. Returns (how many were written, at, skip), the latter two of what is
-    to be done next. `marks`: zeros, and so afterwards."""
+    """Intersect the values that two indexes have for the bindings order[at:]. Write (binding, value) pairs to `rows` and
+    `values`, each pair once, until these are full. If `rows` has no room at all, add the number of values to `counts`, by
+    binding. `skip`: the number of the first index's values for order[at] that are done. Returns (number written, at, skip), the
+    latter two for the next call. `marks`: zeros, on return as well."""
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
     counting, room, made = rows.size == 0, rows.size, 0

@@ -12,7 +12,7 @@ _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
 
 
 class EvaluationError(RuntimeError):
-    """A functor has no value for what it was given."""
+    """A functor has no value for its arguments: for example, a division by zero."""
 
 
 def located(error: EvaluationError, rule: Rule) -> EvaluationError:
@@ -29,6 +29,7 @@ def refuse(wrong: np.ndarray, shown, why: str) -> None:
 
 
 def _divide(kind, left, right):
+    """Divide, truncating whole numbers towards zero; refuse a zero divisor and the one quotient that overflows."""
     if kind == Kind.FLOAT:
         return left / right
     _no_zero("/", left, right)

@@ -3,7 +3,7 @@
 The life of a box (see `boxes` for how they are chosen):
 
 1. The driver describes it: ranges of ids, and the slices that hold all that they need.
-2. Whoever runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
+2. The process that runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
 3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in one box.
 
 The trace is JSON as it stands:
@@ -113,7 +113,7 @@ class Done:
     count: int
     rows: np.ndarray
     bytes: int  # of the slices that were in memory
-    copied: int  # of those that were copied for it
+    copied: int  # bytes of the slices that were copied for it
     seconds: float
 
 
@@ -188,6 +188,7 @@ class Shelf:
         return replace(self, domain=Domain(0, self.domain.size, NOTHING), rooms={})
 
     def result(self, budget: int, keep: int, parts: list[Done], seconds: float) -> Boxed:
+        """Merge the boxes' results: decode the rows, add up the counts, record the trace."""
         total = sum(done.count for done in parts)
         rows = None
         if keep:
@@ -200,6 +201,7 @@ class Shelf:
         return Boxed(total, rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
 
     def _trace(self, budget: int, parts: list[Done], seconds: float) -> dict:
+        """Return the record of the run, without its result."""
         bytes = sum(np.dtype(dtype).itemsize * length for file in self.files.values() for dtype, length in file.sections)
         boxes = [
             {"ranges": self._values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
@@ -230,7 +232,7 @@ class RunBoxes:
 
 
 def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, TrieArray]) -> dict[Slice, TrieArray]:
-    """The slices of a box: those that are held already, and copies of the others, made once the rest has been let go."""
+    """Return the slices of a box: held ones are reused, the others are copied after the unused ones have been released."""
     now = {piece: held[piece] for piece in box.slices if piece in held}
     held.clear()
     for piece in box.slices:

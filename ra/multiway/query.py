@@ -138,6 +138,7 @@ class ConjunctiveQuery:
             self.check_order(self.order)
 
     def _check_bound(self) -> None:
+        """Raise QueryError unless each variable is in a positive atom or has an equation of bound variables."""
         bound = set(self.joined)
         while found := {name for name in self.variables if name not in bound and self.assigned(name, bound) is not None}:
             bound |= found
@@ -148,7 +149,7 @@ class ConjunctiveQuery:
                 )
 
     def check_order(self, order: Iterable[str]) -> None:
-        """QueryError unless every variable is there once, those that equations bind after what binds them."""
+        """Raise QueryError unless the order has every variable once, and each assigned variable after those in its equation."""
         order = tuple(order)
         for name in self.variables:
             if name not in order:
@@ -173,6 +174,7 @@ def _check_comparison(comparison: Comparison) -> None:
 
 
 def _check_expression(expression: Expression) -> None:
+    """Raise QueryError unless an expression is a term or arithmetic of expressions."""
     if isinstance(expression, tuple):
         if len(expression) != 3 or expression[0] not in ARITHMETIC:
             raise QueryError(f"{expression!r} is not arithmetic: expected (one of {' '.join(ARITHMETIC)}, left, right)")
@@ -183,6 +185,7 @@ def _check_expression(expression: Expression) -> None:
 
 
 def _check_term(term, where: str) -> None:
+    """Raise QueryError unless a term is a variable's name or a 64-bit integer constant."""
     if isinstance(term, str):
         return
     if not isinstance(term, Constant) or isinstance(term.value, bool) or not isinstance(term.value, (int, np.integer)):
@@ -192,6 +195,7 @@ def _check_term(term, where: str) -> None:
 
 
 def _check_atom(atom: QueryAtom, relations: Mapping | None) -> None:
+    """Raise QueryError unless an atom's terms are valid and, if relations are given, its relation exists with that arity."""
     for term in atom.terms:
         _check_term(term, str(atom))
     if not atom.terms:

@@ -52,6 +52,7 @@ class Conditions:
         return any(depth in depths_in(side) for side in sides)
 
     def _raw_sides(self, comparison):
+        """Return the sides of a comparison that are read as values, not as ids."""
         sides = (comparison.left, comparison.right)
         if all(self._by_id(side) for side in sides):
             return ()
@@ -78,7 +79,7 @@ class Conditions:
         return None
 
     def bounds(self, depth: int) -> tuple[list[str], list[str]]:
-        """What a variable's ids are at least, and what they are below."""
+        """Return (lows, highs): the inclusive lower and exclusive upper bounds of a variable's ids, as source."""
         lows, highs = [], []
         for comparison in self.shape.comparisons:
             if self._last(comparison) == depth and (bound := self._as_bound(comparison)):

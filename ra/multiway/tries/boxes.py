@@ -93,7 +93,7 @@ class Boxes:
     order: tuple[str, ...]
     tries: dict[TrieKey, TrieArray]
     size: int  # of the domain
-    ids: list[int]  # of the constants of the atoms, -1 for what is no value
+    ids: list[int]  # of the atoms' constants; -1 for a constant outside of the domain
     ranks: list[tuple[int, int]]  # of the literals of comparisons: how many values are below, and not above
     budget: int
     most: float = 1.0

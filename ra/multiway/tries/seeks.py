@@ -88,6 +88,7 @@ def clip_range(values, low, high, first, last):
 
 @njit(size(i32, size, size, i32, size, size), **JIT)
 def count_galloping(a, a_low, a_high, b, b_low, b_high):
+    """Return the size of the intersection of a short set `a` and a long set `b`."""
     found = 0
     for i in range(a_low, a_high):
         b_low = seek(b, b_low, b_high, a[i])
@@ -99,6 +100,7 @@ def count_galloping(a, a_low, a_high, b, b_low, b_high):
 
 @njit(size(i32, size, size, i32, size, size, i32), **JIT)
 def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
+    """Write the intersection of a short set `a` and a long set `b` to `out`; return its size."""
     made = 0
     for i in range(a_low, a_high):
         b_low = seek(b, b_low, b_high, a[i])
@@ -112,7 +114,7 @@ def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(size(u8, i32, size, size, i32, size, size), **JIT)
 def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
-    """How many values a set `a` that is marked and another have in common."""
+    """Return the size of the intersection of a marked set `a` and a set `b`."""
     if a_low >= a_high or b_low >= b_high:
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
@@ -126,9 +128,9 @@ def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
 
 @njit(size(u8, i32, size, size, i32, size, size, i32), **JIT)
 def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
-    """What a set `a` that is marked and another have in common goes to `out`, in order; how many they are.
+    """Write the intersection of a marked set `a` and a set `b` to `out`, in order; return its size.
 
-    Appending without a branch writes one value beyond what it keeps: `out` has room for it.
+    Appending without a branch writes one value beyond the kept ones: `out` has room for it.
     """
     if a_low >= a_high or b_low >= b_high:
         return 0

@@ -44,7 +44,7 @@ def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:
 
 
 def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
-    """The positions, level by level from that of the siblings down, of what lies at and below the ids in [low, high)."""
+    """Return the (begin, end) positions of each level, from that of the siblings down, at and below the ids in [low, high)."""
     ranges = [(of.at(low), of.at(high))]
     for index in of.trie.index[of.level :]:
         begin, end = ranges[-1]
@@ -61,7 +61,7 @@ def bytes_of(of: Siblings, low: int, high: int) -> int:
 
 
 def copy_slice(of: Siblings, low: int, high: int) -> TrieArray:
-    """A copy in memory: a trie of the path's ids, then of what lies at and below the ids in [low, high)."""
+    """Copy a slice into memory: a trie of the path's ids, then of everything at and below the ids in [low, high)."""
     ranges = levels(of, low, high)
     values = [of.trie.values[of.level + i][begin:end].copy() for i, (begin, end) in enumerate(ranges)]
     tables = zip(of.trie.index[of.level :], ranges[:-1], strict=True)
