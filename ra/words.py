@@ -15,7 +15,7 @@ i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
 
 JIT = {"cache": True, "nogil": True}
-JOIN = JIT | {"few": 400}  # of what may take the product of its arrays' sizes
+JOIN = JIT | {"few": 400}  # for kernels that may take time in the product of their arrays' sizes
 RADIX_BITS = 11
 MAX_INSERTION_SORTED_WORDS = 24  # kept in order one by one
 
@@ -91,6 +91,7 @@ def insert_word(words, begin, end, word):
 
 @njit(types.int64(u64, u64, u64), scratch="out", **JIT)
 def _merge(left, right, out):
+    """Write the union of two sorted arrays to `out`; return its size."""
     i = j = size = 0
     while i < left.size and j < right.size:
         a, b = left[i], right[j]
@@ -139,7 +140,7 @@ def seek_word(words, start, target):
 
 @njit(types.boolean[::1](u64, u64), **JIT)
 def among(words, known):
-    """Which of some sorted words are among others: a pass over both, without a branch that might be guessed wrongly."""
+    """Return a mask of the sorted words that are among others: one pass over both, without a branch to mispredict."""
     found = np.zeros(words.size, np.bool_)
     i = j = 0
     while i < words.size and j < known.size:
@@ -152,8 +153,8 @@ def among(words, known):
 
 @njit(types.int64(i64, u64, u64, i64), scratch="values", **JIT)
 def assign(values, words, some, given):
-    """Of sorted words the values become those that are given for some words, sorted, or the one that is given for all of
-    these. Of how many they are."""
+    """Set the values of some sorted words, `some`, to `given`: one value for each, or one for all. Returns how many of them are
+    in `words`. `values`: one for each of the sorted `words`."""
     place, known, each = 0, 0, given.size == some.size
     for i in range(some.size):
         place = seek_word(words, place, some[i])

@@ -30,7 +30,7 @@ from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
 BOUND = "@bound"  # the relation of a batch's bound variables
 A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
 SEEDED = 2  # bindings that binary joins may make besides of each that they begin with: loops need a trie of those, 150 ns each
-LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
+LISTED = 2.0  # an order with the needed variables first, which lists no others, may cost so many times the best order
 
 
 @dataclass

@@ -62,7 +62,7 @@ class Streams:
         self.last: tuple | None = None  # the packing and the last word of the block before
 
     def next(self) -> tuple[tuple[int, ...], int]:
-        """A stream and an order for what is no block."""
+        """Return a new stream, and the order 0, for a parcel that is not a block."""
         self.number, self.last = self.number + 1, None
         return (*self.name, self.number), 0
 

@@ -23,7 +23,7 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import Context
 from semi_naive.ra.words import assign
 
-NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older
+NEVER = np.int64(-1)  # the tick of an unknown tuple: no tuple is older
 DIRECT = 1 << 12  # tuples of a layer that get a directory
 AGE = "@age"  # the tick that others are compared with, among the variables of a body
 
@@ -89,7 +89,7 @@ class Ticks:
         return cls({name: _dated(table, births[name]) for name, table in tables.items() if table.count}, following)
 
     def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """After tuples have been born, each once; those that were known are young again."""
+        """Return the ticks after births, at most one for each tuple; a known tuple that is born again takes its new tick."""
         layers = dict(self.layers)
         for name, found in births.items():
             if found:
@@ -97,7 +97,7 @@ class Ticks:
         return Ticks(layers, following)
 
     def after(self, births: dict[str, list[Layer]], following: int, lost: dict[str, Block]) -> "Ticks":
-        """After tuples have been born, and without what is lost, and not born again."""
+        """Return the ticks after births and losses. `lost`: tuples lost and not born again; their tick becomes NEVER."""
         gone = {name: [layer_of_tick(block, NEVER)] for name, block in lost.items() if block.size}
         return self.with_births({name: [*found, *gone.get(name, [])] for name, found in births.items()}, following)
 
@@ -154,7 +154,7 @@ def sorted_layer(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Laye
 
 @dataclass(eq=False)
 class Now:
-    """The current ticks, for steps that are kept while these change."""
+    """A reference to the current ticks, for steps that outlive them."""
 
     ticks: Ticks
 
@@ -165,7 +165,7 @@ class Now:
 
 @dataclass
 class Aged:
-    """The tick of a tuple as a variable; -1 if nobody knows it."""
+    """A step that binds the tick of a tuple to a variable; -1 if the tuple has none."""
 
     relation: str
     terms: tuple[Term, ...]
@@ -178,7 +178,7 @@ class Aged:
 
 @dataclass
 class Older:
-    """Keep the bindings of which a tuple is older than AGE."""
+    """A step that keeps the bindings for which a tuple is older than AGE."""
 
     relation: str
     terms: tuple[Term, ...]

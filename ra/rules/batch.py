@@ -17,10 +17,10 @@ COMPOSED = 8  # pairs of tuples that a join with its deduplication compares in t
 
 
 class Batch:
-    """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words or a block of them): the batch is also
-    at hand as sorted distinct words first << 32 | second, and its columns are made only if someone looks at them. What a step
-    that can be taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that
-    met. share = (number, count): of what the next join makes of all bindings, this batch stands for one of so many shares."""
+    """A batch of `size` bindings: int64 columns by variable name. `pair` = (first, second, words or a block of them): the batch
+    is given as sorted distinct words first << 32 | second, and its columns are computed on first use. Resumable steps set `at`,
+    the place from which to continue after this batch, and `joined`, the number of pairs of tuples that met. share = (number,
+    count): the batch stands for one of `count` shares of the tuples that the next join makes of its bindings."""
 
     __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
 

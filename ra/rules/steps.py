@@ -374,7 +374,7 @@ def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndar
 
 
 def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
-    """The bindings whose group has a result, which is compared with what it has to be if it is `bound`, and new otherwise."""
+    """Return the bindings whose group has a result. If `bound`, keep those whose variable equals the result, else bind it."""
     if bound:
         return batch.where(present & (batch.columns[literal.result.name] == result))
     return batch.with_columns({literal.result.name: result}).where(present)
@@ -391,7 +391,7 @@ class Aggregated:
     literal: Aggregate
     outer: tuple[str, ...]
     steps: list
-    bound: bool = False  # whether the result is compared with what it has to be, or new
+    bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
     def __call__(self, batch, context):
         groups, inverse = group_bindings(batch, self.outer)

@@ -84,7 +84,7 @@ class NewRows:
         return self.rows.nbytes + self.dead.nbytes + sum(index.nbytes for index in self.indexes)
 
     def parts(self, first: int, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """(full, delta): the rows from one on before the delta, and those of it, without what has been superseded."""
+        """Return (full, delta): rows [first, begin) and [begin, end), without superseded rows."""
         full, delta = self.rows[first:begin], self.rows[begin:end]
         if self.sort >= at.MIN:
             full, delta = full[self.dead[first:begin] == at.ALIVE], delta[self.dead[begin:end] == at.ALIVE]

@@ -32,13 +32,12 @@ class Bounds:
 
 
 class Interpreter:
-    """Evaluates the delta versions of a stratum's rules, from tables whose delta is there.
+    """An evaluator of the delta versions of a stratum's rules, which starts from tables with a delta.
 
-    `versions`: (derivation, relation of the delta); `slow`: the places of those that are not to be run here. `tables`: the
-    stratum's, which stay as they are until `store`; `beside`: others whose delta some versions begin with, in the first
-    iteration. `context`: the `ra.rules.steps.Context` in which a block at a time would be
-    evaluated. `in_threads`: calls a function with each of some shares of an iteration, in `cores` threads. Unknown if it knows
-    no version.
+    `versions`: (derivation, relation of the delta); `slow`: the places of versions that are not to run here. `tables`: the
+    stratum's tables, unchanged until `store`; `beside`: other tables whose delta some versions begin with in the first
+    iteration. `context`: the `ra.rules.steps.Context` of block-wise evaluation. `in_threads`: calls a function for each share
+    of an iteration, in `cores` threads. Raises Unknown if it can run no version.
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Interpreter:
     # -- what the machine works on
 
     def _lay_out(self) -> None:
+        """Lay out code, registers, relations and state as arrays that the machine reads."""
         program = self.program
         lists = BlockLists(list(map(self._listed, program.lists)))
         self.block_words, self.kept = lists.words, lists.kept
@@ -91,7 +91,7 @@ class Interpreter:
         return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
 
     def _give_room(self, rows: NewRows, room: int) -> None:
-        """Room for so many rows, and every row in every index."""
+        """Give a relation room for a number of rows, and put its rows into every index again."""
         rows.grow(room)
         entry = self.relation_table[rows.number]
         entry[at.ROWS], entry[at.ROOM], entry[at.DEAD] = address_of(rows.rows), room, address_of(rows.dead)

@@ -6,7 +6,7 @@ ids, equal where the content is equal. The life of an id:
 1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records per arity
    from 1 (0 is nil).
 2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
-   its hash for an id, always negative. Nobody has to be asked, and equal content still means an equal id everywhere.
+   its hash for an id, always negative. No process has to ask another, and equal content still has equal ids everywhere.
 3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
    brings it to all workers.
 """
@@ -156,9 +156,9 @@ class Values(_Content):
         return np.arange(self._counter - size, self._counter)
 
     def share(self, directory: str, more: bool = False) -> "SharedValues":
-        """A snapshot in files of that directory, for workers. Writes only what is not yet there; without anything new it
-        costs nothing. From the first call on new content gets hashed ids, in the driver too; unless there is `more` to come,
-        and the workers will find everything that they are given in the snapshot."""
+        """Return a snapshot for workers, in files of a directory; only missing files are written, and an unchanged snapshot is
+        reused. From the first call on new content gets hashed ids, in the driver too. With `more`, ids stay dense: more content
+        will follow, and the workers are only given content of the snapshot."""
         self._open() if more else self._freeze()
         sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
         if self._shared is None or self._shared[:2] != (directory, sizes):
@@ -175,12 +175,12 @@ class Values(_Content):
             self._lexicon(arity).encode(rows)
 
     def lexicons(self) -> dict[str, Dictionary]:
-        """Of the symbols, and of the records by arity: what a checkpoint holds. From now on new content gets hashed ids."""
+        """Return the lexicons of symbols and of records by arity, for a checkpoint. New content then gets hashed ids."""
         self._freeze()
         return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
 
     def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
-        """Be what another process had saved: of each lexicon how many ids are dense, and its content in pieces."""
+        """Restore the state that another process saved: for each lexicon the number of dense ids, and its content in pieces."""
         made = {}
         for name, (dense, pieces) in lexicons.items():
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
@@ -194,8 +194,8 @@ class Values(_Content):
         return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
 
     def since(self, sizes: dict[str, int]) -> dict[str, tuple[int, object]]:
-        """Of the symbols, and of the records of each arity: how many have dense ids, and what has been added since there were
-        so many. What `restore` takes, in pieces."""
+        """Return the content added since `sizes`, as `restore` takes it in pieces: for the symbols and the records of each
+        arity (number of dense ids, added content)."""
         found: dict[str, tuple[int, object]] = {}
         known = sizes.get("symbols", 0)
         if self._symbols is None:
@@ -208,7 +208,7 @@ class Values(_Content):
         return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
 
     def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
-        """Know what another process did, by the same ids; before anything else has one."""
+        """Give the content of another process the ids that it had there. Raises ValueError if there is content here already."""
         if len(self.table) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
         if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
@@ -233,17 +233,17 @@ class Values(_Content):
             lexicon.frozen = True
 
     def _open(self) -> None:
-        """From here on symbols are in a lexicon, with the ids that the table gave them."""
+        """Move the symbols from the table into a lexicon, with the same ids."""
         if self._symbols is not None:
             return
         self._symbols = Dictionary(Strings, 0, dense=len(self.table))
         self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
-        self.table = SymbolTable()  # what it had is in the lexicon
+        self.table = SymbolTable()  # its symbols are in the lexicon now
 
 
 @dataclass
 class Known:
-    """Symbols and records that are looked up and not numbered: what is new has an id that no tuple has."""
+    """A lookup of symbols and records that adds none: unknown content gets an id that no tuple has."""
 
     values: Values
 
@@ -287,8 +287,8 @@ class Made:
 
 
 class SharedValues(_Content):
-    """A worker's symbols and records: a snapshot of the driver's, mapped into memory when first needed, and what is made
-    here. Pickled, it is the paths alone."""
+    """A worker's symbols and records: a snapshot of the driver's, mapped into memory on first use, and the content made here.
+    Pickled, it is the snapshot's paths alone."""
 
     def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
         self._snapshots = symbols, records

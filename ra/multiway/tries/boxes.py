@@ -23,7 +23,7 @@ from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
-RATIO = 4  # of what a dimension may use to what the last one may
+RATIO = 4  # bytes that a dimension may use, in those that the last one may
 
 
 class BudgetTooSmall(ValueError):
