@@ -39,7 +39,7 @@ class BucketMap:
 
     @cached_property
     def subbuckets(self) -> np.ndarray:
-        """How many subbuckets each bucket has, shape (buckets,)."""
+        """The number of subbuckets of each bucket, shape (buckets,)."""
         return np.array([len(homes) for homes in self.homes], dtype=np.int64)
 
     def resize(self, changes: dict[int, int]) -> "BucketMap":

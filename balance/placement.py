@@ -1,4 +1,4 @@
-"""Where buckets go next: by the paper's rules, or by the work that the next iteration is expected to be.
+"""The policies that place buckets: the paper's rules, or the expected work of the next iteration.
 
 The paper splits a bucket by four when a subbucket of it exceeds three times the average subbucket, and deals the new ones
 round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
@@ -46,10 +46,10 @@ def expected(fresh, home, received, born) -> np.ndarray:
 
 
 def plan_map_change(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
-    """What to change, by the settings of a `semi_naive.Config`; None for nothing.
+    """Plan the changes of a bucket map by the settings of a `semi_naive.Config`; None for no change.
 
-    sizes, work: tuples stored, and expected work, by slot. least: tuples that are worth a job. splits: whether there is
-    anything to split a bucket by. carried: tuples that go along with each bucket.
+    sizes, work: stored tuples and expected work by slot. least: tuples that are worth a job. splits: True if a column is left
+    to split a bucket by. carried: tuples that move along with each bucket.
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, splits)

@@ -176,10 +176,11 @@ class Replay:
 
 
 def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where tuples go when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share of it), one for each way.
+    """Return the flows of tuples when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share) of each flow.
 
-    The tuples of subbucket s were in subbucket s modulo the old number, or go to s modulo the new one, as one number divides
-    the other and a subbucket is a hash modulo their number; that they split evenly is the estimate.
+    A subbucket is a hash modulo the number of subbuckets, and one of the two numbers divides the other. So the tuples of
+    subbucket s come from subbucket s modulo the old number, or go to s modulo the new one. That they split evenly is an
+    estimate.
 
     >>> flows(np.array([1, 2]), np.array([2, 1]))
     (array([0, 0, 1, 2]), array([0, 1, 2, 2]), array([0.5, 0.5, 1. , 1. ]))

@@ -28,7 +28,7 @@ NONE = np.empty(0, np.uint64)
 
 @dataclass
 class Layout:
-    """Where the tuples of one relation live, and how many are in each slot."""
+    """The bucket map of a relation, and the number of tuples in each slot."""
 
     map: BucketMap
     sizes: np.ndarray
@@ -59,7 +59,7 @@ class Deltas:
 
     @classmethod
     def of(cls, rank: np.ndarray, run: np.ndarray, words: np.ndarray, ranks: int) -> "Deltas":
-        """Of words that are sorted by rank, by run, and by themselves."""
+        """Make the deltas of words that are sorted by rank, then by run, then by value."""
         new = np.ones(words.size, np.bool_)
         new[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
         begin = np.flatnonzero(new)
@@ -196,8 +196,8 @@ class Simulation:
         return held, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), found
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
-        """As `running.balanced.exchange_segments`: the ranks that the delta in each slot goes to, to meet its bucket of the
-        inner relation; nothing where every tuple already is where it has to be."""
+        """Return the ranks that the delta of each slot is sent to, to meet its bucket of the inner relation; empty if every
+        tuple is there already. Follows `running.balanced.exchange_segments`."""
         now = self.path.map, self.inner.map, len(self.layers)
         if self.routes and all(a is b for a, b in zip(now[:2], self.routes[0], strict=False)) and now[2] == self.routes[0][2]:
             return self.routes[1]
@@ -247,7 +247,7 @@ class Simulation:
     # -- between iterations
 
     def _rebalance(self, number: int) -> None:
-        """As `semi_naive.running.balanced.rebalance`."""
+        """Change the bucket maps before the next iteration, as `semi_naive.running.balanced.rebalance` does."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
         expected_work = self._expected(number)
         work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
@@ -264,7 +264,8 @@ class Simulation:
             self._copy(number)
 
     def _expected(self, number: int) -> np.ndarray:
-        """As `ra.partitions.partitioned` and `running.balanced.rebalance`: the work of the next iteration by slot."""
+        """Return the expected work of the next iteration by slot, as `ra.partitions.partitioned` and
+        `running.balanced.rebalance` estimate it."""
         delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
@@ -307,7 +308,7 @@ class Simulation:
         })  # fmt: skip
 
     def _move_inner(self, buckets: np.ndarray) -> None:
-        """Those of the changed buckets that leave their rank arrive on another as one new run."""
+        """Move the changed buckets' tuples to their new ranks, where they make one new run."""
         changed = buckets[self.bucket]
         _, home = self.inner.map.tables()
         left = []
@@ -321,7 +322,7 @@ class Simulation:
         self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(left)))[1])
 
     def _copy(self, number: int) -> None:
-        """As `running.balanced.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt."""
+        """Copy inner buckets to the ranks of path's subbuckets of the same bucket, as `running.balanced.rebalance` does."""
         missing = {}
         for bucket, homes in enumerate(self.path.map.homes):
             own = self.inner.map.homes[bucket]
@@ -375,7 +376,7 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """Where each rank's join goes on: the number of its run and the pair within it; -1 when nothing is left."""
+    """The place where each rank's join continues: the number of its run and the pair within it; -1 if the rank has finished."""
 
     join: np.ndarray
     pair: np.ndarray

@@ -21,7 +21,7 @@ Order = tuple[int, ...]  # which column of a relation is in each place
 
 
 class Kind(StrEnum):
-    """What a value's 64 bits mean."""
+    """The meaning of a value's 64 bits."""
 
     NUMBER = "number"
     UNSIGNED = "unsigned"
@@ -309,7 +309,7 @@ class Relation:
 
     @property
     def is_iteration(self) -> bool:
-        """Whether it has the number of the iteration that runs."""
+        """True if the relation holds the number of the running iteration."""
         return self.name.endswith("@iteration")
 
     @property

@@ -22,7 +22,7 @@ MAX_INSERTION_SORTED_WORDS = 24  # kept in order one by one
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort_over(words):
-    """As `sort`, but in an array that is overwritten and one more."""
+    """Sort as `sort` does, but overwrite the given array; needs one more of its size."""
     mask, ascending = np.uint64((1 << RADIX_BITS) - 1), True
     low = high = before = words[0] if words.size else np.uint64(0)
     for word in words:
@@ -166,7 +166,7 @@ def assign(values, words, some, given):
 
 @njit(i64(u64, u64), **JIT)
 def places(words, known):
-    """Where each of some sorted words is among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
+    """Return the position of each sorted word among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
 
     >>> places(np.array([1, 5, 9], "u8"), np.array([5, 7, 9], "u8")).tolist()
     [-1, 0, 2]

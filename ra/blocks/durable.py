@@ -61,7 +61,7 @@ class Gone:
 
 
 def to_json(stored: StoredBlock, path: str) -> dict:
-    """What a manifest says of a copy of a block."""
+    """Return the manifest's entry for a copy of a block."""
     run = stored.run
     return {"path": path, "words": run.words, "lanes": run.lanes, "bounds": stored.bounds, "checksum": run.checksum}
 

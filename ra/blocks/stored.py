@@ -32,7 +32,7 @@ class StoredBlock:
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
     def share(self) -> Block:
-        """The same, kept open by this process with the directories made for it: for what every task needs."""
+        """Return the block kept open by this process, with its directories, for blocks that every task needs."""
         return _open_cached(self)
 
 

@@ -45,7 +45,7 @@ class Thinned(Block):
 
     @property
     def spelt(self) -> bool:
-        """Whether the words have been made, and are kept."""
+        """True if the words have been made and are kept."""
         return "words" in vars(self)
 
     @property
@@ -72,7 +72,7 @@ class Thinned(Block):
         return merge_blocks([left, block.without(block.without(gone))], self.packing)
 
     def places(self, at: np.ndarray) -> np.ndarray:
-        """Where tuples are that are at some positions (k,) of whole, or nowhere, -1: as of this block."""
+        """Return the positions in this block of the tuples at positions (k,) of whole; -1 for dropped tuples."""
         before = np.searchsorted(self.gone, at)
         there = self.gone[np.minimum(before, self.gone.size - 1)] != at
         return np.where(there, at - before, -1)
@@ -112,7 +112,7 @@ def parted(block: Block) -> tuple[Block, np.ndarray]:
 
 
 def is_searched(block: Block, bindings: int) -> bool:
-    """Whether so few bindings meet a block that searching it takes less than making its words."""
+    """True if so few bindings meet a block that searching it takes less time than making its words."""
     return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
 
 

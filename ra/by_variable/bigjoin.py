@@ -53,7 +53,8 @@ class Count:
         yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
 
     def _total(self, batch: Batch, context: Context):
-        """Of an atom with nothing bound: all tuples of all partitions, to each of which the binding goes if it proposes."""
+        """Return the offer of an atom without bound variables: all its tuples on all partitions, to each of which the binding
+        is sent if the atom proposes."""
         return np.full(batch.size, context.total(self.relation, self.part, self.order)), np.int64(1)
 
     def _counts(self, batch: Batch, context: Context):

@@ -94,7 +94,7 @@ def with_multiplicities(batch: Batch, counts: np.ndarray, keep: frozenset[str]) 
 
 @dataclass
 class Side:
-    """What an atom's index has for some bindings: arguments of the kernels, and how many tuples, `counts` (n,)."""
+    """The tuples of an atom's index for some bindings: the kernels' arguments, and the number of tuples, `counts` (n,)."""
 
     index: tuple
     counts: np.ndarray
@@ -144,7 +144,7 @@ def _field(blocks: list[Block], join: Join) -> np.ndarray:
 
 @dataclass
 class Intersection:
-    """What several indexes have in common for some bindings."""
+    """The values that several indexes have in common for some bindings."""
 
     sides: list[Side]
 
@@ -163,7 +163,7 @@ class Intersection:
                     yield rows, values
 
     def counts(self) -> np.ndarray:
-        """How many values each binding has."""
+        """Return the number of values of each binding."""
         counts, none = np.zeros(self.sides[0].counts.size, np.int64), np.empty(0, np.int64)
         for proposing, asked, order in self._proposals() if len(self.sides) == 2 else ():
             first, second = self.sides[proposing].index, self.sides[asked].index
@@ -186,7 +186,7 @@ class Intersection:
                 yield proposing, asked, self._sorted_by_range(asked, order)
 
     def _changes(self, number: int, order: np.ndarray) -> int:
-        """How often a side is asked for something else than for the binding before."""
+        """Return how often a side is asked for another range than for the binding before."""
         first = self.sides[number].index[2][0, order]
         return int(np.count_nonzero(first[1:] != first[:-1]))
 

@@ -207,7 +207,7 @@ def run_steps_within(steps, batch: Batch, context: Context, left: list[float]):
 
 
 def _name(atom: Atom, part: str) -> str:
-    """The same for atoms that read the same columns of the same tuples."""
+    """Return a name that is equal for atoms that read the same columns of the same tuples."""
     read = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
     return f"{part} {atom.relation}({', '.join(read)})"
 
@@ -318,7 +318,7 @@ def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str
 
 
 def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
-    """Which values are in a domain."""
+    """Return a mask of the values that are in a domain."""
     if not domain.names.size:
         return (column >= domain.low) & (column < domain.low + domain.size)
     places = np.minimum(np.searchsorted(domain.names, column), domain.names.size - 1)
@@ -326,7 +326,7 @@ def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
 
 
 def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same in fewer batches, of about `MOST` bindings."""
+    """Merge batches into fewer ones, of about `MOST` bindings."""
     waiting, rows = [], 0
     for batch in batches:
         limits.check_limits()

@@ -37,7 +37,7 @@ def _divide(kind, left, right):
         return left // right
     least = np.iinfo(np.int64).min
     refuse((left == least) & (right == -1), lambda i: f"{least} / -1", "the quotient does not fit into 64 bits")
-    return (left - np.fmod(left, right)) // right  # what is left is divisible: truncated, not rounded down
+    return (left - np.fmod(left, right)) // right  # a multiple of the divisor, so the quotient is truncated, not rounded down
 
 
 def _remainder(kind, left, right):

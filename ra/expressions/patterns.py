@@ -57,7 +57,7 @@ class TooLong(ValueError):
 
 
 def matching(pattern: str, strings) -> np.ndarray:
-    """Which of an Arrow array of strings match an expression from end to end.
+    """Return a mask of the strings of an Arrow array that match an expression from end to end.
 
     >>> import pyarrow as pa
     >>> matching("(a+)+b", pa.array(["aab", "a" * 100])).tolist()
@@ -205,7 +205,7 @@ def _character(escape: str) -> str:
 
 
 def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
-    """What stands in brackets, from behind the bracket, and where it ends."""
+    """Translate a bracket expression, from behind its opening bracket; return it with the place where it ends."""
     members = []
     while at < len(pattern) and pattern[at] != "]":
         found = _MEMBER.match(pattern, at)

@@ -1,4 +1,4 @@
-"""Boxed leapfrog triejoin: the tries are in files, and what is in memory of them never exceeds a budget.
+"""Boxed leapfrog triejoin: the tries are in files, and their slices in memory never exceed a budget.
 
 The life of a box (see `boxes` for how they are chosen):
 
@@ -47,7 +47,7 @@ TASKS_PER_CORE = 4  # so that a heavy box does not leave the other cores idle fo
 
 @dataclass(frozen=True)
 class Boxed:
-    """What a boxed join returns: how many answers, the answers unless they were only counted, and the trace."""
+    """The result of a boxed join: the number of answers, the answers unless they were only counted, and the trace."""
 
     count: int
     rows: np.ndarray | None
@@ -96,7 +96,7 @@ def _remove_elsewhere(store: Store, sc) -> None:
 
 
 def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
-    """The boxes; who has given a budget that takes very many is told."""
+    """Yield the boxes; log a warning once the budget has made very many of them."""
     for number, box in enumerate(boxes):
         if number == MANY and box.ranges:
             done, joined = box.ranges[0][0] / max(boxes.size, 1), boxes.order[0]
@@ -107,7 +107,7 @@ def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
 
 @dataclass(frozen=True)
 class Done:
-    """A box that was run."""
+    """A finished box, with its results."""
 
     box: Box
     count: int
@@ -162,7 +162,7 @@ class Shelf:
             yield Done(box, count, rows, sum(bytes.values()), copied, time.perf_counter() - start)
 
     def _rooms(self, compiled: Nest, box: Box, tries: dict[TrieKey, TrieArray]) -> np.ndarray:
-        """The same for all boxes that are sliced alike: what the whole tries need."""
+        """Return the buffer sizes for a box, computed from the whole tries and shared by boxes of the same slicing."""
         if box.levels not in self.rooms:
             self.rooms[box.levels] = compiled.rooms([tries[key] for key in compiled.shape.tries])
         return self.rooms[box.levels]

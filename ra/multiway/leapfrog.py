@@ -73,7 +73,7 @@ class Leapfrog:
         return [self.tries.trie(*key) for key in self.shape.tries]
 
     def loops(self, keep: int) -> "Loops":
-        """With so many variables listed, the others counted."""
+        """Compile the loops that list the first `keep` variables and count the others."""
         return looped(self.query, self.shape.order, keep, self.tries.domain, self.arrays)
 
     def count(self, threads: int | None = None) -> int:
@@ -83,12 +83,12 @@ class Leapfrog:
         return self.grouped(self.query.variables, threads)[0]
 
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The bindings of the first variables of the order, in columns as named, and in how many ways each is extended."""
+        """Return the bindings of the first variables of the order, in columns as named, and how often each is extended."""
         loops = self.loops(len(names))
         return self.gathered(names, loops.nest.width, list(loops.pieces(threads)))
 
     def gathered(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
-        """The same from the results of loops whose rows are so wide."""
+        """Return what `grouped` returns, from the results of loops with rows of `width` numbers."""
         keep, total = len(names), sum(found for found, _ in parts)
         if not keep:
             return np.empty((min(total, 1), 0), np.int64), np.array([total] if total else [], np.int64)
@@ -164,7 +164,7 @@ class Loops:
     def pieces(
         self, threads: int | None = None, box: np.ndarray | None = None, share: tuple[int, int] | None = None
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """The results of ranges of the first variable, in order, made by so many threads, hardly ahead of who takes them.
+        """The results of ranges of the first variable, in order, made by so many threads, hardly ahead of the consumer.
         `share`: (number, of): every so many ranges, for one of several that do their share."""
         box = self.whole() if box is None else box
         threads = cpus() if threads is None else threads

@@ -1,4 +1,4 @@
-"""A full conjunctive query: what is joined, variable by variable.
+"""A full conjunctive query, to be joined variable by variable.
 
     triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
@@ -107,7 +107,7 @@ class ConjunctiveQuery:
         return frozenset(term for atom in self.positive for term in atom.terms if isinstance(term, str))
 
     def equations(self, name: str) -> list[Expression]:
-        """What the variable is said to be equal to, without itself."""
+        """Return the expressions that the query equates with a variable and that do not contain it."""
         sides = [pair for c in self.comparisons if c.op == "=" for pair in ((c.left, c.right), (c.right, c.left))]
         return [other for side, other in sides if side == name and name not in expression_variables(other)]
 
@@ -117,7 +117,7 @@ class ConjunctiveQuery:
         return next((other for other in self.equations(name) if bound.issuperset(expression_variables(other))), None)
 
     def connected(self) -> bool:
-        """Whether the positive atoms hang together by their variables (an answer is then no Cartesian product)."""
+        """True if the positive atoms are connected by their variables; the answer is then not a Cartesian product."""
         groups: list[set] = []
         for atom in self.positive:
             terms = {term for term in atom.terms if isinstance(term, str)}
@@ -215,7 +215,8 @@ def relation_columns(relation) -> tuple[np.ndarray, ...]:
 
 
 def _checked_columns(relation) -> tuple[np.ndarray, ...]:
-    """The same as they are; nothing is copied."""
+    """Return the columns of a relation as arrays, without a copy; raise QueryError if they are not equally long columns of
+    integers."""
     if isinstance(relation, np.ndarray):
         if relation.ndim != 2:
             raise QueryError(f"a relation is an (n, k) array or k columns, got an array of shape {relation.shape}")

@@ -28,7 +28,7 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 
 def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
-    """What a partition has of a relation, in an order, but for the runs at some paths, which are `passed` over."""
+    """Yield a partition's blocks of a relation, in an order, without the runs at the paths in `passed`."""
     places = tuple(source.home.order.index(i) for i in order)
     yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
 
@@ -68,7 +68,7 @@ class Reorder:
 
 @dataclass
 class Settle:
-    """What `Reorder` has sent, as one block of each index."""
+    """A task that stores the tuples sent by `Reorder`, as one block of each index."""
 
     indexes: dict[str, list[PartitionedIndex]]
     label: str

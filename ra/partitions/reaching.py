@@ -49,7 +49,7 @@ class Reachability:
     arity: int = 2
 
     def room(self) -> np.ndarray:
-        """For the tuples of each step."""
+        """Return zeros to count the tuples of each step in."""
         return np.zeros(min(self.steps, self.indptr.run.words) + 1, np.int64)
 
     def batches(self, piece: tuple[int, int], levels: np.ndarray):

@@ -18,7 +18,7 @@ PARTS = ("full", "delta")
 
 @dataclass
 class Moved:
-    """What a partition holds of an index after the move."""
+    """A partition's blocks of an index after the move."""
 
     partition: int
     full: list[StoredBlock]

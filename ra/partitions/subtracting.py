@@ -88,13 +88,13 @@ def _read_in_own_order(found: dict[str, list[StoredBlock]], order: Order) -> dic
 
 
 def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
-    """How many tuples of some blocks are in each slot of an index."""
+    """Return the number of tuples of some blocks in each slot of an index."""
     return sum((count_by_slot(block, index)[0] for block in blocks), np.zeros_like(index.sizes))
 
 
 @dataclass
 class TakenOut:
-    """What a partition has left of an index, and how many tuples are gone from each slot."""
+    """A partition's remaining blocks of an index, and the number of tuples removed from each slot."""
 
     index: int
     partition: int

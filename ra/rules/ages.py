@@ -40,7 +40,7 @@ class Layer:
         return Layer(selected_tuples(self.block, rows), self.ticks[rows])
 
     def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """Where tuples are, given as columns in any order of rows; -1 if they are not there."""
+        """Return the positions of tuples, given as columns in any order of rows; -1 for tuples that are not here."""
         if self.block.packing.lanes > 1 or self.block.size < DIRECT:
             return positions_of(columns, size, self.block)
         words, fitting = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
@@ -51,7 +51,7 @@ class Layer:
 
     @cached
     def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
-        """As `Block.directory` has, for words as a whole, of one entry for some four of them."""
+        """The directory of whole words, as `Block.directory` makes it, with one entry for about four words."""
         words = self.block.words[0]
         span = int(words[-1]) - int(words[0])
         coarse = max(0, span.bit_length() - (words.size // 4).bit_length())
@@ -60,8 +60,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Ticks:
-    """Of each relation layers of which the last one counts that has a tuple; `next`: the tick of the next births. Nothing in it
-    changes. 16 bytes a tuple."""
+    """The ticks of tuples, in layers for each relation; the last layer that has a tuple counts. `next`: the tick of the next
+    births. Immutable. Takes 16 bytes a tuple."""
 
     layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
     next: int = 0
@@ -84,8 +84,9 @@ class Ticks:
 
     @classmethod
     def of_all(cls, tables: dict[str, Table], births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """Of all tuples of settled tables, whose births are known; what else has been born has been superseded. They have the
-        words of the tables' blocks. 1 to 2 ns for each tuple of a block and layer of many births."""
+        """Return the ticks of all tuples of settled tables with known births; born tuples that are not in the tables were
+        superseded. The ticks share the words of the tables' blocks. Takes 1 to 2 ns for each tuple of a block and layer of many
+        births."""
         return cls({name: _dated(table, births[name]) for name, table in tables.items() if table.count}, following)
 
     def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
@@ -117,7 +118,7 @@ def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
             words = np.ascontiguousarray(layer.block.repacked(known.block.packing).words_once()[0])
             ticks = layer.ticks if layer.ticks.flags.writeable else layer.ticks[:1].copy()  # one for all
             left -= assign(known.ticks, known.block.words[0], words, ticks)
-            if not left:  # as a rule, what is born at a time is in one block
+            if not left:  # usually the births of one tick are in one block
                 break
     return tuple(reversed(found))
 
@@ -159,7 +160,7 @@ class Now:
     ticks: Ticks
 
     def layers(self, name: str) -> list[Layer]:
-        """Those of a relation that have any tuples, the newest first."""
+        """Return the layers of a relation that have any tuples, the newest first."""
         return [layer for layer in reversed(self.ticks.layers.get(name, ())) if layer.block.size]
 
 

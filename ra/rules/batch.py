@@ -86,8 +86,8 @@ class Batch:
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
     def repeats(self, names) -> bool:
-        """Whether a tenth or more of the bindings of some variables are repetitions: from all that have one of some hashes,
-        2 ns a binding and variable."""
+        """True if a tenth or more of the bindings of some variables are repetitions. Estimated from the bindings in a sample of
+        hashes, 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
             return True  # and `distinct` has nothing to do
         hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
@@ -102,7 +102,7 @@ class Batch:
         return None if block is None else block.words[0]
 
     def as_block(self, first: str, second: str) -> Block | None:
-        """The same as a block."""
+        """Return the distinct bindings of two variables as a block of words of two halves; None if they do not fit."""
         if self.names == (first, second):
             return self.block
         if self.names == (second, first):

@@ -35,7 +35,7 @@ class Derivation:
         return self.heads_from(unit(), self.steps, context, order)
 
     def towards(self, order: Order) -> "Derivation":
-        """The same rule; if its last join makes pairs, it makes them in the order that the heads are wanted in."""
+        """Return the rule with its last join, if it makes pairs, making them in the order of the heads."""
         terms = [self.head[place] for place in order]
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
             return self
@@ -43,7 +43,7 @@ class Derivation:
         return replace(self, steps=[*self.steps[:-1], last])
 
     def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
-        """As `heads`, from a batch of bindings and the steps that remain."""
+        """Yield heads as `heads` does, from a batch of bindings and the remaining steps."""
         for made in run_steps(steps, batch, context):
             yield self.heads_of(made, context, order)
 

@@ -1,4 +1,4 @@
-"""The task that runs rules on a partition: a segment of each rule version, what it makes sent on.
+"""The task that runs rules on a partition: it runs a segment of each rule version and sends the results on.
 
 One iteration is one job, or several inner ones: evaluate (in as many stages as the longest version has segments) → insert at
 home → insert into the other indexes (`ra.partitions.local_insert`). What a task sends is in parcels; its reports travel with
@@ -37,12 +37,13 @@ from semi_naive.ra.storage.runs import Run
 
 @dataclass
 class Move:
-    """How the bindings of a segment, the columns `names`, are sent to the next.
+    """The way the bindings of a segment, the columns `names`, are sent to the next.
 
-    to: a bucket map: to the bucket that the columns at the places `key` have in it, or to the subbucket that those at `rest`
-    have, or to any `one` subbucket; "every" partition; the "same"; or one of several moves, the one that is `turn` after the
-    one that OFFER names. partial: an aggregation before they are sent; copies: buckets that several partitions have whole: a
-    binding on one of these stays there."""
+    to: the destination. A bucket map: the bucket of the columns at the places `key`, with `rest` the subbucket of the columns
+    there, with `one` any one subbucket. "every": all partitions; "same": this one. Several moves: the one that is `turn` after
+    the one that OFFER names. partial: an aggregation before sending. copies: buckets that several partitions have completely; a
+    binding on one of these partitions stays there.
+    """
 
     names: tuple[str, ...]
     to: BucketMap | Literal["every", "same"] | tuple["Move", ...]
@@ -111,8 +112,8 @@ class Version:
 
 @dataclass
 class Left:
-    """What a stage has to do for a version: from the beginning of its segment, or from where `frames` say. `arrived`: the
-    bindings that a shuffle has brought for it, until it is known on disk a block in memory."""
+    """The work left to a stage for a version: from the beginning of its segment, or from `frames` on. `arrived`: the bindings
+    that a shuffle brought for it, a block in memory until it is stored."""
 
     version: int
     arrived: StoredBlock | StoredLists | Block | Listed | None = None

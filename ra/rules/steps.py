@@ -33,7 +33,7 @@ DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
 class Context(Protocol):
-    """Where the tuples are."""
+    """The access of steps to the tuples."""
 
     values: object  # symbols and records: see `ra.values.values`
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
@@ -50,10 +50,10 @@ class Context(Protocol):
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
     def total(self, relation: str, part: str, order: tuple[int, ...]) -> int:
-        """How many tuples a relation has on all partitions, or at most."""
+        """Return the number of tuples of a relation on all partitions, or an upper bound."""
 
     def subbuckets(self, relation: str, order: tuple[int, ...], keys: list[np.ndarray]) -> np.ndarray | int:
-        """How many subbuckets the bucket of each key has in an index."""
+        """Return the number of subbuckets of each key's bucket in an index."""
 
 
 def run_steps(steps, batch: Batch, context: Context):
@@ -156,7 +156,7 @@ class Join:
                 yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
-        """Whether the heads are to be made a carried value at a time, and not a new one."""
+        """True if the heads are to be made one carried value at a time, instead of one new value at a time."""
         key, carried, new = self.composed
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
@@ -218,7 +218,8 @@ class Join:
 
 
 def matched(step, batch: Batch, context: Context) -> np.ndarray:
-    """For which bindings a relation has a tuple that begins with a step's keys, its columns taken in the step's order."""
+    """Return a mask of the bindings for which a relation has a tuple with the step's keys as its first columns, in the step's
+    order."""
     found, keys = np.zeros(batch.size, np.bool_), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
@@ -405,7 +406,7 @@ class Aggregated:
 
 
 def group_reduction(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
-    """What an aggregate's values go to, of each of some groups of outer bindings."""
+    """Return the accumulator of an aggregate's values for some groups of outer bindings."""
     if literal.init is not None:
         return Fold(literal, groups, values)
     return GroupReduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)

@@ -43,7 +43,7 @@ class Touch:
 
 @dataclass
 class Each:
-    """As `DataFrame.mapInArrow` calls it: one row for each partition in, its batches out."""
+    """An adapter of a reader to `DataFrame.mapInArrow`: one row in for each partition, its batches out."""
 
     reader: Reader
 

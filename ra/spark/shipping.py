@@ -49,7 +49,7 @@ class Look:
 class Send:
     """A task that sends files of its host to a partition: the first task of each host sends them all.
 
-    `token`: the name by which this shipment's tasks agree who is first.
+    `token`: the name by which this shipment's tasks agree on the first task.
     """
 
     folder: str

@@ -77,8 +77,8 @@ class Assembler:
     ends: dict[int, list[int]] = field(default_factory=dict)  # of negated bodies: places to set to their end
 
     def version(self, derivation: Derivation, order: Order) -> int:
-        """Where the instructions of a version begin. `order`: of the columns of the head's relation, at home. Unknown, and
-        nothing has changed, if there is something that the machine does not know."""
+        """Emit the instructions of a version; return their beginning. `order`: the order of the head's relation at home. Raises
+        Unknown, with the code unchanged, if the machine cannot run a step of it."""
         length, listed = len(self.code), len(self.listed)
         try:
             return self._version(derivation, order)
@@ -103,7 +103,7 @@ class Assembler:
         return begin
 
     def inserting(self, relation: str, order: Order) -> int:
-        """Where an instruction is that inserts a head from registers of its own, which follow each other."""
+        """Emit an instruction that inserts a head from consecutive registers of its own; return its place."""
         self.back, begin = -1, len(self.code)
         self._head(relation, order, [self._new() for _ in order])
         return begin

@@ -37,7 +37,7 @@ def hash_of_registers(code, keys, count, regs):
 
 @njit(**COMPILED)
 def _hash_of_row(indexes, columns, count, rows, row, arity):
-    """The same hash of some columns of a row."""
+    """Return the hash of some columns of a row, equal to that of registers with these values."""
     hashed = np.uint64(count)
     for number in range(count):
         hashed = _mix(hashed ^ np.uint64(value_at(rows, row * arity + value_at(indexes, columns + number))))
@@ -103,7 +103,7 @@ def _put_in(relations, relation, indexes, index, row):
 
 @njit(**COMPILED)
 def _begin_of(relations, relation, row):
-    """Where the part of a relation begins that has a row: full, delta or new."""
+    """Return the first row of the part of a relation that has a row: full, delta or new."""
     begin, end = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
     return end if row >= end else begin if row >= begin else np.int64(0)
 
@@ -205,7 +205,7 @@ def visible(relations, relation, indexes, index, row, low, high):
 
 @njit(**COMPILED)
 def superseded(relations, relation, indexes, blocks, access, block, position):
-    """Whether a row that rules see has the key of a tuple in a block of a lattice; `access`: the list that has the block."""
+    """True if a row visible to rules has the key of a tuple in a block of a lattice; `access`: the list that has the block."""
     end, home = value_at(relations, relation + at.DELTA_END), value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     if end == 0:
         return False

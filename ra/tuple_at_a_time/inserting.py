@@ -145,21 +145,21 @@ def _in_base(code, pc, relations, blocks, regs):
 
 @njit(**COMPILED)
 def _news(code, pc, relations, indexes, blocks, regs):
-    """KNOWN if a head is no news; else the row of a lattice that it improves on, NEW or BETTER."""
+    """Return KNOWN if a head changes nothing; else the row of a lattice that it improves on, NEW or BETTER."""
     known = _known_or_improved(code, pc, relations, indexes, regs)
     return _in_base(code, pc, relations, blocks, regs) if known == NEW else known
 
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head: how many tuples were born, or -1 if there is no room."""
+    """Insert a head; return the number of tuples born, or -1 if there is no room."""
     known = _news(code, pc, relations, indexes, blocks, regs)
     return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
 
 
 @njit(**COMPILED)
 def _insert_new(code, pc, known, relations, indexes, regs, state):
-    """The same of a head that is news; `known`: see `_news`."""
+    """Insert a head that is new or improves on a row; `known`: the result of `_news`. Returns as `insert` does."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)

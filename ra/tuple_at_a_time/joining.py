@@ -155,7 +155,7 @@ def _let_through(code, sieve, blocks, rows, begin):
 
 @njit(**COMPILED)
 def _bind_word(code, pc, blocks, block, position, regs):
-    """The new variables of a join, of a tuple in a block."""
+    """Set the registers of a join's new variables from a tuple in a block."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_in(blocks, block, value_at(code, bind), position))
@@ -164,7 +164,7 @@ def _bind_word(code, pc, blocks, block, position, regs):
 
 @njit(**COMPILED)
 def _bind_row(code, pc, rows, arity, row, regs):
-    """The same of a row."""
+    """Set the registers of a join's new variables from a row."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_at(rows, row * arity + value_at(code, bind + 1)))

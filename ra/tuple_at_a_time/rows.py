@@ -91,7 +91,7 @@ class NewRows:
         return full, delta
 
     def hand_over(self, begin: int, end: int) -> None:
-        """The table becomes what there is: full is the rows before the delta, which is those up to `end`."""
+        """Store the rows in the table: its full gets the rows before `begin`, its delta the rows from there to `end`."""
         first, self.handed = self.handed, begin
         full, delta = self.parts(first, begin, end)
         if self.times is None:

@@ -108,10 +108,9 @@ class Interpreter:
     # -- running
 
     def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
-        """To the end of an iteration after which there is a reason to stop: `layout.FIXPOINT` and those after it. `pause`:
-        called every some 20 ms, or after a slice, it says whether to go on; if not, the iteration is forgotten. `do_others`:
-        once in each iteration, to `insert` what the versions of `others` make, if there are any. It says whether that could be
-        done."""
+        """Run to the end of an iteration with a reason to stop: `layout.FIXPOINT` and the reasons after it. `pause`: called
+        about every 20 ms, or after a slice; if it returns False, the iteration is rolled back. `do_others`: called once in each
+        iteration, to `insert` the heads of the versions in `others`; it returns False if that was not possible."""
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice

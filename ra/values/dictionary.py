@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 30  # of a merged segment: the offsets of an Arrow string arr
 
 
 class Strings:
-    """How a lexicon handles strings: pyarrow string arrays."""
+    """The operations of a lexicon on strings: pyarrow string arrays."""
 
     noun = "symbol"
     suffix = ".arrow"  # of the file they are saved in
@@ -73,7 +73,7 @@ class Strings:
 
 
 class Rows:
-    """How a lexicon handles the records of one arity: int64 columns (k, n)."""
+    """The operations of a lexicon on the records of one arity: int64 columns (k, n)."""
 
     noun = "record"
     suffix = ".rows.npy"

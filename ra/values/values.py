@@ -1,4 +1,4 @@
-"""What the 64 bits of symbols and records stand for.
+"""The content behind the 64-bit ids of symbols and records.
 
 A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
 ids, equal where the content is equal. The life of an id:
@@ -44,7 +44,7 @@ class _Content(Interning):
         return self._symbols.decode(ids) if len(ids) else strings_of([])
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """How many bytes the symbols of ids have, int64."""
+        """Return the length in bytes of each id's symbol, int64."""
         import pyarrow.compute as pc
 
         return numpy_of(pc.binary_length(self.arrow(ids))).astype(np.int64)
@@ -122,7 +122,7 @@ class Values(_Content):
         return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
 
     def find(self, strings) -> np.ndarray:
-        """The ids of strings as `intern` gives them, of unknown ones `NOBODY`; nothing is numbered."""
+        """Return the ids of strings that `intern` has numbered; `NOBODY` for unknown strings, which are not added."""
         array = as_strings(strings)
         if self._symbols is None:
             ids = self.table.find(array)
@@ -130,7 +130,7 @@ class Values(_Content):
         return self._symbols.find(array, NOBODY)
 
     def find_records(self, columns: np.ndarray) -> np.ndarray:
-        """The same of records, given the columns (k, n) of their fields."""
+        """Return the ids of records, given the columns (k, n) of their fields; `NOBODY` for unknown ones."""
         return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NOBODY)
 
     def mark(self) -> tuple:
@@ -189,7 +189,7 @@ class Values(_Content):
         self._records = {int(arity): lexicon for arity, lexicon in made.items()}
 
     def sizes(self) -> dict[str, int]:
-        """How many symbols there are, and how many records of each arity, for `since`."""
+        """Return the number of symbols, and of records of each arity, for `since`."""
         symbols = len(self.table) if self._symbols is None else len(self._symbols)
         return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
 
@@ -224,7 +224,7 @@ class Values(_Content):
 
     @property
     def counter(self) -> int:
-        """How many numbers `autoinc` has given out."""
+        """The count of numbers that `autoinc` has given out."""
         return self._counter
 
     def _freeze(self) -> None:
@@ -255,13 +255,13 @@ class Known:
 
 
 def _length(content) -> int:
-    """Of strings, or of the columns of records."""
+    """Return the number of strings, or of records given as columns."""
     return content.shape[1] if isinstance(content, np.ndarray) else len(content)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where the segments of a lexicon lie, and how many of its ids are dense."""
+    """The files of a lexicon's segments, and the number of its dense ids."""
 
     base: int
     dense: int = 0
@@ -299,7 +299,7 @@ class SharedValues(_Content):
 
     @property
     def snapshots(self) -> tuple[Snapshot, dict[int, Snapshot]]:
-        """Of the symbols, and of the records by arity."""
+        """The snapshots of the symbols, and of the records by arity."""
         return self._snapshots
 
     @property
@@ -317,7 +317,7 @@ class SharedValues(_Content):
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
 
     def made(self) -> Made:
-        """What was made here that the snapshot lacks, for `Values.learn`."""
+        """Return the content made here that the snapshot lacks, for `Values.learn`."""
         added = {key: lexicon.added() for key, lexicon in self._opened.items()}
         symbols = added.pop(Strings, None)
         return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})

@@ -40,7 +40,7 @@ class Generator(Conditions, ByBits):
         self._survey()
 
     def _survey(self) -> None:
-        """Which sets are kept, which are marked, which are refined from which: before a line is written."""
+        """Determine the sets that are kept, marked or refined, before any line is written."""
         self.users: dict[Values, list[int]] = {}
         self.before: dict[Values, Values] = {}
         for depth in sorted(self.shape.joined):
@@ -54,7 +54,8 @@ class Generator(Conditions, ByBits):
                 self.marked[frozenset([member.node(len(member.path) - 1)])] = None
 
     def _reused(self, member: Member) -> bool:
-        """Whether a variable is bound between a negated atom's last and the one before, so that its range is asked often."""
+        """True if a variable is bound between the last two of a negated atom, so that one range of the atom is searched many
+        times."""
         return member.path[-1] >= 0 and member.path[-1] > max(TOP, *member.path[:-1]) + 1
 
     def write(self, line: str) -> None:
@@ -181,7 +182,7 @@ class Generator(Conditions, ByBits):
             self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if {found} else (0, 0)")
 
     def _in_step(self, node: TrieNode) -> bool:
-        """Whether its position moves along with a loop, so that it is sought from where it was."""
+        """True if the searched ids ascend in a loop, so that each search continues from the position of the last."""
         return node.path[-1] in self.shape.joined
 
     def _cursor(self, node: TrieNode) -> str:

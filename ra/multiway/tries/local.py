@@ -49,7 +49,7 @@ def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariab
 
 
 def _belongs(member: Member, values: Values, group: list[int]) -> bool:
-    """Whether an atom puts a variable into the set, or joins two of the group."""
+    """True if an atom puts a variable into the set, or joins two variables of the group."""
     if member.negated:
         return False
     return member.node(len(member.path) - 1) in values or (len(member.path) == 2 and set(member.path) <= set(group))

@@ -17,7 +17,7 @@ TOP = -1  # the depth before any variable is bound
 
 
 class TrieKey(NamedTuple):
-    """Which trie: a relation's columns in an order, of the tuples whose columns are pairwise equal."""
+    """The identity of a trie: a relation's columns in an order, of the tuples whose `equal` columns agree in pairs."""
 
     relation: str
     order: tuple[int, ...]
@@ -155,7 +155,7 @@ class Shape:
         return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
 
     def chain(self, depth: int) -> list[Values]:
-        """The same set as it is refined: what of it is known at each depth where more becomes known."""
+        """Return the set of a variable's values at each depth that refines it: its nodes fixed by then."""
         values = self.values(depth)
         steps = sorted({node.fixed for node in values})
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]

@@ -53,7 +53,7 @@ def _load_or_make(path: str, make: Callable[[], Any]):
 
 @dataclass
 class SharedTries(Tries):
-    """Those of a folder. What is added to the relations afterwards is this process's own."""
+    """The tries of a folder, shared by processes. Relations that are added later belong to this process alone."""
 
     folder: str = ""
     shared: frozenset[str] = frozenset()

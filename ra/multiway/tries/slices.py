@@ -1,4 +1,4 @@
-"""Slices of a trie: what is below some ids of one level, found and measured by probing, copied when a box is provisioned."""
+"""Slices of a trie: the ids below some ids of one level, found and measured by probing, copied when a box is provisioned."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Siblings(NamedTuple):
 
 
 def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:
-    """What is below a path of ids; an empty range where the trie does not have it."""
+    """Return the range below a path of ids; an empty range if the trie lacks the path."""
     found = Siblings(trie, (), 0, len(trie.values[0]))
     for id in path:
         at = found.at(id)
@@ -53,7 +53,7 @@ def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def bytes_of(of: Siblings, low: int, high: int) -> int:
-    """What `copy_slice` would take."""
+    """Return the bytes that `copy_slice` would take."""
     sizes = [end - begin for begin, end in levels(of, low, high)]
     above = of.level * (ID + 2 * POSITION)
     directory = ID * (2 if of.level else high - low + 1)
