@@ -15,7 +15,7 @@ i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
 
 JIT = {"cache": True, "nogil": True}
-JOIN = JIT | {"few": 400}  # for kernels that may take time in the product of their arrays' sizes
+JOIN = JIT | {"few": 400}  # compiled from 400 numbers on: the time may grow as the product of the arrays' sizes
 RADIX_BITS = 11
 MAX_INSERTION_SORTED_WORDS = 24  # kept in order one by one
 

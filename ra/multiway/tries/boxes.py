@@ -174,7 +174,7 @@ class Boxes:
         return fits, state
 
     def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
-        """The bytes this dimension may use: what later ones cannot do without is kept for them."""
+        """Return the bytes that this dimension may use; the least bytes that the later ones need are kept for them."""
         here = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
         later = [atom for atom in range(len(self.keys)) if atom not in here | done]
