@@ -32,6 +32,7 @@ class Commands(click.Group):
     """The commands. If the command is left out, the error suggests the likely one."""
 
     def resolve_command(self, ctx, args):
+        """Find the command. If there is none, add the likely command to the error."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as wrong:
@@ -175,7 +176,7 @@ session_options = option_group(  # options of session and serve
 @click.argument("program")
 @session_options
 def session(program, state, **given):
-    """Keep the relations of PROGRAM at their fixed point while facts come and go.
+    """Keep the relations of PROGRAM at their fixed point while facts are inserted and deleted.
 
     \b
     Commands are read from standard input, one a line:
@@ -290,6 +291,7 @@ def tc(
 
 
 def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
+    """Write the trace of a run, and the plot of its balance, to the files that are given."""
     if trace:
         from semi_naive.balance.trace import write_trace
 

@@ -15,6 +15,7 @@ SECONDS, SHARE = 60, 0.5  # default limits of an evaluation: seconds, and the sh
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Open a listening socket. Raises BadInput if the address or the port cannot be used."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -38,7 +39,7 @@ def _check_open(listening: socket.socket, given: dict) -> None:
 
 
 def _encrypted(given: dict) -> dict:
-    """The uvicorn settings for --certificate and --key. Raises BadInput for files that are no pair."""
+    """Return the uvicorn settings for --certificate and --key. Raises BadInput if one is missing, or if they do not match."""
     certificate, key = given["certificate"], given["key"]
     if certificate is None and key is None:
         return {}

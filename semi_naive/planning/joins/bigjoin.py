@@ -97,14 +97,16 @@ class BigJoinCompiler:
         return next((name for name in given if name in met), None) or max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
-        """Variables that several atoms with something bound have come first; then those that several atoms have."""
+        """Rank an unbound variable; the greatest is bound next. The first criterion is the number of its atoms in `_able` that
+        have a bound column, the second the number of all of them."""
         able = self._able(name)
         return sum(bool(self._known(self.left[n])) for n in able), len(able)
 
     def _able(self, name: str) -> list[int]:
-        """The atoms that may have the fewest values of a variable for a binding: an atom of which nothing is bound only if its
-        relation is smaller than those of all others, as no binding has more tuples than a relation. In a pattern, of which
-        bindings are counted, an atom with other unbound variables never proposes: it would repeat bindings."""
+        """Return the atoms that may propose values of a variable, which each must contain once. An atom without bound columns
+        proposes only if its relation is smaller than that of each able atom with one: no binding matches more tuples than a
+        relation has. If the order of variables is given, bindings of a pattern are counted: then an atom with another unbound
+        variable never proposes, as it would repeat bindings."""
         able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
         if self.core.order:
             return [n for n in able if atom_variables(self.left[n]) - self.compiler.bound == {name}]
@@ -122,6 +124,7 @@ class BigJoinCompiler:
         return frozenset(place for place, term in enumerate(atom.args) if isinstance(term, Const) or variable(term) in bound)
 
     def _bind(self, name: str) -> None:
+        """Add the steps that bind a variable: an ordinary join if one atom proposes values, else proposing and intersecting."""
         holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
         if len(able) < 2:
             able = (able or sorted(holding, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound))[:1]
@@ -151,6 +154,7 @@ class BigJoinCompiler:
     # -- by whichever has the fewest tuples
 
     def _propose(self, name: str, able: list[int]) -> None:
+        """Add the steps of one variable: count, let the atom with the fewest tuples propose, intersect with the others."""
         compiler, begin = self.compiler, len(self.compiler.steps)
         atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._far(n, name))}
         sides = [self._searches(atom, name) for atom in atoms.values()]
@@ -198,6 +202,8 @@ class BigJoinCompiler:
             steps[begin:] = [made]
 
     def _visit(self, turn: int, atoms: dict[int, Atom], searches, keep: frozenset[str]) -> None:
+        """Add the exchange that brings each binding to the partition of the index to be searched, if any index is
+        partitioned."""
         exchanges = [
             Exchange(atom.relation, order, keys, keep) if self.compiler.placing(atom.relation, order) else None
             for atom, (order, keys) in zip(atoms.values(), searches, strict=True)

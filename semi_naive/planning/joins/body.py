@@ -156,8 +156,8 @@ class Compiler:
         return self._with_makers(needed, self._read) | {steps.GROUP, steps.WEIGHT}
 
     def _with_makers(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
-        """The variables with those that symbols and records are made of which are `read`, not only compared by their ids: a
-        task on another partition does not know them, and makes them again (`exchange_segments`)."""
+        """Add the variables from which needed symbols and records are made, if their content is `read` and not only their ids
+        compared. A task on another partition does not know the content, and makes it again (`exchange_segments`)."""
         found = read() if self.made else set()
         for name, term in reversed(self.made.items()):
             if name in needed & found:
@@ -175,6 +175,7 @@ class Compiler:
     # -- atoms
 
     def join(self, number: int, atom: Atom) -> None:
+        """Add the join with an atom: search an index by the known columns, bind the new variables, project if that pays."""
         keys: dict[int, Term] = {}
         new: dict[int, str] = {}
         after = []
@@ -326,7 +327,7 @@ class Compiler:
     # -- everything else
 
     def apply_ready(self) -> None:
-        """Apply literals until none is ready; those that make bindings fewer before those that cost or make more."""
+        """Apply literals until none is ready. Filters and bindings come first, then negations, ranges and aggregates."""
         progress = True
         while progress:
             progress = False
@@ -348,6 +349,7 @@ class Compiler:
                 self.steps.append(steps.Filter(literal))
 
     def _apply(self, literal) -> bool:
+        """Add the steps of a literal. Returns False if it is not ready."""
         if isinstance(literal, Compare):
             return self._compare(literal)
         if isinstance(literal, ir.Test | Truth):
@@ -369,6 +371,7 @@ class Compiler:
         return True
 
     def _negated(self, atom: Atom) -> bool:
+        """Add the antijoin for a negated atom, if all of its variables are bound."""
         if not names_of_variables(atom) <= self.bound:
             return False
         if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):  # !a([x, _])
@@ -381,6 +384,7 @@ class Compiler:
         return True
 
     def _compare(self, literal: Compare) -> bool:
+        """Add a comparison as a filter; an equation may also bind a variable or the fields of a record."""
         left, right = literal.left, literal.right
         if self._known(left) and self._known(right):
             self.steps.append(steps.Filter(literal))
@@ -407,6 +411,7 @@ class Compiler:
         return False
 
     def _unpack(self, pack: Pack, record: Term) -> None:
+        """Bind the fields of a known record; fields that are not new variables are compared."""
         names = []
         for term in pack.args:
             if isinstance(term, Var) and term.name not in self.bound and term.name not in names:
@@ -420,6 +425,7 @@ class Compiler:
         self.bound |= set(names)
 
     def _range(self, literal: Range) -> bool:
+        """Add a range, if its limits are bound."""
         needed = names_of_variables([t for t in (literal.start, literal.stop, literal.step) if t is not None])
         if not needed <= self.bound:
             return False
@@ -433,6 +439,7 @@ class Compiler:
         return True
 
     def _aggregate(self, literal: Aggregate) -> bool:
+        """Add an aggregate, if the variables that it shares with the rest of the rule are bound."""
         inner = names_of_variables(literal.body)
         inner |= names_of_variables(literal.target) if literal.target is not None else set()
         begin = names_of_variables(literal.init) if literal.init is not None else set()
@@ -443,9 +450,10 @@ class Compiler:
         return True
 
     def _grouped(self, outer: tuple[str, ...], body: tuple, literal: Aggregate | None = None) -> None:
-        """An aggregate of what a body makes of the outer variables; without a `literal`, only those of which it makes nothing.
-        It is made where the bindings are, if what the body reads is there as well, perhaps after one exchange of which the
-        outer variables choose the bucket; otherwise the bindings wait while the body's are made."""
+        """Add the steps of an aggregate of a body, one group for each binding of the outer variables. Without a `literal`, keep
+        the bindings whose group is empty: a negation. The body is evaluated where the bindings are, if all indexes that it
+        reads are there too. One exchange before the step may bring the bindings there, if its keys are outer variables.
+        Otherwise the bindings wait (`Hold`) until the body has been evaluated on the partitions (`Gather`)."""
         bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
         outer = tuple(sorted(self._with_makers({*outer}, lambda: names_of_variables(body) | target)))

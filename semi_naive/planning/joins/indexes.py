@@ -59,7 +59,7 @@ def order_of(chain: list[Search], arity: int) -> Order:
 
 @dataclass
 class Indexes:
-    """The orders in use. Bodies ask while they are planned; after `settle` the same questions get the shared answers.
+    """The orders in use. While bodies are planned, each search gets an order of its own; after `settle` they share orders.
 
     >>> indexes = Indexes({"r": 3})
     >>> indexes.order_for("r", frozenset({1})), indexes.order_for("r", frozenset({1, 2}))
@@ -86,8 +86,8 @@ class Indexes:
         return order_of([columns], arity)
 
     def settle(self) -> set[str]:
-        """Share: the fewest orders for all searches asked for by now. Returns the relations of which some search was told
-        another order before: what was compiled with that one should be compiled again."""
+        """Compute the fewest orders that serve all searches so far. Returns the relations of which a search got another order
+        before; bodies compiled with that order must be compiled again."""
         moved = set()
         for relation in self.unsettled:
             searches = self.searches[relation]

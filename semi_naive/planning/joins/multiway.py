@@ -82,7 +82,9 @@ def _is_partitioned(atoms, places, placing) -> bool:
 
 
 def _partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
-    """Where skew is known, by what is shipped; where it is not, BiGJoin costs half as much again at worst."""
+    """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare with
+    the bindings that BiGJoin ships. If it is not, only the bindings of binary joins count: at worst BiGJoin takes half as long
+    again."""
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if delta is None else {delta}
@@ -112,6 +114,7 @@ def _shipped(atoms, places, start: int, sizes) -> float | None:
 
 
 def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
+    """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
     growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
     if growing:
         return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
@@ -231,6 +234,7 @@ def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, de
 
 
 def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
+    """Estimate the bindings that binary joins of the core make from one atom on, in all and for each binding to begin with."""
     _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
     total, began = (rows, 1.0) if start in core and start != delta else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
