@@ -31,8 +31,8 @@ Begun = list[tuple[str, Rule]]  # rules, each with the relation of changed tuple
 
 @dataclass
 class Maintained:
-    """The rules that maintain one stratum. known: its relations that may have explicit facts; best: those that keep the best
-    value of each key; kinds: of the columns of its relations."""
+    """The rules that maintain one stratum. known: its relations that may have explicit facts; best: its relations that keep the
+    best value of each key; kinds: the kinds of each relation's columns."""
 
     stratum: Stratum
     known: set[str]
@@ -45,11 +45,12 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.insertions: Begun = self._beginning(gained, now=True)
-        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._beginning(lost, now=False)]
+        self.insertions: Begun = self._change_rules(gained, now=True)
+        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._change_rules(lost, now=False)]
 
-    def _beginning(self, named: Callable[[str], str], now: bool) -> Begun:
-        """The rules that begin with changed tuples, of which positive atoms read those that are `named`."""
+    def _change_rules(self, named: Callable[[str], str], now: bool) -> Begun:
+        """Return the rules that start from changed tuples, each with the relation of these. `named` is `gained` or `lost`: the
+        changes from which a positive atom starts. now: a flip derives its heads in the state after the change."""
         found = [(named(name), rule) for each in self.stratum.rules for name, rule in delta_rules(each, self.below, named)]
         return found + [begun for flip in self.flips for begun in flip.beginning(now)]
 
@@ -83,12 +84,10 @@ def _proving(rule: Rule, kinds: Kinds) -> Rule:
 
 
 def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
-    """Return the rules that maintain a stratum, as text, by step; steps without rules are left out.
-
-    known: relations that may have explicit facts; best: those that keep the best value of each key; kinds: of columns.
-    """
+    """Return the text of the rules that maintain a stratum, by step; steps without rules are left out. The parameters are those
+    of `Maintained`."""
     stratum, counted = counting(stratum)
     steps = Maintained(stratum, known, best, kinds).steps()
-    told = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
-    told["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
-    return {step: lines for step, lines in told.items() if lines}
+    texts = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
+    texts["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
+    return {step: lines for step, lines in texts.items() if lines}

@@ -22,8 +22,9 @@ NEGATED, AGGREGATED = "!", "{}"
 
 @dataclass(frozen=True)
 class Flip:
-    """A rule that begins with what has changed of a relation that it negates, or aggregates: `closed` to it otherwise.
-    `within`: atoms that bind its groups, the changed one first, if that alone does not; `negative`: it is negated there."""
+    """A rule that starts from the changes of a relation that it negates or aggregates. `closed`: the rule without that first
+    atom; `within`: the atoms that bind the aggregate's groups, the changed one first, if that alone does not; `negative`: the
+    aggregate negates the relation."""
 
     relation: str
     how: str
@@ -34,7 +35,7 @@ class Flip:
 
     @property
     def changed(self) -> str:
-        """The relation of what has changed; no program has one of that name."""
+        """The name of the relation of changed tuples, lost and gained. No relation of a program can have this name."""
         return f"{self.relation}{self.how}"
 
     @property
@@ -43,7 +44,8 @@ class Flip:
         return self.how == AGGREGATED and not self.within and not names_of_variables(self.rule.body[0])
 
     def beginning(self, now: bool) -> Iterator[tuple[str, Rule]]:
-        """The rules for what it makes `now`, or what it made before, each with the relation of changed tuples that it reads.
+        """Yield (relation of changed tuples, rule) for the heads that the change affects: derived in the state after the change
+        if `now`, else in the state before it.
 
         >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
         >>> count = Aggregate(z, "count", None, (Atom("e", (x, y)), Atom("n", (y,))))
@@ -89,8 +91,9 @@ def flips(rule: Rule) -> Iterator[Flip]:
 
 
 def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, ...]:
-    """An atom of an aggregate's own body, and those that it is connected with, if it does not bind all variables that these
-    share with the rule outside; their other variables have names that the rule does not have."""
+    """Return the atoms that bind the groups of an aggregate: the changed atom, and the atoms of the aggregate's body connected
+    to it by variables. Empty if the changed atom binds every variable that these share with the rule outside. Their other
+    variables are renamed apart from the rule's."""
     if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
         return ()
     found, left = [changed], [each for each in literal.body if isinstance(each, Atom) and each is not changed]
@@ -102,14 +105,14 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
 
 
 def _apart(term: Term, outside: set[str]) -> Term:
-    """A term outside of an aggregate; one that is computed is not known there."""
+    """Return a term renamed apart from the rule outside an aggregate; a computed term becomes a wildcard."""
     if isinstance(term, Var) and term.name not in outside:
         return replace(term, name=f":{term.name}")
     return term if isinstance(term, Const | Var) else Wild()
 
 
 def is_exact(rule: Rule) -> bool:
-    """Whether its aggregates have the same results however their tuples lie: sums of floats do not, nor may those of users."""
+    """True if the rule's aggregates do not depend on the order of tuples. Sums of floats do, and lattices of users may."""
     return not any(map(_rounds, rule.body))
 
 
@@ -132,5 +135,5 @@ def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
 
 
 def _generalised(term, outside: set[str]):
-    """A term as far as it is known outside of an aggregate: whatever agrees with it agrees with this."""
+    """Generalise a term: a variable local to the aggregate, or a computed term, becomes a wildcard."""
     return term if isinstance(term, Const) or isinstance(term, Var) and term.name in outside else Wild()

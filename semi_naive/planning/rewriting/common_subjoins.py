@@ -62,7 +62,7 @@ def share(program: ir.Program) -> ir.Program:
 
 
 class _Parts:
-    """The parts of all rules that another rule may have too: of each rule, {text that is the same for the same part: part}."""
+    """The joins that several rules may share. `of`: for each rule, {canonical text: join}."""
 
     def __init__(self, program: ir.Program):
         self.group = recursion_groups(program)
@@ -76,7 +76,8 @@ class _Parts:
             self.of[i] = dict(self.canonical(i, rule))
 
     def choices(self, rule: ir.Rule) -> Iterator[tuple[tuple, tuple[int, ...]]]:
-        """Some atoms that hang together: (what they look like without variables' names, their places)."""
+        """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
+        places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
         head, shapes = rule.head.relation, {}
         if rule.plan or rule.join or rewrite.has_autoinc(rule) or head in self.removals:
             return
@@ -98,6 +99,7 @@ class _Parts:
                     yield tuple(sorted(shapes[place] for place in places)), places
 
     def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
+        """Yield (canonical text, join) for each join of a rule whose shape occurs in several rules."""
         for shape, places in self.choices(rule):
             if self.frequency[shape] > 1:
                 text, ordered = _canonical_order({place: rule.body[place] for place in places})

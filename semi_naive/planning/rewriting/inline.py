@@ -57,8 +57,8 @@ def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str
 
 
 def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], set[str]]:
-    """Each rule of a program, those of relations that are inlined too, with what it becomes, in which all of its own variables
-    are still there; and the names of those relations."""
+    """Return each rule with the copies that inlining makes of it, and the names of the inlined relations. Rules of inlined
+    relations are included. A copy keeps all variables of its rule."""
     found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
     while names := _next_to_inline(program):
         program, definitions = _without(program, names)
@@ -129,7 +129,8 @@ def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
 
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
-    """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
+    """Return a copy of the rule for each way to replace the atoms of `definitions` in its body. settle: simplify each copy by
+    its equations, and drop a copy that cannot hold."""
     if not _relations_of_body(rule) & definitions.keys():
         return [rule]
     limits.check_limits()
@@ -140,8 +141,8 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
 
 
 def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
-    """Yield every combination of the bodies that say its literals, each literal once: none of `definitions` is negated that
-    has none."""
+    """Yield every combination of the bodies that replace the literals, each literal once. Every negated relation of
+    `definitions` must have alternatives."""
     choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
     return (without_repetitions(sum(chosen, ())) for chosen in product(*choices))
 
@@ -155,7 +156,7 @@ def without_repetitions(body: tuple) -> tuple:
 
 
 def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
-    """The bodies of which one has to hold for the literal to hold; None if no such bodies say it."""
+    """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies."""
     if isinstance(literal, ir.Aggregate):
         return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]
     if isinstance(literal, ir.Atom) and literal.relation in definitions:

@@ -106,6 +106,7 @@ class _Demands:
     waiting: list[tuple[str, str]] = field(default_factory=list)  # (relation, adornment), rules not made yet
 
     def spread(self) -> None:
+        """Adorn the rules of all other relations, then those of demanded relations, until no adornment is new."""
         for rule in self.before.rules:
             if rule.head.relation not in self.chosen:
                 self.rules.append(self.reading(rule))
@@ -147,7 +148,8 @@ class _Demands:
         return rewrite.with_body(replace(rule, head=name), body)
 
     def demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
-        """The atom adorned with what is known before it, and a rule that demands just that."""
+        """Return the atom adorned by its known arguments, and add the rule for its demand. If no argument is known, the
+        relation is marked to be computed whole."""
         bound = [_is_known(arg, known) for arg in atom.args]
         if not any(bound):
             self.whole.add(atom.relation)
@@ -165,6 +167,7 @@ class _Demands:
         return replace(atom, relation=name)
 
     def declare(self, relation: ir.Relation, adornment: str) -> None:
+        """Declare an adorned relation and its demand."""
         name = f"{relation.name}@{adornment}"
         bound = tuple(column for column, mark in zip(relation.attributes, adornment, strict=True) if mark == "b")
         self.relations[name] = replace(relation, name=name, qualifiers=relation.qualifiers - {"magic"})
