@@ -174,8 +174,8 @@ class Config:
 
     def __repr__(self) -> str:
         """The fields that differ from the defaults, as a Python call."""
-        told = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        changed = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
 def _parse_setting(name: str, kind, value):

@@ -49,8 +49,8 @@ class Groups:
 
 @part("plan")
 def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> PlanChoice:
-    """The plan that a stratum is begun by. `stratum` is without its facts; plan: what has been asked for; a ValueError if a
-    recursive stratum cannot be decomposed, but is to be."""
+    """Choose the plan by which to start a stratum. stratum: without its facts. plan: the requested plan. Raises ValueError if
+    "decomposed" is requested for a recursive stratum that cannot be decomposed."""
     groups, refused = (None, "") if plan == "balanced" else decomposable(stratum, database, config)
     if plan == "decomposed" and stratum.recursive:
         if not groups:

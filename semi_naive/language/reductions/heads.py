@@ -126,8 +126,8 @@ class AggregatedRelation:
 
     def rules(self) -> list[ir.Rule]:
         if len(self.heads) == 1 and self.heads[0].aggregates:
-            return list(self._alone(self.heads[0]))
-        return [*self._parts(), self._together()]
+            return list(self._single_head_rules(self.heads[0]))
+        return [*self._parts(), self._combining_rule()]
 
     def _name(self, what: str) -> str:
         return f"{self.relation.name}@{what}"
@@ -145,7 +145,7 @@ class AggregatedRelation:
 
     # -- one rule
 
-    def _alone(self, head: Head) -> Iterator[ir.Rule]:
+    def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
         """Yield the rules of a relation with one head: the rule itself, and before it those that collect the values to be
         counted."""
         key, body = self._named_key(head)
@@ -240,7 +240,7 @@ class AggregatedRelation:
         made_head = ir.Atom(self._name("parts"), (ir.Const(number, ir.Kind.NUMBER), *key, *args))
         yield replace(head.rule, head=made_head, body=(*body, *added), plan=None)
 
-    def _together(self) -> ir.Rule:
+    def _combining_rule(self) -> ir.Rule:
         """The rule that combines the parts of each key."""
         parts = self.extra[self._name("parts")]
         key = [self._fresh("key", type_.kind) for type_ in self.key_types]

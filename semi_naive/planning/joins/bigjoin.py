@@ -97,17 +97,17 @@ class BigJoinCompiler:
         return next((name for name in given if name in met), None) or max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
-        """Rank an unbound variable; the greatest is bound next. The first criterion is the number of its atoms in `_able` that
-        have a bound column, the second the number of all of them."""
-        able = self._able(name)
+        """Rank an unbound variable; the greatest is bound next. It is the number of atoms in `_proposing` with a
+        bound column, then the number of all atoms there."""
+        able = self._proposing(name)
         return sum(bool(self._known(self.left[n])) for n in able), len(able)
 
-    def _able(self, name: str) -> list[int]:
+    def _proposing(self, name: str) -> list[int]:
         """Return the atoms that may propose values of a variable, which each must contain once. An atom without bound columns
         proposes only if its relation is smaller than that of each able atom with one: no binding matches more tuples than a
         relation has. If the order of variables is given, bindings of a pattern are counted: then an atom with another unbound
         variable never proposes, as it would repeat bindings."""
-        able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
+        able = [n for n, atom in self.left.items() if self._occurrences(atom, name) == 1]
         if self.core.order:
             return [n for n in able if atom_variables(self.left[n]) - self.compiler.bound == {name}]
         size = {n: self.compiler.choose.sizes.size(self.left[n].relation) for n in able}
@@ -115,7 +115,7 @@ class BigJoinCompiler:
         return [n for n in able if self._known(self.left[n]) or size[n] < least]
 
     @staticmethod
-    def _holds(atom: Atom, name: str) -> int:
+    def _occurrences(atom: Atom, name: str) -> int:
         return sum(isinstance(term, Var) and term.name == name for term in atom.args)
 
     def _known(self, atom: Atom) -> frozenset[int]:
@@ -125,7 +125,7 @@ class BigJoinCompiler:
 
     def _bind(self, name: str) -> None:
         """Add the steps that bind a variable: an ordinary join if one atom proposes values, else proposing and intersecting."""
-        holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
+        holding, able = [n for n, atom in self.left.items() if self._occurrences(atom, name)], self._proposing(name)
         if len(able) < 2:
             able = (able or sorted(holding, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound))[:1]
             atom = self.left[able[0]]
@@ -136,11 +136,11 @@ class BigJoinCompiler:
             self._propose(name, able)
         counted = self._next() if self.core.apart else ""  # an atom that counts its tuples next drops the same bindings
         for number in holding:
-            if number not in able and not self.compiler.every and not self._holds(self.left[number], counted):
+            if number not in able and not self.compiler.every and not self._occurrences(self.left[number], counted):
                 self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
 
     def _done(self, numbers, bound: set[str]) -> None:
-        """Atoms that nothing has to be asked of any more, once some variables are bound."""
+        """Drop the atoms without further variables, once some variables are bound."""
         done = {n for n in numbers if atom_variables(self.left[n]) <= bound}
         self.left = {n: atom for n, atom in self.left.items() if n not in done}
         self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]
@@ -156,7 +156,7 @@ class BigJoinCompiler:
     def _propose(self, name: str, able: list[int]) -> None:
         """Add the steps of one variable: count, let the atom with the fewest tuples propose, intersect with the others."""
         compiler, begin = self.compiler, len(self.compiler.steps)
-        atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._far(n, name))}
+        atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._distance(n, name))}
         sides = [self._searches(atom, name) for atom in atoms.values()]
         needed = frozenset(compiler.live() & (compiler.bound | ({GROUP, WEIGHT} if compiler.every else set())))
         for place, (number, atom) in enumerate(atoms.items()):
@@ -230,7 +230,7 @@ class BigJoinCompiler:
             first = both if frozenset(both[: len(known)]) == known else first
         return tuple((o, tuple(atom.args[c] for c in o[: len(bound)])) for o, bound in ((first, known), (both, wider)))
 
-    def _far(self, number: int, name: str) -> tuple:
+    def _distance(self, number: int, name: str) -> tuple:
         """Least for atoms whose bucket the body's first tuples are in already: those of the same relation, found by the same
         columns; and for those found by its first column, as most indexes are in buckets of that."""
         scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]

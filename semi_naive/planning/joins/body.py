@@ -153,9 +153,9 @@ class Compiler:
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names_of_variables(literal)
-        return self._with_makers(needed, self._read) | {steps.GROUP, steps.WEIGHT}
+        return self._with_operands(needed, self._read) | {steps.GROUP, steps.WEIGHT}
 
-    def _with_makers(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
+    def _with_operands(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
         """Add the variables from which needed symbols and records are made, if their content is `read` and not only their ids
         compared. A task on another partition does not know the content, and makes it again (`exchange_segments`)."""
         found = read() if self.made else set()
@@ -331,7 +331,7 @@ class Compiler:
         progress = True
         while progress:
             progress = False
-            for literal in sorted(self.left, key=_effort):
+            for literal in sorted(self.left, key=_application_rank):
                 if self._apply(literal):
                     self.left.remove(literal)
                     progress = True
@@ -456,7 +456,7 @@ class Compiler:
         Otherwise the bindings wait (`Hold`) until the body has been evaluated on the partitions (`Gather`)."""
         bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
-        outer = tuple(sorted(self._with_makers({*outer}, lambda: names_of_variables(body) | target)))
+        outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))
         made = self._inner(body, outer, target | {steps.GROUP}, False)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
         first = moves[0] if len(moves) == 1 else None
@@ -488,7 +488,7 @@ class Compiler:
         return needed
 
 
-def _effort(literal) -> int:
+def _application_rank(literal) -> int:
     return 3 if isinstance(literal, Aggregate) else 2 if isinstance(literal, Range) else int(isinstance(literal, Not))
 
 

@@ -91,9 +91,9 @@ class Indexes:
         moved = set()
         for relation in self.unsettled:
             searches = self.searches[relation]
-            told = {search: self.order_for(relation, search) for search in searches}
+            previous = {search: self.order_for(relation, search) for search in searches}
             self.orders[relation] = [order_of(chain, self.arities[relation]) for chain in chains(searches)]
-            if any(self.order_for(relation, search) != order for search, order in told.items()):
+            if any(self.order_for(relation, search) != order for search, order in previous.items()):
                 moved.add(relation)
         self.unsettled.clear()
         return moved

@@ -101,10 +101,10 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
         found, left = found + near, [each for each in left if each not in near]
     if names_of_variables(found) & outside <= names_of_variables(changed):
         return ()
-    return tuple(replace(each, args=tuple(_apart(term, outside) for term in each.args)) for each in found)
+    return tuple(replace(each, args=tuple(_renamed_apart(term, outside) for term in each.args)) for each in found)
 
 
-def _apart(term: Term, outside: set[str]) -> Term:
+def _renamed_apart(term: Term, outside: set[str]) -> Term:
     """Return a term renamed apart from the rule outside an aggregate; a computed term becomes a wildcard."""
     if isinstance(term, Var) and term.name not in outside:
         return replace(term, name=f":{term.name}")
@@ -113,14 +113,14 @@ def _apart(term: Term, outside: set[str]) -> Term:
 
 def is_exact(rule: Rule) -> bool:
     """True if the rule's aggregates do not depend on the order of tuples. Sums of floats do, and lattices of users may."""
-    return not any(map(_rounds, rule.body))
+    return not any(map(_depends_on_order, rule.body))
 
 
-def _rounds(literal: Literal) -> bool:
+def _depends_on_order(literal: Literal) -> bool:
     if not isinstance(literal, Aggregate):
         return False
     adds_floats = literal.op == "sum" and getattr(literal.target, "kind", None) == Kind.FLOAT
-    return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_rounds, literal.body))
+    return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_depends_on_order, literal.body))
 
 
 def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:

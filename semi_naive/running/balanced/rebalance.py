@@ -50,8 +50,9 @@ class Rebalance:
     # -- weights
 
     def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> Meetings:
-        """What the deltas of rule versions are joined with first, by the index that they are scanned in: where that needs no
-        shuffle as long as neither is refined, and if somebody looks at the work."""
+        """Record in `met` the first join of each delta version, by the index in which the delta is scanned. A join counts if it
+        needs no shuffle while neither side is refined. Returns the joins for policy "work", by which it weighs tuples; else
+        none."""
         self.met = {}
         for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():
             steps = (step for segment in version.segments[:2] for step in segment)
@@ -128,9 +129,9 @@ class Rebalance:
         })  # fmt: skip
 
     def _copy(self, name: str, number: int, index: PartitionedIndex, mover: BucketMap, iteration: int) -> None:
-        """Copy unrefined buckets of an index that never grows to the partitions that the buckets of what it is joined with were
-        dealt to. The paper sends the delta to it in every iteration; a bucket is cheaper to send once, and it spreads the join
-        as refinement has spread the tuples."""
+        """Copy unrefined buckets of an index that never grows to the partitions to which `mover` has dealt the tuples joined
+        with them. The paper sends the delta to the bucket in every iteration; to send the bucket once is cheaper, and spreads
+        the join as refinement has spread those tuples."""
         missing = {}
         for bucket, (homes, own) in enumerate(zip(mover.homes, index.map.homes, strict=True)):
             new = frozenset(homes) - index.copies.get(bucket, frozenset(own))

@@ -26,9 +26,9 @@ class CheckpointUnusable(ValueError):
 
 @dataclass
 class DurableFiles:
-    """`owner`: a name that no other process gives its files. `noun`, `advice`, `error`: what the directory is called, what to
-    do about one that is damaged, and what says so. `sync`: files are on the disk before a manifest names them, whatever
-    happens to the machine."""
+    """The files of a durable directory. `owner`: a folder name that no other process uses for its files; `noun`, `advice`,
+    `error`: for errors, the kind of directory, the remedy for a damaged one, and the exception; `sync`: force files to the disk
+    before a manifest names them."""
 
     directory: Path
     owner: str

@@ -117,7 +117,7 @@ class ReadableRelation(Spread):
 
 
 class InRuns(ReadableRelation):
-    """One whose tuples lie in runs: `blocks` of each partition."""
+    """A relation whose tuples lie in runs: `blocks` of each partition."""
 
     @property
     def blocks(self) -> Parts:
@@ -125,17 +125,17 @@ class InRuns(ReadableRelation):
 
     @property
     def pieces(self) -> int:
-        """That it is read in: its partitions."""
+        """The number of pieces to read, one for each partition."""
         return len(self.blocks)
 
     @property
     def paths(self) -> set[str]:
-        """Of all of them, in all indexes."""
+        """The paths of the runs of all indexes."""
         return {stored.run.path for blocks in self.every for stored in blocks}
 
     @property
     def every(self) -> Parts:
-        """The same in all indexes."""
+        """The blocks of all indexes, by partition."""
         return self.blocks
 
     @property
@@ -169,10 +169,11 @@ class OnPartitions(InRuns):
         return self.relation.count
 
     def distinct(self, column: int) -> float:
-        """A guess: nobody has looked."""
+        """Estimate the distinct values of a column as count ** (1 / arity). The tuples are not sampled."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
     def source(self) -> Blocks | Columns:
+        """Return the tuples: the mapped runs, if all are on this host, else columns collected from the others."""
         if not self.cluster.local:
             return super().source()
         try:

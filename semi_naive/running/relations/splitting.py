@@ -76,8 +76,8 @@ def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.nd
 
 
 def splittable_indexes(bodies) -> set[Index]:
-    """The indexes that may be split: those that BiGJoin searches, and nothing but joins besides. A negation or an aggregate
-    needs whole buckets."""
+    """Return the indexes whose buckets may be split: BiGJoin searches them, and otherwise only joins do. A negation or an
+    aggregate needs whole buckets."""
     counted, whole = set(), set()
     for body in bodies:
         steps = body.derivation.steps

@@ -171,16 +171,16 @@ class Answer(Tuples):
         return (ToSpark if for_spark else ToArrow)(self.relation, self.types, values)
 
     def to_df(self):
-        """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
-        tuples where they are, and they stay until the result is closed, even if nobody else remembers it. Where a session of
-        Spark Connect is active it is a DataFrame of that, and the tuples are collected. Many tuples of this process are a file
-        for a Spark on this host, which is there as long."""
+        """Return a Spark DataFrame with the declared names. Spark reads a relation on the partitions from its runs, and nothing
+        is collected; the runs stay until the result is closed, even if it is unreferenced. With an active session of Spark
+        Connect the tuples are collected into a DataFrame of that session. If this process has many tuples and Spark is on this
+        host, Spark reads them from a file, which stays until the result is closed."""
         if self.on_partitions:
             self._result.pin()
         return self.frame()
 
     def frame(self):
-        """The same for as long as the result is at hand."""
+        """Return the DataFrame of `to_df`; it is valid only as long as the result is referenced."""
         from semi_naive.running.results.frames import as_spark_has_it
 
         self._result.check_open()
@@ -220,11 +220,11 @@ class Answer(Tuples):
         return table
 
     def explain(self) -> str:
-        """What the run has done that made it: see `Result.explain`."""
+        """Describe the run that made the relation: see `Result.explain`."""
         return self._result.explain()
 
     def close(self) -> None:
-        """Close the result that it belongs to."""
+        """Close the result that contains the relation."""
         self._result.close()
 
     def __repr__(self) -> str:
@@ -270,6 +270,7 @@ class Result(Evaluated, Relations):
         return [path for path in written if path]
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
+        """Print the .output relations in a format, and the .printsize counts to standard error."""
         from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
@@ -283,6 +284,7 @@ class Result(Evaluated, Relations):
         return []
 
     def _write(self, directive, folder: str) -> str | None:
+        """Write one .output or .printsize. Returns the path of the file."""
         from semi_naive.io.results.writing import write
         from semi_naive.running.results.files import write_relation
 
@@ -349,7 +351,7 @@ class Result(Evaluated, Relations):
         _pinned.add(self)
 
     def close(self) -> None:
-        """Remove what is on the hosts' disks."""
+        """Close the result: remove its runs and files from the disks of all hosts."""
         self.closed = True
         self.lent.close()
         _pinned.discard(self)
