@@ -180,17 +180,17 @@ def session(program, state, **given):
 
     \b
     Commands are read from standard input, one a line:
-      begin, commit, abort         what stands between is one transaction
+      begin, commit, abort         group the commands between them into one transaction
       insert R v…, delete R v…     one fact; fields between blanks or tabs, in double quotes where they have blanks
       load R FILE, unload R FILE   insert or delete the facts of a file
       query path(1, y).            print the values of the variables
-      subscribe R                  print the changes of R, too; those of .output relations always are
+      subscribe R                  print the changes of R, too; changes of .output relations are always printed
       quit
 
-    A commit prints what has changed, a tuple a line: the relation, +1 or -1, and the values, with tabs between.
+    A commit prints the changed tuples, one a line: the relation, +1 or -1, and the values, with tabs between.
 
-    With --state the session is kept in a folder. A commit is on the disk before it is printed, and the next session there goes
-    on after it. Facts of -F are read when the folder is new. Without -F there are none.
+    With --state the session is kept in a folder. A commit is on the disk before it is printed, and the next session with
+    this folder resumes after it. Facts of -F are read when the folder is new. Without -F there are no facts.
     """
     from semi_naive.cli.session import run_session
 

@@ -158,11 +158,11 @@ class Config:
         return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0} | options)
 
     def buckets_on(self, partitions: int) -> int:
-        """The number of buckets on so many partitions."""
+        """Return the number of buckets for a number of partitions."""
         return self.buckets or max(64, 8 * partitions)
 
     def least(self, job: float = TUPLES_WORTH_A_JOB) -> int:
-        """The tuples that a rebalancing must save, if a job is worth so many."""
+        """Return the tuples that a rebalancing must save. job: the tuples that a job is worth."""
         return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 
     @property

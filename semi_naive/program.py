@@ -105,7 +105,7 @@ class Program:
         cls, relations: dict, rules: Iterable, outputs: Iterable[str] | None = None, types: dict | None = None,
         file: str = "<rules>",
     ) -> "Program":  # fmt: skip
-        """A program given as plain data: see `semi_naive.rules`.
+        """Make a program from plain data: see `semi_naive.rules`.
 
         relations: {name: {attribute: type}}. rules: tuples (head, literal, …). outputs: the relations that are written; None:
         those with rules. types: {name: {field: type}} of records, {name: type} of subtypes.

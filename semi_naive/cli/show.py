@@ -47,7 +47,7 @@ def type_analysis(program: ir.Program) -> str:
 
 
 def types_of(rule: ir.Rule, program: ir.Program) -> dict[str, list[str]]:
-    """The types of each variable of a rule: those of the attributes that hold it, else of its computed value."""
+    """Return the types of each variable of a rule: the types of its attributes in atoms, else the kind of its value."""
     found: dict[str, dict[str, None]] = {}
     for node in walk(rule):
         if isinstance(node, ir.Atom):

@@ -27,7 +27,7 @@ def simulate_command(
 
     source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the
     .json of a recorded run.
-    ValueError for what is wrong.
+    Raises ValueError for options that do not fit together.
     """
     numbers, policies = rank_counts(ranks), list(dict.fromkeys(policies))
     if trace and len(numbers) * len(policies or [""]) > 1:

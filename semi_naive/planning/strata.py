@@ -56,7 +56,8 @@ def edges_of(program: ir.Program) -> list[Edge]:
 
 
 def joint_edges(program: ir.Program) -> list[Edge]:
-    """The rules that say which tuples of a relation go are evaluated with it, and so is what follows its iterations."""
+    """Return edges in both directions between a relation and the rules that remove its tuples, and between a relation and those
+    that record its iterations: they are evaluated together."""
     found = [(one.name, one.removal) for one in program.relations.values() if one.dominated]
     found += [(one.name, name) for one in program.relations.values() for name in one.follows if name in program.relations]
     return [edge for one, other in found for edge in (Edge(one, other), Edge(other, one))]

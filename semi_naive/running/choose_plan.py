@@ -30,7 +30,7 @@ class NotGroups(Exception):
 
 @dataclass
 class Groups:
-    """The groups that a stratum is decomposed into: by what its rules carry, or following the edges of a relation."""
+    """The groups into which a stratum is decomposed: by columns that its rules carry, or by the edges that they follow."""
 
     carried: Carried
     told: str  # why they are groups
@@ -129,5 +129,5 @@ def in_one_place(stratum: Stratum, relations) -> str:
 
 
 def makes_numbers(rule: Rule) -> bool:
-    """Whether the rule counts with autoinc()."""
+    """True if the rule uses autoinc()."""
     return any(isinstance(node, Autoinc) for node in walk(rule))

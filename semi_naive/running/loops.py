@@ -136,7 +136,8 @@ class _Keys:
             self.database.forget_sizes(now)
 
     def _circle(self, left: np.ndarray) -> EvaluationError:
-        """The error for keys that need each other; each of the keys that are left needs another one."""
+        """Return the error for keys that depend on each other in a cycle. `left`: the keys that are part of a cycle or depend
+        on one."""
         inside = left[self.keys] & left[self.needed]
         after = dict(zip(self.keys[inside].tolist(), self.needed[inside].tolist(), strict=True))
         path = [next(iter(after))]
@@ -178,7 +179,7 @@ class _Keys:
 
 
 def _codes(rows: np.ndarray) -> np.ndarray:
-    """A number for each of some rows (arity, n), the same for the same row."""
+    """Return a number for each row of columns (arity, n); equal rows have equal numbers."""
     codes = np.zeros(rows.shape[1], np.int64)
     for column in rows:
         _, codes = np.unique(codes * (1 + codes.size) + np.unique(column, return_inverse=True)[1], return_inverse=True)

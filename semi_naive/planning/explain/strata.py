@@ -122,7 +122,7 @@ HALF, FACTOR = re.compile(r"half@\d+"), re.compile(r"factor@\d+")
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
-    """A line for each thing that was done; none if nothing was."""
+    """Return a line for each change that the passes have made to the program."""
     made = [name for name in after.relations if name not in before.relations]
     adorned = {name.partition("@")[0] for name in made if "@" in name}
     lines = [line for name in before.relations if (line := _inlining_note(name, before, after))]

@@ -55,7 +55,8 @@ class BigJoinCompiler:
         compiler.atoms += self.left.items()
 
     def compile(self, first: int) -> None:
-        """`first`: the atom to begin with, if bindings are of it already; else it is the smallest one, if nothing is bound."""
+        """Add the steps of all atoms. If no variable of theirs is bound, one atom is joined first: `first`, or the smallest if
+        nothing is bound at all."""
         choose, since = self.compiler.choose, len(self.compiler.choose.log)
         most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
         if not self.compiler.begun or not self.compiler.bound & set().union(*map(atom_variables, self.left.values())):
@@ -231,8 +232,8 @@ class BigJoinCompiler:
         return tuple((o, tuple(atom.args[c] for c in o[: len(bound)])) for o, bound in ((first, known), (both, wider)))
 
     def _distance(self, number: int, name: str) -> tuple:
-        """Least for atoms whose bucket the body's first tuples are in already: those of the same relation, found by the same
-        columns; and for those found by its first column, as most indexes are in buckets of that."""
+        """Return a sort key that puts the atoms first whose bucket already has the body's first tuples: same relation, searched
+        by the same columns. Atoms searched by the first column come next, as it chooses the bucket of most indexes."""
         scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]
         if not isinstance(scan, Join):
             return ()

@@ -32,11 +32,11 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 class InDriver(Protocol):
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
-        """The share of a complete relation's tuples that are distinct in some columns, where an index of these alone pays for a
-        join that would make so many bindings without it; else 1."""
+        """Return the share of a complete relation's tuples that are distinct in some columns, if an index of these alone pays:
+        a join makes `bindings` bindings without it. Otherwise 1."""
 
     def repays_index(self, relation: str, bindings: float) -> bool:
-        """True if an index of a relation takes less time than to make so many bindings."""
+        """True if an index of a relation takes less time to make than this number of bindings."""
 
 
 def names_of_variables(node) -> set[str]:
@@ -93,7 +93,7 @@ class PlannedBody:
 
 
 def searched_indexes(given) -> set[tuple[str, ir.Order]]:
-    """The relations and orders that steps search, those inside of aggregates too."""
+    """Return the relations and orders that steps search, including steps inside aggregates."""
     found: set[tuple[str, ir.Order]] = set()
     for step in given:
         found |= getattr(step, "searched", set())
@@ -108,10 +108,9 @@ class Compiler:
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
         whole: bool = False, sizes: InDriver | None = None,
     ):  # fmt: skip
-        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: the tuples of the first atom are
-        dealt to the partitions, so that each starts from its share; `whole`: of each binding all that makes it another than
-        the others is kept, wildcards too, as bindings that travel are sets; `sizes`: of relations in the driver, where
-        indexes of some columns, or in any order, are made where they pay."""
+        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: each partition starts from its part of
+        the first atom's tuples; `whole`: keep all variables of each binding, and its wildcards, because bindings that travel
+        are sets; `sizes`: of relations in the driver, where indexes of some columns, or in any order, are made if they pay."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
         self.placing, self.deal, self.whole, self.sizes = placing, deal, whole, sizes
         self.steps: list = []
@@ -250,8 +249,9 @@ class Compiler:
         return place, tuple(found[name][0]), tuple(found[name][1])
 
     def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
-        """The order to search in, once the bindings are where a partitioned index has the bucket of their keys. Of one that
-        nothing is asked of but whether it has a tuple, unless every tuple counts, that much is on every host."""
+        """Return the order to search in, after an exchange to the bucket of the keys if the index is partitioned. If the search
+        only tests whether the relation has a tuple, and tuples are not counted, it needs no exchange: the index of no columns
+        is on every host."""
         if not self.placing(relation, order):
             return order
         if not keys and not counts and relation not in self.placing.own:
@@ -261,13 +261,13 @@ class Compiler:
         return order
 
     def _together(self, number: int) -> dict[int, Atom]:
-        """The other atoms of the core that a chosen one is of; a delta comes by itself, before the others."""
+        """Return the other atoms of the core to which an atom belongs. A delta is joined alone, before its core."""
         if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
 
     def _multiway(self, atoms: dict[int, Atom], core: CyclicCore) -> None:
-        """One step for several atoms."""
+        """Add one step that joins several atoms."""
         from semi_naive.ra.by_variable.multiway import Multiway  # few programs have a cyclic core
 
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]

@@ -74,7 +74,7 @@ class Indexes:
     unsettled: set[str] = field(default_factory=set)  # relations with searches that are new since the last `settle`
 
     def order_for(self, relation: str, columns: Search) -> Order:
-        """An order that begins with these columns; the relation's own order when there are none, or no others."""
+        """Return an order that begins with these columns; the relation's own order for a search by no column or by all."""
         arity = self.arities[relation]
         if not columns or len(columns) == arity:
             return tuple(range(arity))

@@ -143,7 +143,7 @@ class Greedy:
         return not places or any(places == set(order[: len(places)]) for order in self.made.get(atom.relation, ()))
 
     def _cost_from(self, start, atoms) -> float:
-        """The bindings made altogether if this atom came first and the others followed greedily."""
+        """Estimate all bindings if this atom comes first and the others follow greedily."""
         variables = {number: names_of_variables(atom) for number, atom in atoms}
         rows = total = self.expected(start[0], start[1], set())
         bound = fresh = variables[start[0]]

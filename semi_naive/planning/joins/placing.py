@@ -100,8 +100,8 @@ def keyed(bodies) -> dict[str, dict[Order, int]]:
 
 
 def colocated_index(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
-    """(relation, order, columns that choose the bucket) of an index in which the first atom's tuples lie where their first
-    partners do, so that nothing has to move; None if there is no such index."""
+    """Return (relation, order, columns that choose the bucket) of an index that puts the first atom's tuples into the buckets
+    of their first partners, so that no binding moves; None if there is no such index."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
     scan = body.derivation.steps[0] if body.derivation.steps else None
     if exchange is None or not exchange.keys or not isinstance(scan, Join) or scan.keys or scan.part not in ("delta", "share"):

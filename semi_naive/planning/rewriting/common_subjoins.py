@@ -27,7 +27,7 @@ MAX_ATOM_ORDERS = 24  # of a part, tried for the one that is the same in every r
 
 @dataclass(frozen=True)
 class Subjoin:
-    """Some atoms of a rule's body: at which places, in an order that every rule with the same part has."""
+    """A join that is part of a rule's body. places: its atoms in a canonical order, the same in every rule with this join."""
 
     rule: int
     places: tuple[int, ...]
@@ -168,7 +168,7 @@ def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
 
 
 def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
-    """The constraints on nothing but the part's variables that all of the rules have.
+    """Return the constraints, on variables of the join only, that all of the rules have.
 
     None that computes something: it may have no value for what another literal of its rule leaves out.
     """

@@ -69,7 +69,7 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
 
 
 def _next_to_inline(program: ir.Program) -> set[str]:
-    """The relations to replace in this round: those whose own rules read none that is still to be replaced."""
+    """Return the relations to replace in this round: their rules read no relation that is still to be replaced."""
     marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
     special = {directive.relation for directive in program.directives}
     special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}

@@ -80,7 +80,7 @@ class _Cutting:
         return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 
     def _visit(self, step: Visit) -> None:
-        """Those that go to an atom which is on every host stay where they are."""
+        """Send each binding to the index that it searches next. Bindings for a replicated index stay where they are."""
         if not any(step.exchanges):
             return
         keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
@@ -100,7 +100,7 @@ class _Cutting:
         move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
-        """Send bindings to the partition of their group; those of one group alone may stay where they are."""
+        """Send bindings to the partition of their group. Bindings without a group key stay where they are."""
         keys = step.outer
         if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
             self._cut(step.outer, step.keep, self.groups, len(keys))

@@ -23,8 +23,8 @@ Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of 
 
 @dataclass
 class Rebalance:
-    """Call it with the relations of a stratum between two iterations (`new` is empty then), and with the indexes of others
-    that may be split, by relation and number."""
+    """The rebalancing of one stratum. Call it between two iterations (`new` is empty then) with the stratum's relations, and
+    with the indexes of other relations that may be split."""
 
     cluster: Cluster
     config: Config
@@ -87,7 +87,7 @@ class Rebalance:
         return index.work + np.where(np.repeat(here, index.map.subbuckets), index.pairs, 0)
 
     def _brought(self, relations: dict[str, PartitionedRelation], index: PartitionedIndex) -> tuple[np.ndarray, np.ndarray]:
-        """Of each bucket of an index that others are joined with: the work that is expected, and the tuples of their deltas."""
+        """Return for each bucket of an index the work of the deltas joined with it, and their tuples."""
         work, delta = np.zeros((2, index.map.buckets))
         for (name, number), meetings in self.met.items():
             mover = relations[name].indexes[number]
@@ -98,7 +98,7 @@ class Rebalance:
         return work, delta
 
     def _carried(self, index: PartitionedIndex, partners) -> np.ndarray:
-        """The tuples of each bucket that are copied to wherever its subbuckets go."""
+        """Return the number of tuples of each bucket that are copied along with its subbuckets."""
         carried = np.zeros(index.map.buckets)
         for partner in partners if self.config.copy_inner else ():
             sizes = np.add.reduceat(partner.sizes, partner.map.tables()[0][:-1])
@@ -155,8 +155,8 @@ def met(mover: PartitionedIndex, meetings: list[FirstJoin], index: PartitionedIn
 
 
 def joined_only(versions, relations: dict[str, PartitionedRelation]) -> dict[tuple[str, int], PartitionedIndex]:
-    """The indexes of some relations that rule versions do nothing with but join them one tuple at a time, by relation and
-    number: those can do with part of a bucket on each of several partitions. What is negated, or counted, cannot."""
+    """Return the indexes of some relations that rule versions only join, one tuple at a time. Their buckets may be split over
+    several partitions; a negation or an aggregate needs whole buckets."""
     joined, whole = set(), set()
     for version in versions:
         steps = [step for segment in version.segments for step in segment]

@@ -203,7 +203,7 @@ class Local:
 
     @property
     def work(self) -> int:
-        """The instructions of one iteration that the machine does as soon as it is done a block at a time."""
+        """The instructions of the machine in one iteration above which the stratum is evaluated a block at a time."""
         return MAX_INSTRUCTIONS_PER_LITERAL * self.literals
 
     def rests(self) -> None:
@@ -295,7 +295,8 @@ class Local:
         raise TooLarge
 
     def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
-        """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
+        """Evaluate a rule in slices on all cores. Returns (heads made, tuples born, True if it stopped because there were too
+        many)."""
         name, database = rule.head.relation, cast(Any, self.database)
         table = self.tables[name].target
         derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
@@ -356,7 +357,7 @@ class Local:
         return sum(table.nbytes for table in apart)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
-        """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""
+        """Return the tuples of relations as text, for an error. counts: the counts of relations whose tables are not here."""
         found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
         shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in found if "@" not in name]
         return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)

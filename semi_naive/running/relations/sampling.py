@@ -74,7 +74,7 @@ def partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) ->
 
 
 def _row_words(columns: list[np.ndarray]) -> np.ndarray:
-    """A word of each row, the same for the same values: the value itself, or a hash of several."""
+    """Return a word for each row: the value of a single column, or a hash of several. Equal rows have equal words."""
     if len(columns) == 1:
         return columns[0].view(np.uint64)
     found = np.zeros(columns[0].size, np.uint64)

@@ -136,8 +136,8 @@ class Answer(Tuples):
         return rows.view(DTYPES[kind])
 
     def first(self, count: int) -> list[tuple]:
-        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none. A million or so are
-        looked at."""
+        """Return up to `count` tuples in the form of `to_list`, if this process reads them without a job; otherwise none. About
+        a million are read."""
         if not self.relation.arity:
             return super().first(count)
         self._result.check_open()
@@ -206,7 +206,7 @@ class Answer(Tuples):
             write_answer(self, path)
 
     def facts(self):
-        """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
+        """Return the tuples as facts for other runs: a table of this process, or a DataFrame if they are on other hosts."""
         from semi_naive.io.relations import columns_table, fact_table
 
         if self.on_partitions and not self._result.cluster.local:
@@ -233,7 +233,7 @@ class Answer(Tuples):
 
 
 class Result(Evaluated, Relations):
-    """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
+    """The relations of a run, by name. `trace`: the record of the run; its `profile` has the cost of each rule."""
 
     trace: dict = {}
 
@@ -312,25 +312,25 @@ class Result(Evaluated, Relations):
             self.trace["profile"] |= paid
 
     def explain(self) -> str:
-        """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
-        took and made."""
+        """Describe the run in the form of `Program.explain`: plans, join orders, indexes, and the time and the tuples of each
+        rule."""
         from semi_naive.planning.explain.done import explain_run
 
         return explain_run(self._run, self.trace)
 
     def why(self, relation: str, row) -> "Proof":
-        """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not
-        there. What is on the partitions is read where it lies, or collected, once, from other hosts. See
-        `semi_naive.provenance`."""
+        """Return a proof of least height for a tuple, found backwards from the relations of the run. Raises ValueError if the
+        tuple does not exist. Relations on the partitions are read from their runs, or collected once if they are on other
+        hosts. See `semi_naive.provenance`."""
         return self.proofs.why(relation, row)
 
     def why_not(self, relation: str, row) -> "WhyNot":
-        """Why a tuple is not there: of each rule for the relation the first part that nothing fits. ValueError if it is."""
+        """Return, for each rule of a relation, the first part that no tuple matches. Raises ValueError if the row exists."""
         return self.proofs.why_not(relation, row)
 
     @cached_property
     def proofs(self) -> "Why":
-        """What `why` and `why_not` ask, of the relations as they are."""
+        """The `Why` object that `why` and `why_not` use."""
         from semi_naive.provenance.why import Why
 
         self.check_open()
