@@ -1,4 +1,4 @@
-"""Reading facts in files: those that an .input directive names, or a path."""
+"""Read facts from files, named by an .input directive or a path."""
 
 import io
 import os

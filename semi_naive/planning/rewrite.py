@@ -1,6 +1,6 @@
 """Tools of every pass over rules: visit the terms and literals of a rule, replace some, keep names apart.
 
-Nothing here knows what a pass is for. A node is anything of `ra.ir` that rules are made of: a term, a literal, a rule.
+A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Which plan a stratum is evaluated by, and why: what a run does, and what `explain` says that it would do."""
+"""Choose the plan of a stratum, with the reason, for a run and for `explain`."""
 
 from dataclasses import dataclass
 

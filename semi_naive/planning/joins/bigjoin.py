@@ -3,11 +3,11 @@ or where they are indexed in this process, and little of them has changed (`by_v
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-The core begins with what is bound already, in a delta version with the delta, or else with the tuples of its smallest atom.
-Then each variable is bound in turn. Every atom that has the variable counts: for a binding, the one with the fewest tuples
-proposes values, and all others intersect. An atom of which nothing is bound yet takes part by its projection to the variable.
-So there are never more bindings than the worst case of the whole body allows (Ammar, McSherry, Salihoglu, Joglekar 2018,
-lemma 3.1). Where one atom alone has a variable, that is an ordinary join, and intersecting is one that binds nothing.
+The core starts from the existing bindings, in a delta version from the delta; else from the tuples of its smallest atom. Then
+each variable is bound in turn. Every atom with the variable counts its tuples for a binding: the atom with the fewest proposes
+values, and all others intersect. An atom without bound columns takes part by its projection to the variable. So there are never
+more bindings than in the worst case of the whole body (Ammar, McSherry, Salihoglu, Joglekar 2018, lemma 3.1). If only one atom
+can propose, its join is an ordinary one; intersecting is a join that binds no variable.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, 
 
 
 class Compiling(Protocol):
-    """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses: its position and acyclic steps."""
+    """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses."""
 
-    atoms: list[tuple[int, Any]]  # that are still to be joined
+    atoms: list[tuple[int, Any]]  # not joined yet
     steps: list
     bound: set[str]
     begun: bool
@@ -152,7 +152,7 @@ class BigJoinCompiler:
         self._done([number], self.compiler.bound | set(atom_variables(atom)))
         self.compiler.join(number, atom)
 
-    # -- by whichever has the fewest tuples
+    # -- several atoms propose
 
     def _propose(self, name: str, able: list[int]) -> None:
         """Add the steps of one variable: count, let the atom with the fewest tuples propose, intersect with the others."""

@@ -68,7 +68,7 @@ class PlannedBody:
     atoms: list[Chosen] = field(default_factory=list)
     sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
     note: str = ""  # why a cyclic body is joined atom by atom
-    first: str = ""  # the relation that it begins with, whatever the order, if it reads that once
+    first: str = ""  # the relation that every order begins with, if it is read once
 
     @cached
     def is_ordered(self) -> bool:
@@ -146,7 +146,7 @@ class Compiler:
             raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.left))}")  # the checks see to it
         return self.steps
 
-    # -- what is still needed
+    # -- needed variables
 
     def live(self) -> set[str]:
         needed = set(self.outside) | (self.bound if self.whole else set())

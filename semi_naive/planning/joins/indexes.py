@@ -1,7 +1,7 @@
-"""Few indexes: of each relation the orders of its columns that serve all searches of its rules.
+"""The fewest indexes of each relation that serve all searches of its rules.
 
-A search that binds a set of columns is served by any order that begins with them, in whatever order; so a chain of sets,
-each within the next, needs one order. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
+A search that binds a set of columns is served by any index that begins with these columns. So one order of columns serves a
+chain of sets, each contained in the next. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
 Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation").
 """
 

@@ -2,9 +2,9 @@
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-The core is what is left when ears are taken away, again and again (Graham, Yu and Ozsoyoglu): the triangle. edge(z, t) is an
-ear, which a binary join does as well as anything. A body without a core is one core all the same if a trial of its binary joins
-on some tuples makes bindings of which few last. A core starts from what is bound already: in a delta version, from the delta.
+The core is the rest of the body after all ears are removed (GYO reduction: Graham, Yu and Ozsoyoglu): the triangle. edge(z, t)
+is an ear, for which no plan is better than a binary join. An acyclic body is treated as a core if a trial of its binary joins
+on samples makes many bindings of which few last. A core starts from the existing bindings: in a delta version, from the delta.
 """
 
 import math
@@ -52,9 +52,9 @@ class CoreChoice:
 def choose_core(
     rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
 ) -> CoreChoice:  # fmt: skip
-    """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
-    .join; `placing`: which indexes are partitioned; `binary` compiles the body as binary joins, for a trial, if there can be
-    one; `indexed`: a core that begins with a delta searches the indexes that there are."""
+    """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable. `mode`: Config.multiway, for
+    rules without .join; `placing`: which indexes are partitioned; `binary`: compiles the body as binary joins for a trial, or
+    None; `indexed`: a core that starts from a delta searches existing indexes."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
@@ -173,7 +173,7 @@ def _tuples_to_read(atoms, places, sizes, delta) -> float:
     return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
 
 
-# -- what is cyclic
+# -- cyclic cores
 
 
 def atom_variables(atom: Atom) -> frozenset[str]:

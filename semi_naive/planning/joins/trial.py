@@ -1,10 +1,11 @@
-"""A trial of binary joins: the steps of a body are run on some tuples of each relation, and what they would make of all of
-them is known about, skew and whatever correlation there is included.
+"""A trial of binary joins: run the steps of a body on a sample of each relation, to estimate the bindings that they make of all
+tuples. The estimate includes skew and correlation.
 
     16,000,000 of a(x, y), b(y, z), of which c(z, w) leaves 60,000
 
-Tuples are drawn from each relation at random, so a join of samples is expected to have its size times both shares; of what
-it makes some are drawn again, so that a trial takes as long whatever the joins would make (Chaudhuri, Motwani, Narasayya 1999).
+Tuples are drawn from each relation at random, so the expected size of a join of samples is the join's size times both
+shares. Its result is sampled again, so that the time of a trial does not depend on the sizes of the joins (Chaudhuri, Motwani,
+Narasayya 1999).
 """
 
 from dataclasses import dataclass, field

@@ -1,12 +1,12 @@
 """The rules that maintain a stratum when the relations below it, or its explicit facts, change.
 
-For each relation `p` of a stratum and each `q` below it, `q-` and `q+` are what q has lost and gained, `p=` the explicit facts
-of p, `p:` its suspects.
+For each relation `p` of a stratum and each `q` below it, `q-` and `q+` are the tuples that q has lost and gained, `p=` the
+explicit facts of p, `p:` its suspects (overdeleted tuples).
 
-1. suspected: `p:(x) :- body with q- or p: in place of one q or p, !p=(x).` A negated or aggregated q begins with what flips it.
+1. suspected: `p:(x) :- body with q- or p: in place of one q or p, !p=(x).` For a negated or aggregated q see `flips`.
 2. guarded: a suspect stays if an instance of a rule over what remains has only older tuples of the stratum.
 3. rederived: `p(x) :- p:(x), body.` with all relations as they are now.
-4. gained: `p(x) :- body with q+ in place of one q.` The recursion of the stratum goes on from there.
+4. gained: `p(x) :- body with q+ in place of one q.` The recursion of the stratum continues from there.
 5. counted: counts and sums of aggregates change by the bindings that their bodies gain and lose.
 
 Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019, *Maintenance of Datalog materialisations

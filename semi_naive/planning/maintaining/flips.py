@@ -1,13 +1,14 @@
-"""What follows from tuples that come and go where a rule negates a relation, or aggregates it.
+"""Delta rules for a relation that a rule negates or aggregates.
 
-A rule `head :- a, !n(x, _).` whose n has lost tuples n⁻, or has new ones n⁺, makes something new, or nothing any more, for
+If n has lost the tuples n⁻ and gained the tuples n⁺, a rule `head :- a, !n(x, _).` gains heads of the first rule, and may lose
+heads of the second:
 
-    head :- n⁻(x, _), a, !n(x, _).        with all as it is now
-    head :- n⁺(x, _), a, !n(x, _).        with all as it was before
+    head :- n⁻(x, _), a, !n(x, _).        in the state after the change
+    head :- n⁺(x, _), a, !n(x, _).        in the state before it
 
-so what counts is that there is a tuple, or none, and not how many. An aggregate's groups are those that a changed tuple agrees
-with in the variables that it shares with the rule outside: they are computed as they were, which is what may be gone, and as
-they are now. No result is ever made of another one by a difference.
+So only the existence of a tuple counts, not the number of tuples. In an aggregate, a changed tuple affects the groups that
+agree with it in the variables shared with the rule outside. These groups are computed in the old state, for the heads that may
+be lost, and in the new state. No result is computed from another one by a difference.
 """
 
 from collections.abc import Iterator

@@ -4,9 +4,9 @@
     b(z) :- edge(z, w), edge(w, u), blue(u).           is     a(x, y) :- shared.1(x, y), red(x).
                                                               b(z) :- shared.1(z, u), blue(u).
 
-Only where it can pay: the part joins at least two atoms, has variables that nothing outside of it needs, and none of its
-relations depends on any of the rules' heads, so that it is complete before any of them begins. Nothing is taken out of a
-cycle, which may be joined variable by variable: two atoms of a triangle have many more tuples than the triangle.
+A join is shared only if that can pay: it has at least two atoms, it has variables that are not used outside of it, and none of
+its relations depends on a head of the rules, so that it is complete before they are evaluated. It has all atoms of a cyclic
+core or none, because two atoms of a triangle have many more tuples than the triangle.
 """
 
 from collections import Counter, defaultdict

@@ -5,9 +5,9 @@ With two rules for small, `!small(x)` says that neither body holds, and each of 
     small(x) :- x < 3, even(x).        odd(x) :- n(x), !small(x).      odd(x) :- n(x), x >= 3, x != 1.
     small(1).                    and                              is   odd(x) :- n(x), !even(x), x != 1.
 
-A relation stays as it is where replacing it would change what is computed: below an aggregate that would count the variables
-of its bodies too, negated with variables that its head has not, recursive, or with something of its own about it
-(a lattice, an equivalence, a choice, a limit, autoinc).
+A relation is not inlined if that would change results: in an aggregate that would count the variables of its bodies too,
+negated with variables that its head does not have, recursive, or with a property of its own (a lattice, an equivalence, a
+choice, a limit, autoinc).
 """
 
 from collections.abc import Iterator

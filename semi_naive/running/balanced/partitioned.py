@@ -1,9 +1,9 @@
-"""The balanced plan for any rules: one stratum on the partitions, where its relations are, and one iteration of it.
+"""The balanced plan for any rules: the state of one stratum on the partitions, and one iteration of it.
 
-*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms: what does
-not change while the stratum runs is on every host; the stratum's own relations are in buckets and subbuckets. One iteration
-is one job: scan the delta, join what is here; before a join with another of the stratum's relations go to its bucket; the
-heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
+stratum's own relations are in buckets and subbuckets. Indexes of other relations are on every host, as far as they fit
+(`Placing`). One iteration is one job: scan the delta, and join replicated indexes; before a join with a partitioned index, send
+bindings to its bucket; send the heads home (the all-to-all), and tuples born there to the relation's other indexes.
 """
 
 import time

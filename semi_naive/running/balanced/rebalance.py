@@ -77,7 +77,7 @@ class Rebalance:
 
     @staticmethod
     def _work(index: PartitionedIndex, meetings: list[FirstJoin]) -> np.ndarray:
-        """Expected of each slot; where the partners' bucket is split, their pairs meet elsewhere."""
+        """Return the expected work of each subbucket; the pairs of a split partner's bucket meet elsewhere."""
         if index.work is None:
             return index.sizes
         here = np.ones(index.map.buckets, np.bool_)

@@ -70,16 +70,16 @@ class Local:
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
     memory: int | None = None  # Config.memory
-    stays: str = ""  # why the stratum cannot leave this process, if it cannot
+    stays: str = ""  # the reason if the stratum cannot leave this process
     small: int = 0  # Config.small_delta; of the stratum, once it is made
     cores: int = 1  # of this host, that it may use
     spent: float = 0.0  # seconds that such iterations have taken a block at a time
-    slow: set[int] = field(default_factory=set)  # places among its rule versions that are not for the machine
+    slow: set[int] = field(default_factory=set)  # places of the rule versions that the machine does not run
     rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
     rested: int = 0  # the iteration that they end with
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
-    assembled: dict = field(default_factory=dict)  # what the machine has made of rule versions
-    stays_here: bool = True  # whether bodies are planned for this process alone
+    assembled: dict = field(default_factory=dict)  # rule versions assembled for the machine
+    stays_here: bool = True  # bodies are planned for this process only
     course: Course | None = None  # of the iterations of a recursive stratum
 
     def __post_init__(self):
@@ -96,7 +96,7 @@ class Local:
         self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
         self.growing = Growing(self.again, recursive)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
-        self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
+        self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
         self.planned = False  # bodies whose indexes are not settled yet
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine does not choose, nor compare

@@ -1,7 +1,7 @@
-"""A durable directory with a manifest: a JSON record of everything that is there, with a checksum of each file.
+"""A durable directory with a manifest: a JSON record of its contents, with a checksum of each file.
 
-The manifest is written last and renamed into place, so there is always one that is whole, and what it names stays. A record
-with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
+The manifest is written last and renamed into place, so there is always a complete one, and the files that it names exist. A
+record with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
 """
 
 import contextlib

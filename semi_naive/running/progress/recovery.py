@@ -1,6 +1,6 @@
 """Recovery from lost runs: back to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
 
-Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
+Runs are lost with the executor or the disk that had them. Facts and results in the driver are not lost.
 """
 
 import time
@@ -90,7 +90,7 @@ class Recovery:
         if self.checkpoints:
             self.checkpoints.iteration = 0
             last = numbers[-1] + 1 == len(self.run.strata)
-            if self.checkpoints.late() and not last and not self.running:  # what is still to be taken up stays there
+            if self.checkpoints.late() and not last and not self.running:  # a state to resume later must stay there
                 self.checkpoints.save(self.done)
 
     def finished(self) -> None:

@@ -26,7 +26,7 @@ def unless_lost(made: Iterator) -> Iterator:
     """Yield records that this process reads of runs; raise RunsLost if a run is missing."""
     try:
         yield from made
-    except RunMissing as missing:  # no task, so nobody sends it here
+    except RunMissing as missing:  # raised in this process, not in a task
         raise RunsLost(str(missing)) from None
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from semi_naive.provenance.why import Why
     from semi_naive.running.results.frames import ToArrow
 
-_pinned: set["Result"] = set()  # those that a DataFrame may still read
+_pinned: set["Result"] = set()  # results that a DataFrame may still read
 
 
 class Answer(Tuples):
