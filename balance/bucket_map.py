@@ -39,7 +39,7 @@ class BucketMap:
 
     @cached_property
     def subbuckets(self) -> np.ndarray:
-        """How many subbuckets each bucket has, shape (buckets,)."""
+        """The number of subbuckets of each bucket, shape (buckets,)."""
         return np.array([len(homes) for homes in self.homes], dtype=np.int64)
 
     def resize(self, changes: dict[int, int]) -> "BucketMap":
@@ -67,7 +67,7 @@ class BucketMap:
         return first, np.fromiter(chain.from_iterable(self.homes), dtype=np.int64)
 
     def __getstate__(self) -> dict:
-        """What a task is sent: not what it can find out by itself."""
+        """Pickle the fields alone: a task computes the tables and the counts again."""
         return {"partitions": self.partitions, "homes": self.homes, "dealt": self.dealt}
 
     def slots_of(self, keys: np.ndarray, rests: np.ndarray) -> np.ndarray:

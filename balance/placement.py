@@ -1,4 +1,4 @@
-"""Where buckets go next: by the paper's rules, or by the work that the next iteration is expected to be.
+"""The policies that place buckets: the paper's rules, or the expected work of the next iteration.
 
 The paper splits a bucket by four when a subbucket of it exceeds three times the average subbucket, and deals the new ones
 round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
@@ -34,9 +34,9 @@ class MapChange:
 
 
 def expected(fresh, home, received, born) -> np.ndarray:
-    """The work of the next iteration by slot, in tuples, but for the pairs that meet: the delta that comes into the join
-    (fresh), and what arrives, of which nothing is known but that the last delta was what was left of the last arrivals:
-    `received` and `born` by partition.
+    """Return the expected work of the next iteration by slot, in tuples, without the pairs that meet. `fresh`: the delta by
+    slot; `home`: the partition of each slot. The work is the delta and the tuples that arrive for it. Arrivals are estimated
+    from the last iteration: `received` tuples ÷ `born` tuples, by partition.
 
     >>> expected(np.array([3, 1]), np.array([0, 1]), np.array([6, 5]), np.array([3, 5])).tolist()
     [9.0, 2.0]
@@ -46,10 +46,10 @@ def expected(fresh, home, received, born) -> np.ndarray:
 
 
 def plan_map_change(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
-    """What to change, by the settings of a `semi_naive.Config`; None for nothing.
+    """Plan the changes of a bucket map by the settings of a `semi_naive.Config`; None for no change.
 
-    sizes, work: tuples stored, and expected work, by slot. least: tuples that are worth a job. splits: whether there is
-    anything to split a bucket by. carried: tuples that go along with each bucket.
+    sizes, work: stored tuples and expected work by slot. least: tuples that are worth a job. splits: True if a column is left
+    to split a bucket by. carried: tuples that move along with each bucket.
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, splits)
@@ -75,12 +75,12 @@ def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, s
 
 
 def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, kept=()) -> MapChange | None:
-    """What to change of the relation that the delta is joined with, and that does not change itself. work, delta: what is
-    expected of each bucket, and the tuples of the delta in it.
+    """Plan the changed buckets of the inner relation, which the delta is joined with; None for no change. `sizes`: stored
+    tuples by slot; `work`, `delta`: the expected work and the delta's tuples by bucket; `least`: tuples that are worth a job.
 
-    Splitting the delta does not help where a tuple of it alone meets more than a partition is to do: then the bucket of the
-    inner relation is split, and all the delta goes to all of it (the intra-bucket shuffle). Buckets in `kept` have been copied,
-    and stay as they are.
+    Splitting the delta does not help where one of its tuples meets more tuples than a partition should process. Such a bucket
+    of the inner relation is split, and its whole delta goes to all of its subbuckets (the intra-bucket shuffle). Buckets in
+    `kept` are copied already and are not split.
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)

@@ -20,23 +20,26 @@ OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")  
 
 
 def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:
-    """The record of the same run, of the balanced plan, on `ranks` ranks; for one stratum's trace see `balance.trace.spread`.
+    """Return the record of the same run of the balanced plan on `ranks` ranks; `balance.trace.spread` gives the trace of one
+    stratum.
 
-    A bucket has the subbuckets that were recorded, dealt round-robin. Exact in the tuples held: loads and imbalance are this
-    deal's. An estimate in work: of what a phase counted in all, a rank has the share that it has of the births, in an insert of
-    this iteration's, in a join of those before, which are its delta. Births are differences of sizes; a bucket that was resized
-    has them evenly in all its subbuckets. Ranks beyond the number of subbuckets have nothing to do.
+    A bucket has the recorded number of subbuckets, dealt round-robin. The tuples on each rank are exact: loads and imbalance
+    are those of this deal. The work is an estimate: a rank has a share of each phase's total in proportion to its births. An
+    insert takes the births of this iteration, a join those of the iteration before, which are its delta. Births are differences
+    of sizes; those of a resized bucket are spread evenly over its subbuckets. Ranks beyond the number of subbuckets have no
+    work.
 
-    Events are kept without what only the recorded machine knows; subbuckets that were moved there are dealt here, and stay.
-    `peak_tuples` of the result has the relation and what arrives, not what it is joined with, of which a trace says nothing.
-    A few microseconds for each rank, subbucket and iteration. ValueError for the decomposed plan, and without iterations.
+    Events are kept without the fields that depend on the recorded machine. Subbuckets that were moved in the recorded run keep
+    their dealt place. `peak_tuples` of the result counts the relation and the arriving tuples; the trace does not have the size
+    of the joined relation. Takes a few microseconds for each rank, subbucket and iteration. Raises ValueError for the
+    decomposed plan and for a trace without iterations.
     """
     check_record(record, ranks)
     return Replay(record, ranks, machine or Machine()).run()
 
 
 def check_record(record: dict, ranks: int) -> None:
-    """ValueError unless there is something to deal, and somebody to deal it to."""
+    """Raise ValueError unless `ranks` is a positive whole number and the record is of a balanced stratum with iterations."""
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks is {ranks!r}: expected a whole number from 1")
     if "iterations" not in record:
@@ -60,7 +63,7 @@ class Replay:
     record: dict
     ranks: int
     machine: Machine
-    facts: dict[int, dict] = field(default_factory=dict)  # of events, by their place in the record: what they did here
+    facts: dict[int, dict] = field(default_factory=dict)  # the replayed fields of an event, by its place in the record
     seconds: float = 0.0
 
     def __post_init__(self):
@@ -100,10 +103,10 @@ class Replay:
         left, arrived = (np.bincount(ranks, amount, minlength=self.ranks) for ranks in (leaving, arriving))
         seconds = self.machine.moving(left, arrived)
         self.seconds += seconds
-        self._tell(entry, int(amount.sum()), seconds, loads)
+        self._price_event(entry, int(amount.sum()), seconds, loads)
 
-    def _tell(self, entry: dict, moved: int, seconds: float, loads: np.ndarray) -> None:
-        """With the event that tells of the resizing: what that took here."""
+    def _price_event(self, entry: dict, moved: int, seconds: float, loads: np.ndarray) -> None:
+        """Replace the recorded costs of the event of a resizing by those of this machine."""
         for number, event in enumerate(self.record.get("events", [])):
             due = self.done <= event["iteration"] < entry["iteration"] and event["event"] in RESIZING
             if due and event.get("relation", "path") == entry.get("relation", "path") and event.get("index", 0) == 0:
@@ -121,12 +124,13 @@ class Replay:
         return np.maximum(np.where(np.repeat(self.resized, counts), np.repeat(whole / counts, counts), sizes - self.sizes), 0)
 
     def _iterate(self, entry: dict) -> None:
+        """Replay one recorded iteration: deal its phases to the ranks, price them, record it."""
         sizes = np.concatenate(entry["sizes"]).astype(np.int64)
         births, home = self._births(sizes), self.map.tables()[1]
         born, delta, held = (np.bincount(home, slots, minlength=self.ranks) for slots in (births, self.delta, sizes))
         makers, homes = ([*births, held, np.ones(self.ranks)] for births in ((delta, born), (born, delta)))
         phases = self._phases(entry, first_of(makers), first_of(homes))
-        self._reach(held - born, phases)
+        self._update_peak(held - born, phases)
         self.sizes, self.delta, self.done = sizes, births, entry["iteration"]
         driver, seconds = self.machine.iteration(phases)
         self.seconds += seconds
@@ -148,6 +152,7 @@ class Replay:
         return phases
 
     def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
+        """Apportion a recorded phase's totals to the ranks, by shares of the makers and of the homes."""
         name = recorded["phase"]
         total = {key: sum(recorded.get(key, ())) for key in (*ALWAYS, "joined") if key in ALWAYS or key in recorded}
         phase = {"inner": recorded["inner"], "phase": name}
@@ -161,7 +166,7 @@ class Replay:
             counts["messages"] = np.minimum(counts["sent"], np.count_nonzero(homes))  # at most
         return phase | counts
 
-    def _reach(self, held: np.ndarray, phases: list[dict]) -> None:
+    def _update_peak(self, held: np.ndarray, phases: list[dict]) -> None:
         """The peak: the relation as it grows, with the delta that has been brought and the heads that have arrived."""
         for phase in phases:
             if phase["phase"] in ("insert", "intra-bucket"):
@@ -171,10 +176,11 @@ class Replay:
 
 
 def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where tuples go when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share of it), one for each way.
+    """Return the flows of tuples when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share) of each flow.
 
-    The tuples of subbucket s were in subbucket s modulo the old number, or go to s modulo the new one, as one number divides
-    the other and a subbucket is a hash modulo their number; that they split evenly is the estimate.
+    A subbucket is a hash modulo the number of subbuckets, and one of the two numbers divides the other. So the tuples of
+    subbucket s come from subbucket s modulo the old number, or go to s modulo the new one. That they split evenly is an
+    estimate.
 
     >>> flows(np.array([1, 2]), np.array([2, 1]))
     (array([0, 0, 1, 2]), array([0, 1, 2, 2]), array([0.5, 0.5, 1. , 1. ]))

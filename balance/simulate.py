@@ -28,7 +28,7 @@ NONE = np.empty(0, np.uint64)
 
 @dataclass
 class Layout:
-    """Where the tuples of one relation live, and how many are in each slot."""
+    """The bucket map of a relation, and the number of tuples in each slot."""
 
     map: BucketMap
     sizes: np.ndarray
@@ -59,7 +59,7 @@ class Deltas:
 
     @classmethod
     def of(cls, rank: np.ndarray, run: np.ndarray, words: np.ndarray, ranks: int) -> "Deltas":
-        """Of words that are sorted by rank, by run, and by themselves."""
+        """Make the deltas of words that are sorted by rank, then by run, then by value."""
         new = np.ones(words.size, np.bool_)
         new[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
         begin = np.flatnonzero(new)
@@ -131,7 +131,7 @@ class Simulation:
         self.layers.append(runs)
         self.path.sizes, held = self._at_home(self.path, self._born(1))
         arrived = np.diff(held.bounds)
-        self._reach(self._held() - arrived, [(arrived, arrived)])
+        self._update_peak(self._held() - arrived, [(arrived, arrived)])
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
         heads = runs.words >> shift | (runs.words & low) << shift
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
@@ -164,7 +164,7 @@ class Simulation:
                 _, home = self._at_home(self.path, born)
                 fresh = np.diff(home.bounds)
             joined, made, size, messages = sums.T
-            received = np.diff(outer.bounds) * (inner == 0)  # what is left is of what has been counted
+            received = np.diff(outer.bounds) * (inner == 0)  # later inner iterations join the delta counted in the first
             phases.append(self._phase(inner, "join", received, made, size, joined=joined))
             phases.append(self._phase(inner, "all-to-all", arrived, made, size, messages=messages))
             phases.append(self._insert_phase(inner, arrived, fresh))
@@ -173,12 +173,13 @@ class Simulation:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
         self.runs = marked if inner else np.zeros(born.size, np.int32)
-        self._reach(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
+        self._update_peak(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
         self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
         self._record(number + 1, delta.size, born.size, phases)
 
     def _intra_bucket(self, delta: np.ndarray):
-        """The delta on the ranks that join it; of the shuffle that brings it there what it sends, if it sends anything."""
+        """Return (home, outer, shuffle): the delta at home, the delta on the ranks that join it, and the counts of the
+        intra-bucket shuffle between the two, or None if no tuple has to move."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
         _, held = self._at_home(self.path, delta)
@@ -195,8 +196,8 @@ class Simulation:
         return held, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), found
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
-        """As `running.balanced.exchange_segments`: the ranks that the delta in each slot goes to, to meet its bucket of the
-        inner relation; nothing where every tuple already is where it has to be."""
+        """Return the ranks that the delta of each slot is sent to, to meet its bucket of the inner relation; empty if every
+        tuple is there already. Follows `running.balanced.exchange_segments`."""
         now = self.path.map, self.inner.map, len(self.layers)
         if self.routes and all(a is b for a, b in zip(now[:2], self.routes[0], strict=False)) and now[2] == self.routes[0][2]:
             return self.routes[1]
@@ -246,7 +247,7 @@ class Simulation:
     # -- between iterations
 
     def _rebalance(self, number: int) -> None:
-        """As `semi_naive.running.balanced.rebalance`."""
+        """Change the bucket maps before the next iteration, as `semi_naive.running.balanced.rebalance` does."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
         expected_work = self._expected(number)
         work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
@@ -263,7 +264,8 @@ class Simulation:
             self._copy(number)
 
     def _expected(self, number: int) -> np.ndarray:
-        """As `ra.partitions.partitioned` and `running.balanced.rebalance`: the work of the next iteration by slot."""
+        """Return the expected work of the next iteration by slot, as `ra.partitions.partitioned` and
+        `running.balanced.rebalance` estimate it."""
         delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
@@ -306,7 +308,7 @@ class Simulation:
         })  # fmt: skip
 
     def _move_inner(self, buckets: np.ndarray) -> None:
-        """Those of the changed buckets that leave their rank arrive on another as one new run."""
+        """Move the changed buckets' tuples to their new ranks, where they make one new run."""
         changed = buckets[self.bucket]
         _, home = self.inner.map.tables()
         left = []
@@ -320,7 +322,7 @@ class Simulation:
         self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(left)))[1])
 
     def _copy(self, number: int) -> None:
-        """As `running.balanced.rebalance`: inner buckets to where path's subbuckets of the same bucket have been dealt."""
+        """Copy inner buckets to the ranks of path's subbuckets of the same bucket, as `running.balanced.rebalance` does."""
         missing = {}
         for bucket, homes in enumerate(self.path.map.homes):
             own = self.inner.map.homes[bucket]
@@ -345,9 +347,10 @@ class Simulation:
         """Tuples on each rank between iterations: of path, and of the inner relation with its copies."""
         return self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
 
-    def _reach(self, held: np.ndarray, inserted: list[tuple]) -> None:
-        """The peak: what is held when the join begins, the delta that was brought to it too, and of each inner iteration the
-        heads that have arrived, before any is known to be a duplicate. inserted: those, and how many of them are born."""
+    def _update_peak(self, held: np.ndarray, inserted: list[tuple]) -> None:
+        """Raise each rank's peak to the tuples it has during the inner iterations. held: tuples at the start of the join, with
+        the delta that was brought to it. inserted: for each inner iteration (arrived, born); heads that arrive count until
+        duplicates are dropped."""
         for arrived, born in inserted:
             self.peak = np.maximum(self.peak, held + arrived)
             held = held + born
@@ -361,6 +364,7 @@ class Simulation:
         return self._phase(inner, "insert", arrived, born, nothing, duplicates=arrived - born)
 
     def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
+        """Price the phases of an iteration and add it to the trace."""
         phases = [phase | {"seconds": self.machine.predicted_seconds(phase, self.ranks)} for phase in phases]
         driver, seconds = self.machine.iteration(phases)
         self.seconds += seconds
@@ -372,7 +376,7 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """Where each rank's join goes on: the number of its run and the pair within it; -1 when nothing is left."""
+    """The place where each rank's join continues: the number of its run and the pair within it; -1 if the rank has finished."""
 
     join: np.ndarray
     pair: np.ndarray

@@ -86,8 +86,8 @@ class Trace:
 
 
 def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
-    """Record one iteration of many steps: tuples born in each, and of each task what it made, how many groups and how long it
-    took. If there is nothing to do, it has one step and one task."""
+    """Record one outer iteration of many steps. births: tuples born in each step; loads, groups, seconds: by task, the tuples
+    made, the number of groups and the time. Without any, one step and one task are recorded, of zero."""
     births = births if births.size else np.zeros(1, np.int64)
     loads, groups, seconds = loads or [0], groups or [0], seconds or [0.0]
     tuples, took = int(births.sum()), max(time.perf_counter() - trace.begun, *seconds)
@@ -113,7 +113,7 @@ def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> lis
 
 
 def phase(inner: int, name: str, reports: list, partitions: int) -> dict:
-    """What the tasks of one phase report, a list by partition for each figure."""
+    """Return the record of one phase: a list by partition for each figure of the tasks' reports."""
     keys = ("received", "sent", "bytes", "seconds")
     return {"inner": inner, "phase": name} | {key: by_partition(reports, attrgetter(key), partitions) for key in keys}
 
@@ -147,7 +147,7 @@ def balance_of(placement, sizes) -> dict:
 
 
 def work_of(entry: dict) -> np.ndarray:
-    """What each partition did in an iteration: tuples that came into its joins and inserts, and pairs that met."""
+    """Return each partition's work in an iteration: the tuples received by its joins and inserts, and the pairs that met."""
     counted = [phase for phase in entry["phases"] if phase["phase"] in ("join", "run-ahead", "insert")]
     return sum((np.add(phase["received"], phase.get("joined", 0)) for phase in counted), np.zeros(len(entry["loads"])))
 
@@ -197,8 +197,8 @@ def read_trace(path, joins: bool = False) -> dict:
 
 
 def spread(record: dict) -> dict[str, dict]:
-    """What there is to see of balance in a record: itself, as "", or of a Datalog program's run the records of those strata
-    that were on the partitions, by their first relation. ValueError when there is none.
+    """Return the records with balance data: the record itself, as "", or those of a Datalog program's strata that ran on the
+    partitions, by their first relation. Raises ValueError if there is none.
 
     >>> list(spread({"strata": [{"relations": ["a"]}, {"relations": ["path", "half"], "trace": {"iterations": [{}]}}]}))
     ['path']

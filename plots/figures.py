@@ -98,7 +98,8 @@ def _panels(run: RecordedRun) -> tuple:
 
 
 def _runs_by_stratum(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
-    """The runs to compare, by stratum. Records with one run each are compared whatever their strata are called."""
+    """Return the runs to compare, by stratum. If each record has one run, the names of the strata need not agree. Raises
+    ValueError if the runs have no stratum in common."""
     if all(len(each) == 1 for each in found):
         names = {name for each in found for name in each}
         found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
@@ -117,6 +118,7 @@ def _strata(found: dict[str, RecordedRun]) -> str:
 
 
 def _overview(run: RecordedRun):
+    """Draw the panels that apply to a run on a grid of two columns."""
     if not len(run):
         figure = new_figure(WIDTH, HEIGHT, run.title)
         figure.text(0.5, 0.5, "No iterations: there was nothing to evaluate.", ha="center", va="center", fontsize=13)
@@ -163,6 +165,7 @@ def _overview_side_by_side(beside: list[RecordedRun]):
 
 
 def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool) -> None:
+    """Draw a panel for each run, with equal axis limits."""
     for axes, run in zip(all_axes, beside, strict=True):
         panel(axes, run, beside)
         if with_titles:

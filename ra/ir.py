@@ -21,7 +21,7 @@ Order = tuple[int, ...]  # which column of a relation is in each place
 
 
 class Kind(StrEnum):
-    """What a value's 64 bits mean."""
+    """The meaning of a value's 64 bits."""
 
     NUMBER = "number"
     UNSIGNED = "unsigned"
@@ -270,14 +270,13 @@ class Rule:
 
 @node
 class Relation:
-    """name(attribute: type, …). `lattice`: how the last attribute is aggregated in recursion, for relations whose heads
-    say min(…) or max(…) there: the others are its key, and of each key there is one tuple. `choice`: keys, as the places of
-    attributes: no two tuples that rules make agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
-    transitivity. `summed`: its heads aggregate, so no fact can be added to what they made. `dominated`: the rules for its
-    `removal` say which of its tuples go, comparing those of `worse` with those of `better`. `joins`: of the last
-    attributes, which are of lattices that the user defines, their least upper bounds (see `ra.reduce.upper_bounds`). `watched`:
-    somebody asks for the numbers of the iterations that make it; `follows`: of a relation that no rule makes, those whose
-    iterations do (`running.driver.iterations`)."""
+    """A declared relation: name(attribute: type, …). `lattice`: the aggregate of the last attribute in recursion, for relations
+    whose heads say min(…) or max(…) there; the other attributes are the key, and each key has one tuple. `choice`: keys, as
+    places of attributes; no two derived tuples agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
+    transitivity. `summed`: the heads aggregate, so no fact can be added. `dominated`: the rules of `removal` remove tuples,
+    comparing tuples of `worse` with tuples of `better`. `joins`: the least upper bounds of the last attributes, which are of
+    user-defined lattices (see `ra.reduce.upper_bounds`). `watched`: the numbers of its iterations are needed; `follows`: for a
+    relation without rules, the relations whose iterations it follows (`running.driver.iterations`)."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
@@ -305,12 +304,12 @@ class Relation:
 
     @property
     def stepwise(self) -> bool:
-        """Whether what is in it depends on which tuples an iteration makes."""
+        """True if the content of the relation depends on the tuples that each iteration makes."""
         return bool(self.choice or self.joins or self.follows) or self.dominated or self.watched
 
     @property
     def is_iteration(self) -> bool:
-        """Whether it has the number of the iteration that runs."""
+        """True if the relation holds the number of the running iteration."""
         return self.name.endswith("@iteration")
 
     @property
@@ -333,7 +332,7 @@ class Relation:
 
     @property
     def plain(self) -> bool:
-        """Whether whatever a rule makes is in it, and nothing else."""
+        """True if the relation holds exactly the tuples that rules make: no lattice, no equivalence, no stepwise content."""
         return not (self.lattice or self.eqrel or self.stepwise)
 
 
@@ -360,11 +359,13 @@ class Needs:
 
 @node
 class Loop:
-    """Relations that are evaluated round after round. `pairs`: (what is known of one from the rounds before, its name).
+    """Relations that are evaluated in rounds. `pairs`: (name of the relation as known from earlier rounds, name of the
+    relation).
 
-    Without `now`, an alternating fixpoint: each round begins with the facts and knows the round before
-    (`language.wellfounded`). Else each round is for the keys in the relations `now`, one for each pair, whose keys are in
-    r@key, and adds to what is known (`language.reductions.recursive_sums`)."""
+    Without `now` it is an alternating fixpoint: each round begins with the facts and knows the round before
+    (`language.wellfounded`). With `now`, a round evaluates the keys in the relations `now`, one for each pair, taken from
+    r@key, and adds to the known tuples (`language.reductions.recursive_sums`).
+    """
 
     pairs: tuple[tuple[str, str], ...]
     now: tuple[str, ...] = ()

@@ -15,14 +15,14 @@ i64 = types.Array(types.int64, 1, "C")
 u64 = types.Array(types.uint64, 1, "C")
 
 JIT = {"cache": True, "nogil": True}
-JOIN = JIT | {"few": 400}  # of what may take the product of its arrays' sizes
+JOIN = JIT | {"few": 400}  # compiled from 400 numbers on: the time may grow as the product of the arrays' sizes
 RADIX_BITS = 11
 MAX_INSERTION_SORTED_WORDS = 24  # kept in order one by one
 
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort_over(words):
-    """As `sort`, but in an array that is overwritten and one more."""
+    """Sort as `sort` does, but overwrite the given array; needs one more of its size."""
     mask, ascending = np.uint64((1 << RADIX_BITS) - 1), True
     low = high = before = words[0] if words.size else np.uint64(0)
     for word in words:
@@ -91,6 +91,7 @@ def insert_word(words, begin, end, word):
 
 @njit(types.int64(u64, u64, u64), scratch="out", **JIT)
 def _merge(left, right, out):
+    """Write the union of two sorted arrays to `out`; return its size."""
     i = j = size = 0
     while i < left.size and j < right.size:
         a, b = left[i], right[j]
@@ -139,7 +140,7 @@ def seek_word(words, start, target):
 
 @njit(types.boolean[::1](u64, u64), **JIT)
 def among(words, known):
-    """Which of some sorted words are among others: a pass over both, without a branch that might be guessed wrongly."""
+    """Return a mask of the sorted words that are among others: one pass over both, without a branch to mispredict."""
     found = np.zeros(words.size, np.bool_)
     i = j = 0
     while i < words.size and j < known.size:
@@ -152,8 +153,8 @@ def among(words, known):
 
 @njit(types.int64(i64, u64, u64, i64), scratch="values", **JIT)
 def assign(values, words, some, given):
-    """Of sorted words the values become those that are given for some words, sorted, or the one that is given for all of
-    these. Of how many they are."""
+    """Set the values of some sorted words, `some`, to `given`: one value for each, or one for all. Returns how many of them are
+    in `words`. `values`: one for each of the sorted `words`."""
     place, known, each = 0, 0, given.size == some.size
     for i in range(some.size):
         place = seek_word(words, place, some[i])
@@ -165,7 +166,7 @@ def assign(values, words, some, given):
 
 @njit(i64(u64, u64), **JIT)
 def places(words, known):
-    """Where each of some sorted words is among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
+    """Return the position of each sorted word among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
 
     >>> places(np.array([1, 5, 9], "u8"), np.array([5, 7, 9], "u8")).tolist()
     [-1, 0, 2]

@@ -32,6 +32,7 @@ class Commands(click.Group):
     """The commands. If the command is left out, the error suggests the likely one."""
 
     def resolve_command(self, ctx, args):
+        """Find the command. If there is none, add the likely command to the error."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as wrong:
@@ -175,21 +176,21 @@ session_options = option_group(  # options of session and serve
 @click.argument("program")
 @session_options
 def session(program, state, **given):
-    """Keep the relations of PROGRAM at their fixed point while facts come and go.
+    """Keep the relations of PROGRAM at their fixed point while facts are inserted and deleted.
 
     \b
     Commands are read from standard input, one a line:
-      begin, commit, abort         what stands between is one transaction
+      begin, commit, abort         group the commands between them into one transaction
       insert R v…, delete R v…     one fact; fields between blanks or tabs, in double quotes where they have blanks
       load R FILE, unload R FILE   insert or delete the facts of a file
       query path(1, y).            print the values of the variables
-      subscribe R                  print the changes of R, too; those of .output relations always are
+      subscribe R                  print the changes of R, too; changes of .output relations are always printed
       quit
 
-    A commit prints what has changed, a tuple a line: the relation, +1 or -1, and the values, with tabs between.
+    A commit prints the changed tuples, one a line: the relation, +1 or -1, and the values, with tabs between.
 
-    With --state the session is kept in a folder. A commit is on the disk before it is printed, and the next session there goes
-    on after it. Facts of -F are read when the folder is new. Without -F there are none.
+    With --state the session is kept in a folder. A commit is on the disk before it is printed, and the next session with
+    this folder resumes after it. Facts of -F are read when the folder is new. Without -F there are no facts.
     """
     from semi_naive.cli.session import run_session
 
@@ -290,6 +291,7 @@ def tc(
 
 
 def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
+    """Write the trace of a run, and the plot of its balance, to the files that are given."""
     if trace:
         from semi_naive.balance.trace import write_trace
 
@@ -461,7 +463,8 @@ def main(arguments=None, begun: float | None = None) -> None:
     except Exception as failed:
         named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
         found = (None if named else _of_spark(failed)) or failed
-        if not _is_one(found, FAILURES | MISSING) and not isinstance(found, (ValueError, NotInstalled, OSError)):
+        known = _is_one(found, FAILURES) or _is_one(found, MISSING) or isinstance(found, (ValueError, NotInstalled, OSError))
+        if not known:
             raise
         found = found.in_shell() if isinstance(found, BadInput) else found
         told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
@@ -478,4 +481,5 @@ def _of_spark(error: Exception) -> Exception | None:
 def _is_one(error: Exception, kinds: dict[str, tuple[str, ...]]) -> bool:
     """True if an error is of one of the classes of these modules."""
     loaded = [(sys.modules[module], names) for module, names in kinds.items() if module in sys.modules]
-    return isinstance(error, tuple(getattr(module, name) for module, names in loaded for name in names))
+    classes = (getattr(module, name, None) for module, names in loaded for name in names)  # another thread may be loading it
+    return isinstance(error, tuple(filter(None, classes)))

@@ -20,15 +20,15 @@ TUPLES_WORTH_A_JOB = 1_000_000  # tuples that a partition joins and inserts in t
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration of an evaluation. The answer depends on no tunable but `max_iterations` and the allowed ids.
+    """The configuration of an evaluation. Of all tunables only `max_iterations` and the allowed ids change the answer.
 
     A run lists the given tunables that had no effect: see `semi_naive.unused_settings`.
 
     buckets: the fixed number of buckets of a relation. None means eight for each partition, and at least 64.
     partitions: the number of Spark partitions. None means as many as Spark has cores.
-    check_interval: the engine looks at the balance every so many iterations.
+    check_interval: the number of iterations from one check of the balance to the next.
     policy: "work" balances the expected work of the next iteration, "paper" the stored tuples (`balance.placement`).
-    refine: whether the engine acts on imbalance at all, by either policy.
+    refine: False switches rebalancing off, under either policy.
     refinement_minimum: the tuples that a rebalancing must promise to save the heaviest partition within `horizon`. By policy
         "paper" it is the least size of a subbucket that is split. None means a million, the worth of a Spark job. In a
         simulation None means the worth of a job of the simulated machine, and at least 1,024.
@@ -41,26 +41,26 @@ class Config:
         refined.
     copy_inner: a bucket of a partitioned relation that never changes is copied to the partitions of the tuples joined with it,
         unless the bucket is refined. Otherwise the delta is sent to the bucket in every iteration.
-    rollover, rollover_threshold: a local join that has made so many tuples ships them, and goes on in an inner iteration.
+    rollover, rollover_threshold: a local join that has made so many tuples ships them, and continues in an inner iteration.
     run_ahead: while delta has at most so many tuples, one job takes several iterations; 0 switches this off.
     run_ahead_budget: the tuples that one partition makes in such a job, at most.
     local_tuples: the driver evaluates a stratum without a Spark job until the rules make so many tuples in one iteration; 0
-        means never. None means 4 million, or 64 million where Spark has no more than two cores: two partitions take as long
-        for what they send each other as they save. In a run without a cluster None means as many as 40 % of the memory holds.
+        means never. None means 4 million, or 64 million where Spark has at most two cores: the messages between two partitions
+        take as long as the second core saves. In a run without a cluster None means as many as 40 % of the memory holds.
     small_delta: while the deltas of a stratum in the driver have at most so many tuples for each recursive atom of its rules,
-        its iterations run a tuple at a time, in compiled code, unless that is much work. Others run a block at a time. 0
-        switches this off.
+        its iterations run a tuple at a time, in compiled code, unless that is much work. Other iterations run a block at a
+        time. 0 switches this off.
     memory: bytes that the tables of a stratum's relations may take in the driver, with all of their indexes. Beyond it the
         stratum moves to the partitions; one that cannot be partitioned ends in `OutOfMemory`. None sets no such bound. In any
         case a stratum goes once the driver uses 40 % of the machine's memory. As an option it may have a unit, "2G".
     replicate_bytes: bytes of each host for copies of the relations that a stratum on the partitions reads of other strata. The
-        smallest indexes are replicated first, and all that are replicated take no more together. The others are partitioned:
-        each tuple is on one host. The default is 1 GiB.
+        smallest indexes are replicated first, until these bytes are used. The other indexes are partitioned: each tuple is on
+        one host. The default is 1 GiB.
     multiway: "auto" joins the cyclic core of a rule's body variable by variable where binary joins are expected to make many
         more bindings; "always" does so wherever it is possible, "never" nowhere.
-    follow: in a session a stratum may visit this part of the bindings that it takes to compute it, to follow a change. Beyond
-        that, the attempt is undone and the stratum is computed anew. 10,000 bindings are always allowed; 0 computes every
-        stratum anew.
+    follow: the budget for maintaining a stratum of a session after a change, as a fraction of the bindings that recomputing
+        it takes. If the budget is exceeded, the attempt is undone and the stratum is recomputed. 10,000 bindings are always
+        allowed; 0 recomputes every stratum.
     max_iterations: every recursive stratum stops after so many iterations of semi-naive evaluation. The first iteration
         consists of the stratum's facts and its rules without recursion. Each further one applies all rules to the tuples of the
         iteration before. So a closure has the paths of up to that length, and by path-path of up to 2 ** (max_iterations - 1).
@@ -72,9 +72,9 @@ class Config:
         do not count. Then it ends in `LimitExceeded`. None sets no limit. As an option it may have a unit, "2G".
     checkpoint_dir, checkpoint_interval: the engine copies the runs to this durable directory, which every host must see. It
         does so every so many iterations of a stratum on the partitions, and after strata that took long. A later run of the
-        same program on the same facts goes on from there, with any number of partitions. So does this run, should it lose its
-        state. One run at a time uses the directory, and the directory is empty again once the run is complete. It must belong
-        to this user, and be writable by no other user.
+        same program on the same facts resumes there, with any number of partitions. So does this run, if it loses its state.
+        One run at a time uses the directory, and the directory is empty again once the run is complete. It must belong to this
+        user, and be writable by no other user.
     local_dir: where runs live on each host. None means the system's temporary directory.
     """
 
@@ -129,6 +129,7 @@ class Config:
         self._check("rule", lambda value: value in RULES, f"one of {', '.join(RULES)}")
 
     def _check(self, name, holds, expected: str) -> None:
+        """Raise ValueError unless a field has an accepted value. None is accepted where it is the default."""
         value = getattr(self, name)
         optional = {field.name for field in fields(self) if field.default is None}
         try:
@@ -157,11 +158,11 @@ class Config:
         return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0} | options)
 
     def buckets_on(self, partitions: int) -> int:
-        """The number of buckets on so many partitions."""
+        """Return the number of buckets for a number of partitions."""
         return self.buckets or max(64, 8 * partitions)
 
     def least(self, job: float = TUPLES_WORTH_A_JOB) -> int:
-        """The tuples that a rebalancing must save, if a job is worth so many."""
+        """Return the tuples that a rebalancing must save. job: the tuples that a job is worth."""
         return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 
     @property
@@ -173,11 +174,12 @@ class Config:
 
     def __repr__(self) -> str:
         """The fields that differ from the defaults, as a Python call."""
-        told = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        changed = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
 def _parse_setting(name: str, kind, value):
+    """Convert the text of an option to the type of its field. Raises ValueError if it is not a value of that type."""
     if not isinstance(value, str) or "str" in str(kind):
         return value
     words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False, "none": None}

@@ -48,12 +48,12 @@ def compiling() -> Iterator[None]:
 
 
 class Program:
-    """A checked program. Raises `ProgramError`, with everything that is wrong at its place, if it cannot be run.
+    """A checked program. Raises `ProgramError`, which lists all errors with their positions.
 
-    text: in Soufflé's dialect. file: its name in errors. include_dirs: further folders for .include and #include.
-    defines: macros, {"N": "10"}. functors: {name: function} of what the program declares by .functor, or `Libraries` (see
-    `semi_naive.functors`). legacy: an old program, with what Soufflé's --legacy lets pass. sandbox: a folder that all paths of
-    its includes, .input and .output must be below; without one a program may read and write any file that its user may.
+    text: the program in Soufflé's dialect. file: its name in errors. include_dirs: further folders for .include and #include.
+    defines: macros, {"N": "10"}. functors: {name: function} for the program's .functor declarations, or `Libraries` (see
+    `semi_naive.functors`). legacy: accept an old program, as Soufflé's --legacy does. sandbox: the folder that contains all
+    includes, .input and .output; without it the program may read and write every file that its user may.
     """
 
     sandbox: Sandbox | None = None
@@ -105,7 +105,7 @@ class Program:
         cls, relations: dict, rules: Iterable, outputs: Iterable[str] | None = None, types: dict | None = None,
         file: str = "<rules>",
     ) -> "Program":  # fmt: skip
-        """A program given as plain data: see `semi_naive.rules`.
+        """Make a program from plain data: see `semi_naive.rules`.
 
         relations: {name: {attribute: type}}. rules: tuples (head, literal, …). outputs: the relations that are written; None:
         those with rules. types: {name: {field: type}} of records, {name: type} of subtypes.
@@ -116,7 +116,7 @@ class Program:
 
     @property
     def warnings(self) -> list:
-        """Possible mistakes that are no errors, each with its place."""
+        """Probable mistakes that are not errors, each with its position."""
         return self.checked.warnings
 
     @property
@@ -157,21 +157,21 @@ class Program:
         self, facts: Any = None, spark: Any = None, config: Config | None = None, progress: Callable | bool | None = None,
         lenient: bool = False, only_outputs: bool = False, watch: Callable | None = None, plan: str = "auto", **options: Any,
     ) -> "Result":  # fmt: skip
-        """Evaluate. Returns a `Result`.
+        """Evaluate the program. Returns a `Result`.
 
         facts: a folder that .input directives read from, or {relation: data}: a path or a pattern of paths (edges/*.parquet), a
             Spark or pandas DataFrame, an Arrow table, an (n, arity) array, an iterable of tuples, a networkx DiGraph, a
             `semi_naive.io.Source`. None: the working directory. Large files, and DataFrames of more rows than
             Config.local_tuples, are read by Spark's tasks.
-        spark: a SparkSession or SparkContext, or a function that gives one when it is needed; None: the one that runs, or
-            an embedded one. Strata that stay small never need one: see Config.local_tuples.
+        spark: a SparkSession or SparkContext, or a function that returns one when it is needed; None: the active one, or
+            an embedded one. Strata that stay small do not need Spark: see Config.local_tuples.
         progress: called as progress(stratum, number, of, iteration, delta, tuples) after each iteration. None shows a bar in a
             notebook, once a run has taken a second; True shows one on a terminal, too; False shows none.
         watch: called once, before facts are read, with a function that returns a copy of the record so far whenever it is
-            called, from any thread; the last of its strata is the one that runs.
-        plan: "auto"; "decomposed": every recursive stratum by groups that never meet, and a ValueError if one has none;
-            "balanced": none of them; those that stay small are evaluated in the driver.
-        lenient: a missing facts file is an empty relation. only_outputs: compute what .output and .printsize name, no more.
+            called, from any thread; the last stratum of the record is the one being evaluated.
+        plan: "auto"; "decomposed": decompose every recursive stratum into independent groups, ValueError if one has none;
+            "balanced": decompose no stratum. Under "auto" and "balanced" the driver evaluates small strata.
+        lenient: a missing facts file is an empty relation. only_outputs: compute only the relations of .output and .printsize.
         options: tunables, by the names in `Config`.
 
         Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
@@ -189,19 +189,18 @@ class Program:
         self, facts: Any = None, path: Path | None = None, retain: int = 0, spark: Any = None, config: Config | None = None,
         sync_seconds: float = 0.0, **options: Any,
     ) -> "Session":  # fmt: skip
-        """A `semi_naive.session.session.Session`: the relations stay at their fixed point while facts come and go.
+        """Start a `semi_naive.session.session.Session`: it keeps the relations at their fixed point while facts change.
 
-        facts: as for `run`; relations with an .input that it leaves out begin empty, all of them with None. The facts of
-            relations with an .input, and of those that `facts` names, can be changed.
-        path: a directory that makes it durable: a transaction is on the disk before it is seen, and a later session there goes
-            on after the last one. Facts are read when the directory is new, and never again.
-        sync_seconds: how long a transaction may wait, in the system's memory, before it is forced to the disk; 0: not at all.
-        retain: how many epochs before the last one are kept for `at`.
+        facts: as for `run`. A relation with an .input and without facts starts empty; None: all do. The facts of relations with
+            an .input, and of relations in `facts`, can be changed.
+        path: a directory that makes the session durable: a transaction is on the disk before it is seen, and a later session
+            with this directory resumes after the last transaction. Facts are read only when the directory is new.
+        sync_seconds: the longest time that a transaction may be in the system's memory only; 0: none.
+        retain: the number of epochs before the last one that are kept for `at`.
         spark, config, options: as for `run`.
 
-        Begins with a run, and then costs what a change costs: strata follow by delta rules; those that read what has changed
-        negated or aggregated, have min or max in heads, or an eqrel, are computed anew. ValueError for a program with
-        autoinc() or .limitsize.
+        The session starts with a run. Then delta rules maintain each stratum that a change affects; a stratum is recomputed if
+        the change exceeds its budget (`Config.follow`). Raises ValueError for a program with autoinc() or .limitsize.
         """
         from semi_naive.session.session import Session
 

@@ -112,8 +112,9 @@ class Closure(Answer):
         return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
 
     def write(self, path) -> None:
-        """Write the pairs in no order, whole or not at all, replacing what is there: one file .parquet, .csv, .tsv, .facts,
-        .txt, all but the first also .gz. From a cluster or to a URI .parquet is a directory that Spark writes in parallel."""
+        """Write the pairs, unordered, to one file: .parquet, .csv, .tsv, .facts or .txt; all but .parquet also .gz. The file
+        replaces an old one when it is complete. From a cluster, or to a URI, .parquet is a directory that Spark writes in
+        parallel."""
         with self._result._paying("write"):
             if not written_by_spark(self, path):
                 Tuples.write(self, path)

@@ -43,6 +43,7 @@ def imbalance(axes, run, among=()) -> None:
 
 
 def _ratio(axes, run, name: str) -> list:
+    """Draw one ratio over the iterations; return its lines, none if the record has no such ratio."""
     ratios = run.ratios(name)
     if np.isnan(ratios).all():
         return []
@@ -94,7 +95,7 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
 
 
 def _distinguishable(at: list[float], spans) -> list[float]:
-    """Distinct positions, thinned to those that can be told apart.
+    """Thin positions to distinct ones that a reader of the plot can tell apart.
 
     >>> _distinguishable([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]

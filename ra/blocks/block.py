@@ -27,9 +27,9 @@ CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than 
 
 
 def roomy(bounds: Bounds) -> Packing:
-    """A packing for these values and many more: equal fields that fill as few words as the values need.
+    """Return a packing with room to grow: fields of equal width, in the fewest words that hold the bounds.
 
-    Two columns of ids below 2^32 are one word of two halves, whatever else they hold.
+    Two columns of ids below 2^32 make one word of two halves, whatever their values are.
 
     >>> roomy(((0, 5), (3, 1000))).bounds == ((0, 2**32 - 1), (0, 2**32 - 1))
     True
@@ -49,7 +49,7 @@ def roomy(bounds: Bounds) -> Packing:
 
 def snug(bounds: Bounds) -> Packing:
     """Like `roomy`, but one word wherever one will do: each field as wide as its values need, and an equal share of the rest.
-    For those who need no packing but their own, as one word is sorted and searched 3 to 10 times faster than two.
+    For blocks that share no packing with others, as one word is sorted and searched 3 to 10 times faster than two.
 
     >>> [high + 1 for _, high in snug(((0, 9_999), (0, 999), (0, 1_999), (0, 499_999))).bounds]
     [65536, 4096, 8192, 2097152]
@@ -66,7 +66,7 @@ def snug(bounds: Bounds) -> Packing:
 
 @lru_cache(1 << 10)
 def _packing(bounds: Bounds) -> Packing:
-    """The same one each time: what it knows of its fields is computed once."""
+    """Return one shared packing for these bounds, so that its cached properties are computed once."""
     return Packing(bounds)
 
 
@@ -121,7 +121,7 @@ class Block:
         return self.words.shape[1]
 
     def words_once(self) -> np.ndarray:
-        """The words, for who needs them once: where they have to be made, they are not kept."""
+        """Return the words for one use: if they have to be made, they are not kept."""
         return self.words
 
     @cached
@@ -131,7 +131,7 @@ class Block:
 
     @cached
     def rows(self) -> tuple:
-        """Of pairs in words of two halves, the directory of the chunks by their first column, and `unions.cells_of` them."""
+        """The chunks' directory by the first column and their `unions.cells_of`, for pairs in words of two halves."""
         return _directory(self.chunks[0], ROW), self.cells
 
     @cached
@@ -145,7 +145,7 @@ class Block:
 
     @cached
     def described(self) -> ProcessLocal:
-        """What `tuple_at_a_time` knows of it, by how many columns it is searched by."""
+        """The descriptions of the block for `tuple_at_a_time`, by the number of searched columns."""
         return ProcessLocal()
 
     @property
@@ -154,7 +154,7 @@ class Block:
 
     @property
     def nbytes(self) -> int:
-        """Of what has been made by now: words, chunks and directories; words that are mapped from a file count as well."""
+        """Bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         made = vars(self)
         directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
         arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else []), *made.get("present", ())[:1]]
@@ -177,7 +177,7 @@ class Block:
         return [self.column(number) for number in range(self.arity)]
 
     def repacked(self, packing: Packing) -> "Block":
-        """The same tuples under a packing that has room for them: the order of tuples stays."""
+        """Return the same tuples, in the same order, under a packing that has room for them."""
         return self if packing == self.packing else Block(packing, self._words_as(packing, self.packing.layout))
 
     def _words_as(self, packing: Packing, fields: np.ndarray) -> np.ndarray:
@@ -211,7 +211,7 @@ class Block:
     # -- searching
 
     def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each of `size` keys, given as columns, the positions [low, high) of the tuples that begin with it."""
+        """Return for each of `size` keys, given as columns, the positions [low, high) of the tuples that begin with it."""
         if not keys:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
         if not self.size:
@@ -219,22 +219,22 @@ class Block:
         within, prefix = _inside(keys, self.packing, size), pack_columns(keys, self.packing, size)
         if self.packing.lanes == 1:
             rest = self.packing.fields[len(keys) - 1].shift
-            if rest < 64 and rest not in self._directories and self._is_dear(rest, size):
+            if rest < 64 and rest not in self._directories and self._directory_costs_more(rest, size):
                 return self._ranges_of_few(prefix[0], rest, within)
             if rest < 64:
                 return kernels.ranges(self.words[0], rest, *self.directory(rest), prefix[0] >> np.uint64(rest), within)
         return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
 
     def narrowed(self, number: int, lows, highs, least, greatest) -> tuple[np.ndarray, np.ndarray]:
-        """Of ranges of tuples that agree in the columns before column `number`, the parts in which this column is from `least`
-        to `greatest`, each (n,). 0.1 µs a range."""
+        """Narrow ranges of tuples that agree before column `number` to the tuples with this column from `least` to `greatest`,
+        each (n,). Takes 0.1 µs a range."""
         place = self.packing.fields[number]
         mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
         lane = np.ascontiguousarray(self.words[place.lane])
         return kernels.narrow(lane, place.shift, mask, low, lows, highs, kernel_ready(least), kernel_ready(greatest))
 
-    def _is_dear(self, rest: int, keys: int) -> bool:
-        """Whether to make a directory takes longer than to search for some keys, and for all those before them, without it."""
+    def _directory_costs_more(self, rest: int, keys: int) -> bool:
+        """True if making a directory takes longer than searching for all keys so far, these included, without it."""
         return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]
 
     def _ranges_of_few(self, prefixes: np.ndarray, rest: int, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -276,7 +276,7 @@ class Block:
 
 
 def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
-    """Which keys are within the bounds of a packing's first columns: booleans (n,)."""
+    """Return a mask (n,) of the keys within the bounds of a packing's first columns."""
     if (together := few(keys, size)) is not None:
         return kernels.mark_within_bounds(together, packing.layout)
     within = np.ones(size, np.bool_)
@@ -286,7 +286,7 @@ def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
 
 
 class Chunked(Block):
-    """A block of chunks: `words` are made only if somebody asks for them."""
+    """A block stored as chunks; `words` are computed on first use."""
 
     def __init__(self, packing: Packing, chunks: Chunks):
         self.packing, self.chunks, self._directories = packing, chunks, {}
@@ -297,7 +297,7 @@ class Chunked(Block):
 
     @property
     def spelt(self) -> bool:
-        """Whether the words have been made, and are kept."""
+        """True if the words have been made and are kept."""
         return "words" in vars(self)
 
     def words_once(self) -> np.ndarray:
@@ -308,6 +308,7 @@ class Chunked(Block):
         return size_of(self.chunks[1])
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        """Return one column, computed from the chunks unless the words are kept already."""
         place = self.packing.fields[number]
         if not place.bits or self.spelt:
             return super().column(number, positions)
@@ -320,11 +321,11 @@ class Chunked(Block):
         return field_of(*self.chunks, self.size, place.shift, mask, low)
 
     def _few(self, positions: np.ndarray) -> bool:
-        """Whether they are few of all, as of a sample, and ascend: then words are found by counting."""
+        """True if the positions ascend and are few, as in a sample: their words are then found by counting."""
         return positions.size * SAMPLED <= self.size and bool((positions[1:] >= positions[:-1]).all())
 
     def compact(self) -> Block:
-        """The same as words, if these take less."""
+        """Return the block as words if these take less memory than the chunks."""
         return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words_once())
 
 
@@ -359,7 +360,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """One that has room for whatever the blocks' packings have room for: one of theirs, if it has."""
+    """Return a packing that holds the bounds of all the blocks' packings: one of these if it does, else a roomy one."""
     bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
     return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
 

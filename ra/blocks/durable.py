@@ -1,7 +1,7 @@
 """Blocks in a durable directory that every host sees: copied there with a checksum, verified, and read again.
 
-A run never changes, so a copy that is there stays as it is. What is read again goes home like all that is dealt
-(`ra.partitions.loading`): whatever number of partitions there were, and whatever buckets.
+A run never changes, so an existing copy is kept. Blocks that are read again are dealt to their home partitions
+(`ra.partitions.loading`), so the number of partitions and the buckets may differ from those of the writer.
 """
 
 import socket
@@ -18,7 +18,7 @@ def copied(run: Run, target: str) -> None:
 
 
 def fault(path: str, checksum: int) -> str:
-    """What is wrong with a file, empty if nothing is. Reads all of it."""
+    """Return the error of a file, an empty string if its checksum matches. Reads all of it."""
     try:
         return "" if checksum_of_file(path) == checksum else f"{path} is damaged or cut short"
     except OSError as error:
@@ -39,7 +39,7 @@ class CopyRuns:
 
 @dataclass
 class Verify:
-    """A task that reads its share of some files, (path, checksum) pairs, and yields what is wrong."""
+    """A task that verifies a partition's share of some files, (path, checksum) pairs, and yields the faults found."""
 
     files: list[tuple[str, int]]
     partitions: int
@@ -50,7 +50,7 @@ class Verify:
 
 @dataclass
 class Gone:
-    """A task that yields the names of what has runs of its partition that are gone or damaged."""
+    """A task that yields the names of the relations whose runs of this partition are missing or damaged."""
 
     runs: dict[str, list[list[StoredBlock]]]
 
@@ -61,7 +61,7 @@ class Gone:
 
 
 def to_json(stored: StoredBlock, path: str) -> dict:
-    """What a manifest says of a copy of a block."""
+    """Return the manifest's entry for a copy of a block."""
     run = stored.run
     return {"path": path, "words": run.words, "lanes": run.lanes, "bounds": stored.bounds, "checksum": run.checksum}
 

@@ -25,14 +25,14 @@ class StoredBlock:
         return self.run.tuples
 
     def open(self) -> Block:
-        """The block, mapped into memory: what nobody touches is never loaded."""
+        """Map the block into memory, loading pages on access. Writes a broadcast run to disk first if this host lacks it."""
         packing = Packing(self.bounds)
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value, packing.lanes)
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
     def share(self) -> Block:
-        """The same, kept open by this process with the directories made for it: for what every task needs."""
+        """Return the block kept open by this process, with its directories, for blocks that every task needs."""
         return _open_cached(self)
 
 

@@ -1,8 +1,7 @@
-"""A block of which a few tuples are gone, without a copy of the others.
+"""A block without a few of its tuples, as a reference to the whole block and the positions of the dropped tuples.
 
-Tuples have the positions that they would have in a block without what is gone: there is one more in front for each tuple that
-is gone before it. So whoever searches a block and reads columns at positions need not know; only who asks for the words makes
-them, once.
+Positions are those of a block without the dropped tuples: they are shifted for each dropped tuple before them. So a caller that
+searches the block and reads columns at positions needs no other code. The words are copied on first use.
 """
 
 import numpy as np
@@ -21,8 +20,8 @@ NOTHING = np.zeros(0, np.int64)
 
 
 class Thinned(Block):
-    """`whole` without the tuples at the positions `gone` (k,), which ascend. 8 bytes a tuple that is gone; until the words are
-    asked for, whole's."""
+    """`whole` without the tuples at the positions `gone` (k,), which ascend. Takes 16 bytes a dropped tuple, and shares the
+    words of `whole` until its own are made."""
 
     def __init__(self, whole: Block, gone: np.ndarray):
         self.packing, self.whole, self.gone, self._directories = whole.packing, whole, gone, {}
@@ -41,12 +40,12 @@ class Thinned(Block):
 
     @cached
     def bounds(self) -> Bounds:
-        """Of all that was there: what is gone is not worth another look at the rest."""
+        """The bounds of the whole block; narrowing them to the remaining tuples is not worth a pass."""
         return self.whole.bounds
 
     @property
     def spelt(self) -> bool:
-        """Whether the words have been made, and are kept."""
+        """True if the words have been made and are kept."""
         return "words" in vars(self)
 
     @property
@@ -65,6 +64,7 @@ class Thinned(Block):
         return super().column(number) if self.spelt else np.delete(self.whole.column(number), self.gone)
 
     def taken_from(self, block: Block) -> Block:
+        """Return a block without the tuples of this one. If this block is searched and not merged, its words are not made."""
         if not is_searched(self, block.size):
             return super().taken_from(block)
         left = block.without(self.whole)
@@ -72,7 +72,7 @@ class Thinned(Block):
         return merge_blocks([left, block.without(block.without(gone))], self.packing)
 
     def places(self, at: np.ndarray) -> np.ndarray:
-        """Where tuples are that are at some positions (k,) of whole, or nowhere, -1: as of this block."""
+        """Return the positions in this block of the tuples at positions (k,) of whole; -1 for dropped tuples."""
         before = np.searchsorted(self.gone, at)
         there = self.gone[np.minimum(before, self.gone.size - 1)] != at
         return np.where(there, at - before, -1)
@@ -95,6 +95,7 @@ def _leave_uncompiled(words, gone, found):
 
 @njit(types.void(u64_rows, i64, u64_rows), scratch="found", uncompiled=_leave_uncompiled, **JIT)
 def _copy_without(words, gone, found):
+    """Copy the words of each lane without the positions `gone` into `found`."""
     for lane in range(words.shape[0]):
         begin = 0
         for k in range(gone.size + 1):
@@ -105,12 +106,13 @@ def _copy_without(words, gone, found):
 
 
 def parted(block: Block) -> tuple[Block, np.ndarray]:
-    """(the whole that a block is of, the positions of what is gone of it)."""
+    """Split a block into (whole, gone): the block it is thinned from, and the positions of the dropped tuples, ascending. For a
+    block that is not thinned: itself and no positions."""
     return (block.whole, block.gone) if isinstance(block, Thinned) else (block, NOTHING)
 
 
 def is_searched(block: Block, bindings: int) -> bool:
-    """Whether so few bindings meet a block that searching it takes less than making its words."""
+    """True if so few bindings meet a block that searching it takes less time than making its words."""
     return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
 
 

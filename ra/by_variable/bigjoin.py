@@ -53,7 +53,8 @@ class Count:
         yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
 
     def _total(self, batch: Batch, context: Context):
-        """Of an atom with nothing bound: all tuples of all partitions, to each of which the binding goes if it proposes."""
+        """Return the offer of an atom without bound variables: all its tuples on all partitions, to each of which the binding
+        is sent if the atom proposes."""
         return np.full(batch.size, context.total(self.relation, self.part, self.order)), np.int64(1)
 
     def _counts(self, batch: Batch, context: Context):
@@ -94,7 +95,7 @@ class Proposal(Join):
                 continue
             while row < batch.size:
                 rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, context.most)
-                rows, values = self._once(blocks, number, keys, lows, rows, positions)
+                rows, values = self._distinct_values(blocks, number, keys, lows, rows, positions)
                 if rows.size:
                     columns = batch.take(rows, self.keep) | {self.binds[0][1]: values}
                     yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
@@ -120,10 +121,10 @@ class Proposal(Join):
             yield Listed(others, self.binds[0][1], lists, at=(number, row, skip), joined=stop - at)
             at = stop
 
-    def _once(
+    def _distinct_values(
         self, blocks: list, number: int, keys: list[np.ndarray], lows: np.ndarray, rows: np.ndarray, positions: np.ndarray
     ):
-        """(binding, value) of tuples of a block, without those that an earlier tuple of it, or an earlier block, has."""
+        """Return (binding, value) pairs of tuples of a block, without those that an earlier tuple or an earlier block has."""
         block, place = blocks[number], self.binds[0][0]
         values = block.column(place, positions)
         if place == len(self.order) - 1:
@@ -174,6 +175,7 @@ class Intersect:
         yield batch.where(found, self.steps[0].keep)
 
     def _of_lists(self, batch: Listed, context: Context) -> Batch:
+        """Visit lists: each one goes to the step that its offer names."""
         visited, parts = (batch.listed(OFFER) + self.turn) % len(self.steps), [batch.lists.chosen(slice(0, 0))]
         for number, step in enumerate(self.steps):
             lists = batch.lists.chosen(visited == number)

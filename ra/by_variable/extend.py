@@ -61,6 +61,7 @@ class Extend:
                     yield Batch(rows.size, {**some.take(rows, self.keep), self.name: values}, joined=rows.size)
 
     def _by_steps(self, batch: Batch, context: Context):
+        """Extend by Count, Propose and Intersect (`steps`) instead; if the variable is only counted, count its values."""
         if not self.counted:
             yield from run_steps(self.steps, batch, context)
             return
@@ -93,7 +94,7 @@ def with_multiplicities(batch: Batch, counts: np.ndarray, keep: frozenset[str]) 
 
 @dataclass
 class Side:
-    """What an atom's index has for some bindings: arguments of the kernels, and how many tuples, `counts` (n,)."""
+    """The tuples of an atom's index for some bindings: the kernels' arguments, and the number of tuples, `counts` (n,)."""
 
     index: tuple
     counts: np.ndarray
@@ -121,8 +122,8 @@ class Side:
         return cls(index, (highs - lows).sum(axis=0))
 
 
-def _marks() -> np.ndarray:
-    """Zeros that this thread may mark; whoever does leaves zeros. To have them made for each call takes as long as the call."""
+def _marks_of_thread() -> np.ndarray:
+    """Return this thread's byte map of zeros, which the caller restores. Allocating one takes as long as a call of `meet`."""
     if not hasattr(_kept, "marks") or _kept.marks.size != MARKS:
         _kept.marks = np.zeros(MARKS, np.uint8)
     return _kept.marks
@@ -143,7 +144,7 @@ def _field(blocks: list[Block], join: Join) -> np.ndarray:
 
 @dataclass
 class Intersection:
-    """What several indexes have in common for some bindings."""
+    """The values that several indexes have in common for some bindings."""
 
     sides: list[Side]
 
@@ -156,17 +157,17 @@ class Intersection:
                 limits.check_limits()
                 rows, values = np.empty(room, np.int64), np.empty(room, np.int64)
                 first, second = self.sides[proposing].index, self.sides[asked].index
-                made, at, skip = meet(*first, *second, order, at, skip, _marks(), rows, values, none)
+                made, at, skip = meet(*first, *second, order, at, skip, _marks_of_thread(), rows, values, none)
                 rows, values = self._kept_by_others(proposing, asked, rows[:made], values[:made])
                 if rows.size:
                     yield rows, values
 
     def counts(self) -> np.ndarray:
-        """How many values each binding has."""
+        """Return the number of values of each binding."""
         counts, none = np.zeros(self.sides[0].counts.size, np.int64), np.empty(0, np.int64)
         for proposing, asked, order in self._proposals() if len(self.sides) == 2 else ():
             first, second = self.sides[proposing].index, self.sides[asked].index
-            meet(*first, *second, order, 0, 0, _marks(), none, none, counts)
+            meet(*first, *second, order, 0, 0, _marks_of_thread(), none, none, counts)
         for rows, _ in self.listed(1 << 20) if len(self.sides) > 2 else ():
             counts += np.bincount(rows, minlength=counts.size)
         return counts
@@ -182,21 +183,22 @@ class Intersection:
             if order.size:
                 others = [number for number in range(len(self.sides)) if number != proposing]
                 asked = min(others, key=lambda number: self._changes(number, order))
-                yield proposing, asked, self._by_key(asked, order)
+                yield proposing, asked, self._sorted_by_range(asked, order)
 
     def _changes(self, number: int, order: np.ndarray) -> int:
-        """How often a side is asked for something else than for the binding before."""
+        """Return how often a side is asked for another range than for the binding before."""
         first = self.sides[number].index[2][0, order]
         return int(np.count_nonzero(first[1:] != first[:-1]))
 
-    def _by_key(self, number: int, order: np.ndarray) -> np.ndarray:
-        """The bindings in an order in which those that ask a side for the same come one after the other."""
+    def _sorted_by_range(self, number: int, order: np.ndarray) -> np.ndarray:
+        """Sort the bindings so that those that ask a side for the same range are adjacent, if positions are below 2^32."""
         first = self.sides[number].index[2][0, order]
         if (first[1:] >= first[:-1]).all() or int(first.max()) >> 32:
             return order
         return (sort(first.view(np.uint64) << HALF | order.view(np.uint64)) & np.uint64(0xFFFFFFFF)).view(np.int64)
 
     def _kept_by_others(self, proposing: int, asked: int, rows: np.ndarray, values: np.ndarray):
+        """Filter (binding, value) pairs by the sides that neither proposed nor were asked."""
         for number, side in enumerate(self.sides):
             if number not in (proposing, asked) and rows.size:
                 there = kept(*side.index, rows, values)

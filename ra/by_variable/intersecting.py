@@ -25,7 +25,7 @@ FEW = {"few": 200, **JIT}
 
 @njit(types.int64(i64, types.int64), **JIT)
 def _count_below(gone, position):
-    """How many of the positions, which ascend, are below one."""
+    """Return how many of the ascending positions are below one."""
     low, high = 0, gone.size
     while low < high:
         middle = (low + high) >> 1
@@ -61,7 +61,7 @@ def _seek(words, low, high, target):
 
 @njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def _stands(words, gone, position, high, target, shift):
-    """Whether a word that is not gone has the value that a target has: words with it, if there are any, begin at a position."""
+    """True if a word from a position on has the target's value and is not dropped."""
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
@@ -74,7 +74,7 @@ def _stands(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """Whether a value stands before a position as well, in its block or in an earlier one."""
+    """True if a value occurs before a position, in its block or in an earlier one."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
@@ -137,10 +137,10 @@ def meet(
     words, gone, lows, highs, field, theirs, their_gone, their_lows, their_highs, their_field,
     order, at, skip, marks, rows, values, counts,
 ):  # fmt: skip
-    """The values that both of two indexes have for bindings order[at:], from the one number `skip` on that the first index has
-    for order[at]; as (binding, value) in `rows` and `values`, each once, until these are full. Where they have no room at all,
-    how many there are is added to `counts`, by binding. Returns (how many were written, at, skip), the latter two of what is
-    to be done next. `marks`: zeros, and so afterwards."""
+    """Intersect the values that two indexes have for the bindings order[at:]. Write (binding, value) pairs to `rows` and
+    `values`, each pair once, until these are full. If `rows` has no room at all, add the number of values to `counts`, by
+    binding. `skip`: the number of the first index's values for order[at] that are done. Returns (number written, at, skip), the
+    latter two for the next call. `marks`: zeros, on return as well."""
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
     counting, room, made = rows.size == 0, rows.size, 0
@@ -229,7 +229,7 @@ def meet(
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
 def kept(words, gone, lows, highs, field, rows, values):
-    """Which of some (binding, value) an index has. Quick where the values of a binding ascend."""
+    """Return a mask of the (binding, value) pairs that an index has. Fast if the values of a binding ascend."""
     found = np.zeros(rows.size, np.bool_)
     cursors = np.zeros(BLOCKS, np.int64)
     for i in range(rows.size):

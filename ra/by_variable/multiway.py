@@ -27,21 +27,21 @@ from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
 
-BOUND = "@bound"  # the relation of what a batch has bound
+BOUND = "@bound"  # the relation of a batch's bound variables
 A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
 SEEDED = 2  # bindings that binary joins may make besides of each that they begin with: loops need a trie of those, 150 ns each
-LISTED = 2.0  # times the cost of the best order that one may have which binds what is needed first, and lists no more
+LISTED = 2.0  # an order with the needed variables first, which lists no others, may cost so many times the best order
 
 
 @dataclass
 class Multiway:
-    """Extend each binding by all that satisfies `atoms`, of variables, constants and wildcards.
+    """A join step: extend each binding by all solutions of `atoms`, which have variables, constants and wildcards.
 
-    parts: which part of its relation each atom reads; comparisons: of signed numbers, variables of the atoms; binds: the
-    variables that are new and needed; keep: those that are needed afterwards; `denied`: atoms of whole relations, of the same
-    variables, that must have no tuple. `share`: each partition does its share of the first variable's values. `steps`: binary
-    joins that do the same, for few bindings; `each`: how many they are expected to make of one, but they are stopped where
-    they make more. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    parts: the part of its relation that each atom reads; comparisons: between variables of the atoms, as signed numbers; binds:
+    the new variables that are needed; keep: the variables needed afterwards; `denied`: negated atoms over whole relations and
+    the same variables. `share`: each partition joins its share of the first variable's values. `steps`: equivalent binary
+    joins, for few bindings; `each`: the estimated bindings that these make for one binding. They are stopped if they make too
+    many. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
     """
 
     atoms: tuple[Atom, ...]
@@ -64,7 +64,7 @@ class Multiway:
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
     def __call__(self, batch: Batch, context: Context):
-        if self.steps and (yield from self._few(batch, context)):
+        if self.steps and (yield from self._by_binary_joins(batch, context)):
             return
         core = self._core(context)
         bound = tuple(name for name in self.variables if name in batch.columns)
@@ -85,6 +85,7 @@ class Multiway:
                 yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
 
     def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
+        """Return a mask of the bindings that have a solution."""
         passing = np.zeros(batch.size, np.bool_)
         for block in self._found(batch, core, bound, bound):
             lows, highs = block.ranges([batch.columns[name] for name in bound], batch.size)
@@ -92,8 +93,9 @@ class Multiway:
         return passing
 
     def _extended(self, batch: Batch, core: "Core", bound):
+        """Yield the bindings extended by the new variables, joined back to the columns that the query does not read."""
         others = (self.keep & set(batch.columns)) - set(bound)
-        if not others:  # what is found is all that is needed
+        if not others:  # the solutions have all columns that are needed
             needed = tuple(name for name in bound if name in self.keep) + self.binds
             yield from gathered(core.seeded(batch.distinct(bound), bound).listed(needed))
             return
@@ -103,15 +105,15 @@ class Multiway:
             yield from back.expanded(batch, block, [batch.columns[name] for name in bound])
 
     def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
-        """What is found from a batch, in blocks of many tuples, each by what was bound."""
+        """Yield the solutions for a batch as blocks of many tuples, their columns in the order of `names`."""
         for found in gathered(core.seeded(batch.distinct(bound), bound).listed(names)):
             yield Block.of([found.columns[name] for name in names], found.size)
 
-    # -- what is joined
+    # -- the joined relations and their tries
 
-    def _few(self, batch: Batch, context: Context):
-        """Binary joins, if they are expected to make few bindings; whether they came to an end without making many. If not,
-        what they have found will be found again."""
+    def _by_binary_joins(self, batch: Batch, context: Context):
+        """Run the binary joins if they are expected to make few bindings. Returns True if they ended within their budget. If it
+        returns False, the tries find the bindings already yielded once more."""
         seeded = SEEDED * batch.size
         allowed = seeded + self._allowed(context)
         if batch.size * self.each >= allowed:
@@ -127,7 +129,7 @@ class Multiway:
         return True
 
     def _allowed(self, context: Context) -> float:
-        """Bindings that binary joins may make before tries do it sooner: which have to be built, unless they are there."""
+        """Return the budget of the binary joins in bindings: above it, building the tries and joining these is faster."""
         folder = self._folder(context)
         if self._key in context.kept or folder is not None and SharedTries.there(folder):  # another process has begun
             return A_CALL
@@ -151,7 +153,7 @@ class Multiway:
         ]
 
     def _core(self, context: Context) -> "Core | None":
-        """The relations as tries: made anew once a relation is another. None if one is empty."""
+        """Return the query over tries, built again if a relation has changed; None if a positive relation is empty."""
         blocks = self._blocks(context)
         if not all(blocks[: len(self.atoms)]):
             return None
@@ -162,6 +164,7 @@ class Multiway:
         return None if core.empty else core
 
     def _query(self) -> ConjunctiveQuery:
+        """Return the atoms, negated atoms and comparisons as a conjunctive query."""
         positive = len(self.atoms)
         atoms = (
             joins.QueryAtom(_name(*one), _variable_names(one[0]), number >= positive) for number, one in enumerate(self._read)
@@ -170,7 +173,7 @@ class Multiway:
         return ConjunctiveQuery(tuple(atoms), tuple(compared))
 
     def _tries(self, blocks, context: Context) -> Tries:
-        """Those of this host where its processes have the relations in common."""
+        """Return the tries of the relations, from files of this host if its processes share the relations."""
         read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
         def relations():
@@ -185,12 +188,12 @@ class Multiway:
 
 
 class TooMany(Exception):
-    """Bindings have been made by binary joins, more than they may."""
+    """The binary joins exceeded their budget of bindings."""
 
 
 def run_steps_within(steps, batch: Batch, context: Context, left: list[float]):
-    """What comes out of the last step, as by `run_steps`. left: [bindings that joins may make], less those that they have
-    made."""
+    """Yield the batches of the last step, as `run_steps` does; raise TooMany if the joins make more than left[0] bindings.
+    `left`: a list of one number, from which the bindings made are subtracted."""
     if not steps:
         yield batch
         return
@@ -204,7 +207,7 @@ def run_steps_within(steps, batch: Batch, context: Context, left: list[float]):
 
 
 def _name(atom: Atom, part: str) -> str:
-    """The same for atoms that read the same columns of the same tuples."""
+    """Return a name that is equal for atoms that read the same columns of the same tuples."""
     read = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
     return f"{part} {atom.relation}({', '.join(read)})"
 
@@ -234,8 +237,8 @@ def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
 
 @dataclass
 class Core:
-    """A query over tries, and what they were made from. `threads`: how many may join, None: as many as there are cores;
-    `orders`: those chosen by now, with the size they were chosen for."""
+    """A query over tries, and the blocks that the tries were made from. `threads`: the number of joining threads, None for one
+    a core; `orders`: the variable orders chosen so far, by query atom, names and size class of the bound relation."""
 
     blocks: list[list[Block]]
     query: ConjunctiveQuery
@@ -244,7 +247,7 @@ class Core:
     orders: dict = field(default_factory=dict)
 
     def of(self, blocks: list[list[Block]]) -> bool:
-        """Whether it was made from these very blocks."""
+        """True if the tries were made from these blocks, compared by identity."""
         return all(
             len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
             for mine, theirs in zip(self.blocks, blocks, strict=True)
@@ -255,7 +258,7 @@ class Core:
         return any(not len(self.tries.relations[atom.relation][0]) for atom in self.query.positive)
 
     def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
-        """The query with what a batch has bound as another atom. What is no value of any relation here is left out."""
+        """Return the query with a batch's bound variables as one more atom; bindings outside of the domain are dropped."""
         columns = [batch.columns[name] for name in bound]
         known = np.logical_and.reduce([mark_in_domain(self.tries.domain, column) for column in columns])
         encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
@@ -285,7 +288,7 @@ class Core:
                 yield Batch(len(some) if names else 1, columns)
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Chosen again when what is bound has another size."""
+        """Return the variable order for `names`; it is chosen again if the size class of the bound relation changes."""
         size = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
         key = (self.query.atoms[0], names, size)
         if key not in self.orders:
@@ -315,7 +318,7 @@ def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str
 
 
 def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
-    """Which values are in a domain."""
+    """Return a mask of the values that are in a domain."""
     if not domain.names.size:
         return (column >= domain.low) & (column < domain.low + domain.size)
     places = np.minimum(np.searchsorted(domain.names, column), domain.names.size - 1)
@@ -323,7 +326,7 @@ def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
 
 
 def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same in fewer batches, of about `MOST` bindings."""
+    """Merge batches into fewer ones, of about `MOST` bindings."""
     waiting, rows = [], 0
     for batch in batches:
         limits.check_limits()

@@ -28,8 +28,8 @@ def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | N
 
 
 class GroupReduction:
-    """The same of rows that come in pieces: 8 to 16 bytes a group are held, whatever the rows. The result does not depend on
-    how the rows are cut, sums of floats included, which are added in the order of the rows."""
+    """An aggregate over rows that come in pieces. It holds 8 to 16 bytes a group, independent of the number of rows. The result
+    does not depend on how the rows are cut: sums of floats are added in the order of the rows."""
 
     def __init__(self, op: str, kind: Kind, groups: int):
         self.op, self.kind = op, kind
@@ -45,6 +45,7 @@ class GroupReduction:
         self.counts += counts
 
     def _add_values(self, group, column, counts) -> None:
+        """Combine the rows' values with those of earlier pieces, group by group."""
         if self.kind in (Kind.SYMBOL, Kind.RECORD):
             raise ValueError(
                 f"cannot aggregate the {self.op} of {self.kind.value}s: only numbers, unsigneds and floats have one"

@@ -12,7 +12,7 @@ _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
 
 
 class EvaluationError(RuntimeError):
-    """A functor has no value for what it was given."""
+    """A functor has no value for its arguments: for example, a division by zero."""
 
 
 def located(error: EvaluationError, rule: Rule) -> EvaluationError:
@@ -29,6 +29,7 @@ def refuse(wrong: np.ndarray, shown, why: str) -> None:
 
 
 def _divide(kind, left, right):
+    """Divide, truncating whole numbers towards zero; refuse a zero divisor and the one quotient that overflows."""
     if kind == Kind.FLOAT:
         return left / right
     _no_zero("/", left, right)
@@ -36,7 +37,7 @@ def _divide(kind, left, right):
         return left // right
     least = np.iinfo(np.int64).min
     refuse((left == least) & (right == -1), lambda i: f"{least} / -1", "the quotient does not fit into 64 bits")
-    return (left - np.fmod(left, right)) // right  # what is left is divisible: truncated, not rounded down
+    return (left - np.fmod(left, right)) // right  # a multiple of the divisor, so the quotient is truncated, not rounded down
 
 
 def _remainder(kind, left, right):

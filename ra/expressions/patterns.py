@@ -57,7 +57,7 @@ class TooLong(ValueError):
 
 
 def matching(pattern: str, strings) -> np.ndarray:
-    """Which of an Arrow array of strings match an expression from end to end.
+    """Return a mask of the strings of an Arrow array that match an expression from end to end.
 
     >>> import pyarrow as pa
     >>> matching("(a+)+b", pa.array(["aab", "a" * 100])).tolist()
@@ -74,7 +74,7 @@ def matching(pattern: str, strings) -> np.ndarray:
 
 @lru_cache(KEPT)
 def linear(pattern: str) -> bool:
-    """Whether RE2 knows all of an expression: what it does not know cannot be given up but by the main thread.
+    """True if RE2 supports the expression. Only the main thread can interrupt Python's `re`, which matches the others.
 
     >>> linear("(a+)+b"), linear(r"(a+)+b(?=c)")
     (True, False)
@@ -161,6 +161,7 @@ def _translated(pattern: str, end: str) -> str:
 
 
 def _translate_character(pattern: str, at: int, character: str, end: str) -> str:
+    """Translate a character outside of brackets; `end` stands for `$`."""
     if character == ".":
         return r"[^\n\r]"
     if character == "(" and pattern[at : at + 1] == "?":
@@ -175,6 +176,7 @@ def _literal(character: str) -> str:
 
 
 def _escaped(escape: str) -> str:
+    """Translate an escape outside of brackets."""
     if escape in _SPACES:
         return f"[{_SPACES[escape]}]"
     if escape == "B":
@@ -203,7 +205,7 @@ def _character(escape: str) -> str:
 
 
 def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
-    """What stands in brackets, from behind the bracket, and where it ends."""
+    """Translate a bracket expression, from behind its opening bracket; return it with the place where it ends."""
     members = []
     while at < len(pattern) and pattern[at] != "]":
         found = _MEMBER.match(pattern, at)
@@ -219,6 +221,7 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
 
 
 def _member(found: re.Match, first: bool, last: bool) -> str:
+    """Translate a member of a bracket expression: a named class, an escape or a character."""
     if found["name"]:
         if found["name"] not in _NAMED_CLASSES:
             raise BadRegularExpression(f"unknown class [:{found['name']}:]")

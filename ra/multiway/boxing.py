@@ -1,9 +1,9 @@
-"""Boxed leapfrog triejoin: the tries are in files, and what is in memory of them never exceeds a budget.
+"""Boxed leapfrog triejoin: the tries are in files, and their slices in memory never exceed a budget.
 
 The life of a box (see `boxes` for how they are chosen):
 
 1. The driver describes it: ranges of ids, and the slices that hold all that they need.
-2. Whoever runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
+2. The process that runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
 3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in one box.
 
 The trace is JSON as it stands:
@@ -47,7 +47,7 @@ TASKS_PER_CORE = 4  # so that a heavy box does not leave the other cores idle fo
 
 @dataclass(frozen=True)
 class Boxed:
-    """What a boxed join returns: how many answers, the answers unless they were only counted, and the trace."""
+    """The result of a boxed join: the number of answers, the answers unless they were only counted, and the trace."""
 
     count: int
     rows: np.ndarray | None
@@ -96,7 +96,7 @@ def _remove_elsewhere(store: Store, sc) -> None:
 
 
 def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
-    """The boxes; who has given a budget that takes very many is told."""
+    """Yield the boxes; log a warning once the budget has made very many of them."""
     for number, box in enumerate(boxes):
         if number == MANY and box.ranges:
             done, joined = box.ranges[0][0] / max(boxes.size, 1), boxes.order[0]
@@ -107,13 +107,13 @@ def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
 
 @dataclass(frozen=True)
 class Done:
-    """A box that was run."""
+    """A finished box, with its results."""
 
     box: Box
     count: int
     rows: np.ndarray
     bytes: int  # of the slices that were in memory
-    copied: int  # of those that were copied for it
+    copied: int  # bytes of the slices that were copied for it
     seconds: float
 
 
@@ -162,7 +162,7 @@ class Shelf:
             yield Done(box, count, rows, sum(bytes.values()), copied, time.perf_counter() - start)
 
     def _rooms(self, compiled: Nest, box: Box, tries: dict[TrieKey, TrieArray]) -> np.ndarray:
-        """The same for all boxes that are sliced alike: what the whole tries need."""
+        """Return the buffer sizes for a box, computed from the whole tries and shared by boxes of the same slicing."""
         if box.levels not in self.rooms:
             self.rooms[box.levels] = compiled.rooms([tries[key] for key in compiled.shape.tries])
         return self.rooms[box.levels]
@@ -188,6 +188,7 @@ class Shelf:
         return replace(self, domain=Domain(0, self.domain.size, NOTHING), rooms={})
 
     def result(self, budget: int, keep: int, parts: list[Done], seconds: float) -> Boxed:
+        """Merge the boxes' results: decode the rows, add up the counts, record the trace."""
         total = sum(done.count for done in parts)
         rows = None
         if keep:
@@ -200,6 +201,7 @@ class Shelf:
         return Boxed(total, rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
 
     def _trace(self, budget: int, parts: list[Done], seconds: float) -> dict:
+        """Return the record of the run, without its result."""
         bytes = sum(np.dtype(dtype).itemsize * length for file in self.files.values() for dtype, length in file.sections)
         boxes = [
             {"ranges": self._values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
@@ -230,7 +232,7 @@ class RunBoxes:
 
 
 def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, TrieArray]) -> dict[Slice, TrieArray]:
-    """The slices of a box: those that are held already, and copies of the others, made once the rest has been let go."""
+    """Return the slices of a box: held ones are reused, the others are copied after the unused ones have been released."""
     now = {piece: held[piece] for piece in box.slices if piece in held}
     held.clear()
     for piece in box.slices:

@@ -31,11 +31,11 @@ ROOM = 1 << 12  # numbers that an output begins with
 
 
 def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
-    """All bindings of the query's variables, an (n, k) int64 array in the order of `query.variables`, or how many there are.
+    """Return all bindings of the query's variables, or their number if `count`.
 
-    `relations`: {name: columns}, or a `Tries` that keeps what was built for the next query. `threads`: as many as cores.
-    Needs the tries in memory (see `Tries`), a byte an id and thread for each set that is refined, and the answer unless
-    it is counted. QueryError for a query that cannot be evaluated.
+    The bindings are an (n, k) int64 array in the order of `query.variables`. `relations`: {name: columns}, or a `Tries` that
+    keeps its tries for the next query. `threads`: default one a core. Needs the tries in memory (see `Tries`), a byte an id and
+    thread for each refined set, and the answer unless it is counted. Raises QueryError for a query that cannot be evaluated.
     """
     join = Leapfrog.of(query, relations)
     return join.count(threads) if count else join.list(threads)
@@ -61,6 +61,7 @@ class Leapfrog:
 
     @classmethod
     def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
+        """Check a query and choose its variable order, beginning with `first` if given."""
         tries = Tries.of(relations)
         query.check(tries.relations)
         order = query.order or orders.choose_order(query, tries, first)
@@ -72,7 +73,7 @@ class Leapfrog:
         return [self.tries.trie(*key) for key in self.shape.tries]
 
     def loops(self, keep: int) -> "Loops":
-        """With so many variables listed, the others counted."""
+        """Compile the loops that list the first `keep` variables and count the others."""
         return looped(self.query, self.shape.order, keep, self.tries.domain, self.arrays)
 
     def count(self, threads: int | None = None) -> int:
@@ -82,12 +83,12 @@ class Leapfrog:
         return self.grouped(self.query.variables, threads)[0]
 
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The bindings of the first variables of the order, in columns as named, and in how many ways each is extended."""
+        """Return the bindings of the first variables of the order, in columns as named, and how often each is extended."""
         loops = self.loops(len(names))
         return self.gathered(names, loops.nest.width, list(loops.pieces(threads)))
 
     def gathered(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
-        """The same from the results of loops whose rows are so wide."""
+        """Return what `grouped` returns, from the results of loops with rows of `width` numbers."""
         keep, total = len(names), sum(found for found, _ in parts)
         if not keep:
             return np.empty((min(total, 1), 0), np.int64), np.array([total] if total else [], np.int64)
@@ -133,11 +134,12 @@ class Nest:
     buffers: list
 
     def rooms(self, tries: list[TrieArray]) -> np.ndarray:
-        """The room for each set that is kept: one more than the shortest of what it is an intersection of can have."""
+        """Return the buffer size of each kept intersection: one more than the smallest of its members' widest ranges."""
         rooms = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in self.buffers]
         return np.array(rooms, np.int64)
 
     def over(self, domain: Domain, tries: list[TrieArray], rooms: np.ndarray | None = None) -> "Loops":
+        """Bind the kernel's arguments to a domain and tries."""
         ids = np.array([domain.find(value) for value in self.shape.constants], np.int64)
         literals = np.array(self.shape.literals, np.int64)
         rooms = self.rooms(tries) if rooms is None else rooms
@@ -162,7 +164,7 @@ class Loops:
     def pieces(
         self, threads: int | None = None, box: np.ndarray | None = None, share: tuple[int, int] | None = None
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """The results of ranges of the first variable, in order, made by so many threads, hardly ahead of who takes them.
+        """The results of ranges of the first variable, in order, made by so many threads, hardly ahead of the consumer.
         `share`: (number, of): every so many ranges, for one of several that do their share."""
         box = self.whole() if box is None else box
         threads = cpus() if threads is None else threads
@@ -173,6 +175,7 @@ class Loops:
         return self._threaded(boxes, threads)
 
     def _threaded(self, boxes, threads) -> Iterator[tuple[int, np.ndarray]]:
+        """Run the boxes on a pool of threads and yield their results in order, at most `threads * AHEAD` ahead."""
         pool = _pool(threads)
         ahead = deque(pool.submit(self.run, box) for box in boxes[: threads * AHEAD])
         try:
@@ -181,7 +184,7 @@ class Loops:
                 if box is not None:
                     ahead.append(pool.submit(self.run, box))
                 yield found
-        finally:  # whoever takes them may have had enough
+        finally:  # the caller may stop early
             for future in ahead:
                 future.cancel()
 
@@ -213,7 +216,8 @@ class Loops:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that stay: new ones get memory from pages that nobody has touched, 0.1 ms for the marks of each piece."""
+    """Return a thread pool that is kept: in new threads, first use of fresh memory pages costs 0.1 ms for the marks of each
+    piece."""
     return ThreadPoolExecutor(threads)
 
 

@@ -1,4 +1,4 @@
-"""A full conjunctive query: what is joined, variable by variable.
+"""A full conjunctive query, to be joined variable by variable.
 
     triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
@@ -107,7 +107,7 @@ class ConjunctiveQuery:
         return frozenset(term for atom in self.positive for term in atom.terms if isinstance(term, str))
 
     def equations(self, name: str) -> list[Expression]:
-        """What the variable is said to be equal to, without itself."""
+        """Return the expressions that the query equates with a variable and that do not contain it."""
         sides = [pair for c in self.comparisons if c.op == "=" for pair in ((c.left, c.right), (c.right, c.left))]
         return [other for side, other in sides if side == name and name not in expression_variables(other)]
 
@@ -117,7 +117,7 @@ class ConjunctiveQuery:
         return next((other for other in self.equations(name) if bound.issuperset(expression_variables(other))), None)
 
     def connected(self) -> bool:
-        """Whether the positive atoms hang together by their variables (an answer is then no Cartesian product)."""
+        """True if the positive atoms are connected by their variables; the answer is then not a Cartesian product."""
         groups: list[set] = []
         for atom in self.positive:
             terms = {term for term in atom.terms if isinstance(term, str)}
@@ -138,6 +138,7 @@ class ConjunctiveQuery:
             self.check_order(self.order)
 
     def _check_bound(self) -> None:
+        """Raise QueryError unless each variable is in a positive atom or has an equation of bound variables."""
         bound = set(self.joined)
         while found := {name for name in self.variables if name not in bound and self.assigned(name, bound) is not None}:
             bound |= found
@@ -148,7 +149,7 @@ class ConjunctiveQuery:
                 )
 
     def check_order(self, order: Iterable[str]) -> None:
-        """QueryError unless every variable is there once, those that equations bind after what binds them."""
+        """Raise QueryError unless the order has every variable once, and each assigned variable after those in its equation."""
         order = tuple(order)
         for name in self.variables:
             if name not in order:
@@ -173,6 +174,7 @@ def _check_comparison(comparison: Comparison) -> None:
 
 
 def _check_expression(expression: Expression) -> None:
+    """Raise QueryError unless an expression is a term or arithmetic of expressions."""
     if isinstance(expression, tuple):
         if len(expression) != 3 or expression[0] not in ARITHMETIC:
             raise QueryError(f"{expression!r} is not arithmetic: expected (one of {' '.join(ARITHMETIC)}, left, right)")
@@ -183,6 +185,7 @@ def _check_expression(expression: Expression) -> None:
 
 
 def _check_term(term, where: str) -> None:
+    """Raise QueryError unless a term is a variable's name or a 64-bit integer constant."""
     if isinstance(term, str):
         return
     if not isinstance(term, Constant) or isinstance(term.value, bool) or not isinstance(term.value, (int, np.integer)):
@@ -192,6 +195,7 @@ def _check_term(term, where: str) -> None:
 
 
 def _check_atom(atom: QueryAtom, relations: Mapping | None) -> None:
+    """Raise QueryError unless an atom's terms are valid and, if relations are given, its relation exists with that arity."""
     for term in atom.terms:
         _check_term(term, str(atom))
     if not atom.terms:
@@ -211,7 +215,8 @@ def relation_columns(relation) -> tuple[np.ndarray, ...]:
 
 
 def _checked_columns(relation) -> tuple[np.ndarray, ...]:
-    """The same as they are; nothing is copied."""
+    """Return the columns of a relation as arrays, without a copy; raise QueryError if they are not equally long columns of
+    integers."""
     if isinstance(relation, np.ndarray):
         if relation.ndim != 2:
             raise QueryError(f"a relation is an (n, k) array or k columns, got an array of shape {relation.shape}")

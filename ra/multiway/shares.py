@@ -18,12 +18,12 @@ TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle 
 
 
 def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
-    """What `leapfrog.leapfrog_join` returns, by one Spark job.
+    """Run `leapfrog.leapfrog_join` as one Spark job.
 
-    Builds the tries here, and writes them to `local_dir` (default: the system's temporary directory) of every host: some 20
-    bytes a tuple of two values, which are broadcast. An answer that is listed comes through Spark to this process, 8 bytes a
-    value. Where the first variable's values cannot be dealt (an equation gives its value, or what is counted falls apart) all
-    is one task's work. QueryError as there; JobFailed.
+    Builds the tries here and broadcasts them to `local_dir` (default: the system's temporary directory) of every host: some 20
+    bytes a tuple of two values. A listed answer goes through Spark to this process, 8 bytes a value. If the first variable's
+    values cannot be dealt (an equation gives its value, or a count factors into components), one task does all the work. Raises
+    QueryError as `leapfrog_join` does; JobFailed.
     """
     store, tasks = Store.create(local_dir), TASKS_PER_CORE * cores(sc)
     jobs = PartitionedJobs(sc, tasks)

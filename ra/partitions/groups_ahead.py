@@ -175,11 +175,11 @@ def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps:
 
 @dataclass
 class GroupsAhead:
-    """The task: each partition takes `steps` steps of the groups in its delta. It stops once `threshold` tuples have been born,
-    and goes on from cursors[partition], a place in the delta, in the next inner iteration; None: nothing is left.
+    """A task that takes up to `steps` steps of the groups in each partition's delta. It stops once `threshold` tuples are born.
+    The next inner iteration continues from cursors[partition], a place in the delta; None: the partition has finished.
 
-    Physical cost: reads what is known of the groups in the delta once, writes what is born once; nothing is shuffled. 72 bytes
-    a node, and 8 a tuple that is born, in memory.
+    Cost: reads the known tuples of the delta's groups once, writes the born tuples once, and shuffles nothing. Takes 72 bytes a
+    node and 8 bytes a born tuple in memory.
     """
 
     relation: PartitionedRelation  # its home keyed by the carried column alone, unrefined, in words of two halves

@@ -16,7 +16,7 @@ Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the 
 
 
 def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
-    """What a partition has of a relation, or its share of what every host has, in an order."""
+    """Yield a partition's tuples of a relation in an order, or its share of the blocks that every host has."""
     if not isinstance(source, PartitionedRelation):
         stored, known = source
         for whole in (one.open() for one in stored):
@@ -28,14 +28,15 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
 
 
 def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
-    """What a partition has of a relation, in an order, but for the runs at some paths, which are `passed` over."""
+    """Yield a partition's blocks of a relation, in an order, without the runs at the paths in `passed`."""
     places = tuple(source.home.order.index(i) for i in order)
     yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
 
 
 @dataclass
 class DealHome:
-    """Each partition takes what it has of a relation, or its share of blocks that every host has, and sends each tuple home."""
+    """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
+    partitions."""
 
     relations: dict[str, PartitionedRelation]
     blocks: Mapping[str, PartitionedRelation | Shared]
@@ -51,7 +52,7 @@ class DealHome:
 
 @dataclass
 class Reorder:
-    """Each partition sends what it has of some relations to the buckets of new indexes. Sorts each tuple once an index."""
+    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted once for each index."""
 
     sources: dict[str, PartitionedRelation | Shared]
     indexes: dict[str, list[PartitionedIndex]]
@@ -67,7 +68,7 @@ class Reorder:
 
 @dataclass
 class Settle:
-    """What `Reorder` has sent, as one block of each index."""
+    """A task that stores the tuples sent by `Reorder`, as one block of each index."""
 
     indexes: dict[str, list[PartitionedIndex]]
     label: str

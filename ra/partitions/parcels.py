@@ -1,4 +1,4 @@
-"""What travels between the tasks of a job while rules run: blocks, in parcels for one partition each.
+"""The parcels that tasks of a job exchange while rules run: blocks, each parcel for one partition.
 
 Blocks are sorted, so one word a tuple goes as coded differences (`ra.storage.codec`); tuples of more words go as they are.
 """
@@ -62,7 +62,7 @@ class Streams:
         self.last: tuple | None = None  # the packing and the last word of the block before
 
     def next(self) -> tuple[tuple[int, ...], int]:
-        """A stream and an order for what is no block."""
+        """Return a new stream, and the order 0, for a parcel that is not a block."""
         self.number, self.last = self.number + 1, None
         return (*self.name, self.number), 0
 
@@ -131,7 +131,8 @@ def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, stream
 
 
 def partitions_of(placement: BucketMap, here=()) -> np.ndarray:
-    """Which partitions the bindings of each bucket go to, booleans (partitions, buckets); `here` as for `to_bucket`."""
+    """Return the partitions that the bindings of each bucket go to, booleans (partitions, buckets); `here` as for
+    `to_bucket`."""
     wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
     for number, homes in enumerate(placement.homes):
         wanted[list(homes), number] = True
@@ -159,7 +160,7 @@ def received_block(records, tag: str, tight: bool = False) -> Block | None:
 
 
 def arriving(records, tag: str) -> int:
-    """How many tuples have arrived under a tag, each as often as it has."""
+    """Return the number of tuples that arrived under a tag, with repetitions."""
     return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
 
 

@@ -88,8 +88,9 @@ def only_full(index: PartitionedIndex) -> PartitionedIndex:
 
 @dataclass
 class PartitionedRelation:
-    """`lasting`: no tuple will be added. `reduction`: of a relation that keeps the best value of each key. Its full has all
-    best tuples, and those that improved last are its delta as well."""
+    """A relation on the partitions, as the driver refers to it. `lasting`: no tuple will be added. `reduction`: set for a
+    relation that keeps the best value of each key; its full then has all best tuples, of which the last improved ones are its
+    delta as well."""
 
     name: str
     arity: int
@@ -130,6 +131,7 @@ class PartitionedRelation:
             pass
 
     def advance(self) -> int:
+        """End the outer iteration in all indexes; return the new delta's size. If reduced, full has the delta already."""
         for index in self.indexes:
             full = index.full
             index.advance()

@@ -28,11 +28,11 @@ WRITTEN = 1 << 23  # and that are written at a time: sorted in memory, 24 bytes 
 
 @dataclass
 class Reachability:
-    """The groups of a relation of two columns, and what they follow; picklable. Nodes and groups are numbers: `nodes` and
-    `carried` are their values. Group g begins at the nodes bases[firsts[g] : firsts[g + 1]].
+    """The groups of a binary relation and the graph that their rule follows; picklable. Nodes and groups are numbers; `nodes`
+    and `carried` are their values. Group g begins at the nodes bases[firsts[g] : firsts[g + 1]].
 
-    Pieces are (partition, number): of the groups dealt to a partition, `groups[begins[p] : begins[p + 1]]`, every `pieces`-th
-    batch of 64. Batches are dealt like cards: neighbours in breadth-first order weigh alike, so the pieces do too.
+    A piece is (partition, number): every `pieces`-th batch of 64 of the groups of partition p, which are
+    `groups[begins[p] : begins[p + 1]]`. Neighbours in breadth-first order take similar time, so the pieces do too.
     """
 
     indptr: Replica
@@ -49,11 +49,11 @@ class Reachability:
     arity: int = 2
 
     def room(self) -> np.ndarray:
-        """For the tuples of each step."""
+        """Return zeros to count the tuples of each step in."""
         return np.zeros(min(self.steps, self.indptr.run.words) + 1, np.int64)
 
     def batches(self, piece: tuple[int, int], levels: np.ndarray):
-        """Yield (groups, seen, touched): one batch at its fixpoint; whoever takes it clears `seen`."""
+        """Yield (groups, seen, touched) for each batch, evaluated to its fixpoint; the caller sets `seen` back to zeros."""
         indptr, targets, firsts, bases = (one.open() for one in (self.indptr, self.targets, self.firsts, self.bases))
         size = indptr.size - 1
         seen, front, fresh = (np.zeros(size, np.uint64) for _ in range(3))
@@ -67,6 +67,7 @@ class Reachability:
             yield batch, seen, touched[:known]
 
     def count(self, piece: tuple[int, int]) -> Finished:
+        """Evaluate a piece and return its births by step, without its tuples."""
         begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.room()
         for batch, seen, touched in self.batches(piece, levels):
             seen[touched] = 0
@@ -118,6 +119,7 @@ class WriteGroups:
             yield self._written(piece)
 
     def _written(self, piece) -> Finished:
+        """Evaluate a piece and store its tuples as blocks."""
         begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.reached.room()
         finished.blocks[self.name], finished.sizes[self.name] = [], np.zeros(self.map.buckets, np.int64)
         ascending = self.ascending.open()
@@ -136,6 +138,7 @@ class WriteGroups:
         return finished
 
     def _store(self, batches, piece, finished: Finished) -> None:
+        """Store the tuples of some batches as one block, sorted by the carried column, and count them by bucket."""
         groups, sizes, others = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         values = self.reached.carried.open()[groups]
         order = np.argsort(values)

@@ -1,5 +1,4 @@
-"""The tasks of a move: after a bucket map has changed, tuples of the changed buckets go to their new partitions; and of copying
-buckets."""
+"""The tasks that move the tuples of changed buckets to their new partitions, and the tasks that copy buckets."""
 
 import os
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ PARTS = ("full", "delta")
 
 @dataclass
 class Moved:
-    """What a partition holds of an index after the move."""
+    """A partition's blocks of an index after the move."""
 
     partition: int
     full: list[StoredBlock]
@@ -30,8 +29,8 @@ class Moved:
 
 @dataclass
 class Leave:
-    """Take the tuples of the changed buckets out of the blocks; keep those that stay here, ship the others. Blocks without
-    a changed bucket are not touched. Reads every block of the index once."""
+    """A task that splits the changed buckets' tuples off the blocks: it stores those that stay and ships the others. Blocks
+    from which no tuple leaves are kept. Reads every block of the index once."""
 
     index: PartitionedIndex  # already with the new map
     changed: np.ndarray  # (buckets,) booleans
@@ -97,7 +96,7 @@ class CopyBuckets:
 
 @dataclass
 class TakeCopy:
-    """Write what was copied here; returns the partition and what it has got."""
+    """A task that writes the copied tuples that arrived; returns (partition, blocks), or nothing if none arrived."""
 
     root: str
     label: str

@@ -1,6 +1,6 @@
-"""Tasks for relations that are on the partitions at several moments: what two of these differ in, and which files stay.
+"""Tasks for snapshots of relations on the partitions: the difference of two snapshots, and the removal of unused files.
 
-Runs never change, so a moment is a list of runs. Those that two moments share are not read.
+Runs never change, so a snapshot is a list of runs. Runs that two snapshots share are not read.
 """
 
 import os
@@ -22,8 +22,8 @@ SIDES = {"born": 1, "lost": -1}
 
 @dataclass
 class Signed:
-    """The tuples of a relation that have come and those that are gone, on its partitions, their columns in `order`. As they are
-    read, they have one column more: 1, or -1."""
+    """The born and the lost tuples of a relation on its partitions, their columns in `order`. Readers see one more column, the
+    sign: 1 for born, -1 for lost."""
 
     order: Order
     born: Parts
@@ -42,7 +42,7 @@ class Signed:
 
 @dataclass
 class PartitionDifference:
-    """What a partition has found; `blocks`: the tuples themselves, by the side, where they are few."""
+    """The difference found by a partition; `blocks`: the tuples themselves, by side, if they are few."""
 
     partition: int
     born: list[StoredBlock]
@@ -53,9 +53,9 @@ class PartitionDifference:
 
 @dataclass
 class Subtract:
-    """What a relation has after something that it had not before, and the other way round; both are in the same buckets on the
-    same partitions, in the same order. A pass over the runs that they do not share, a piece at a time. few: tuples that are
-    handed back themselves, too."""
+    """A task that finds the born and the lost tuples between two snapshots of a relation, in the same buckets, partitions and
+    order. Reads the runs that the two do not share once, a piece at a time. few: up to so many tuples are returned as blocks,
+    too."""
 
     before: PartitionedRelation
     after: PartitionedRelation
@@ -88,13 +88,13 @@ def _read_in_own_order(found: dict[str, list[StoredBlock]], order: Order) -> dic
 
 
 def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
-    """How many tuples of some blocks are in each slot of an index."""
+    """Return the number of tuples of some blocks in each slot of an index."""
     return sum((count_by_slot(block, index)[0] for block in blocks), np.zeros_like(index.sizes))
 
 
 @dataclass
 class TakenOut:
-    """What a partition has left of an index, and how many tuples are gone from each slot."""
+    """A partition's remaining blocks of an index, and the number of tuples removed from each slot."""
 
     index: int
     partition: int
@@ -136,7 +136,7 @@ def write_left(path: str, those: list[Block], known: list[Block], arity: int) ->
 
 @dataclass
 class Sweep:
-    """Remove the files of some folders of this host, and of the folders in them, but for those that are to be kept."""
+    """A task that removes the files under some folders of this host, except for `kept`."""
 
     folders: list[str]
     kept: frozenset[str]

@@ -23,7 +23,7 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import Context
 from semi_naive.ra.words import assign
 
-NEVER = np.int64(-1)  # of a tuple that nobody knows: nothing is older
+NEVER = np.int64(-1)  # the tick of an unknown tuple: no tuple is older
 DIRECT = 1 << 12  # tuples of a layer that get a directory
 AGE = "@age"  # the tick that others are compared with, among the variables of a body
 
@@ -40,7 +40,7 @@ class Layer:
         return Layer(selected_tuples(self.block, rows), self.ticks[rows])
 
     def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """Where tuples are, given as columns in any order of rows; -1 if they are not there."""
+        """Return the positions of tuples, given as columns in any order of rows; -1 for tuples that are not here."""
         if self.block.packing.lanes > 1 or self.block.size < DIRECT:
             return positions_of(columns, size, self.block)
         words, fitting = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
@@ -51,7 +51,7 @@ class Layer:
 
     @cached
     def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
-        """As `Block.directory` has, for words as a whole, of one entry for some four of them."""
+        """The directory of whole words, as `Block.directory` makes it, with one entry for about four words."""
         words = self.block.words[0]
         span = int(words[-1]) - int(words[0])
         coarse = max(0, span.bit_length() - (words.size // 4).bit_length())
@@ -60,8 +60,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Ticks:
-    """Of each relation layers of which the last one counts that has a tuple; `next`: the tick of the next births. Nothing in it
-    changes. 16 bytes a tuple."""
+    """The ticks of tuples, in layers for each relation; the last layer that has a tuple counts. `next`: the tick of the next
+    births. Immutable. Takes 16 bytes a tuple."""
 
     layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
     next: int = 0
@@ -84,12 +84,13 @@ class Ticks:
 
     @classmethod
     def of_all(cls, tables: dict[str, Table], births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """Of all tuples of settled tables, whose births are known; what else has been born has been superseded. They have the
-        words of the tables' blocks. 1 to 2 ns for each tuple of a block and layer of many births."""
+        """Return the ticks of all tuples of settled tables with known births; born tuples that are not in the tables were
+        superseded. The ticks share the words of the tables' blocks. Takes 1 to 2 ns for each tuple of a block and layer of many
+        births."""
         return cls({name: _dated(table, births[name]) for name, table in tables.items() if table.count}, following)
 
     def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """After tuples have been born, each once; those that were known are young again."""
+        """Return the ticks after births, at most one for each tuple; a known tuple that is born again takes its new tick."""
         layers = dict(self.layers)
         for name, found in births.items():
             if found:
@@ -97,7 +98,7 @@ class Ticks:
         return Ticks(layers, following)
 
     def after(self, births: dict[str, list[Layer]], following: int, lost: dict[str, Block]) -> "Ticks":
-        """After tuples have been born, and without what is lost, and not born again."""
+        """Return the ticks after births and losses. `lost`: tuples lost and not born again; their tick becomes NEVER."""
         gone = {name: [layer_of_tick(block, NEVER)] for name, block in lost.items() if block.size}
         return self.with_births({name: [*found, *gone.get(name, [])] for name, found in births.items()}, following)
 
@@ -117,7 +118,7 @@ def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
             words = np.ascontiguousarray(layer.block.repacked(known.block.packing).words_once()[0])
             ticks = layer.ticks if layer.ticks.flags.writeable else layer.ticks[:1].copy()  # one for all
             left -= assign(known.ticks, known.block.words[0], words, ticks)
-            if not left:  # as a rule, what is born at a time is in one block
+            if not left:  # usually the births of one tick are in one block
                 break
     return tuple(reversed(found))
 
@@ -154,18 +155,18 @@ def sorted_layer(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Laye
 
 @dataclass(eq=False)
 class Now:
-    """The current ticks, for steps that are kept while these change."""
+    """A reference to the current ticks, for steps that outlive them."""
 
     ticks: Ticks
 
     def layers(self, name: str) -> list[Layer]:
-        """Those of a relation that have any tuples, the newest first."""
+        """Return the layers of a relation that have any tuples, the newest first."""
         return [layer for layer in reversed(self.ticks.layers.get(name, ())) if layer.block.size]
 
 
 @dataclass
 class Aged:
-    """The tick of a tuple as a variable; -1 if nobody knows it."""
+    """A step that binds the tick of a tuple to a variable; -1 if the tuple has none."""
 
     relation: str
     terms: tuple[Term, ...]
@@ -178,7 +179,7 @@ class Aged:
 
 @dataclass
 class Older:
-    """Keep the bindings of which a tuple is older than AGE."""
+    """A step that keeps the bindings for which a tuple is older than AGE."""
 
     relation: str
     terms: tuple[Term, ...]

@@ -17,10 +17,10 @@ COMPOSED = 8  # pairs of tuples that a join with its deduplication compares in t
 
 
 class Batch:
-    """`size` bindings: columns of int64 by variable name. `pair` = (first, second, words or a block of them): the batch is also
-    at hand as sorted distinct words first << 32 | second, and its columns are made only if someone looks at them. What a step
-    that can be taken up says of a batch it has made: `at`, where it goes on after it, and `joined`, the pairs of tuples that
-    met. share = (number, count): of what the next join makes of all bindings, this batch stands for one of so many shares."""
+    """A batch of `size` bindings: int64 columns by variable name. `pair` = (first, second, words or a block of them): the batch
+    is given as sorted distinct words first << 32 | second, and its columns are computed on first use. Resumable steps set `at`,
+    the place from which to continue after this batch, and `joined`, the number of pairs of tuples that met. share = (number,
+    count): the batch stands for one of `count` shares of the tuples that the next join makes of its bindings."""
 
     __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
 
@@ -86,8 +86,8 @@ class Batch:
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
     def repeats(self, names) -> bool:
-        """Whether a tenth or more of the bindings of some variables are repetitions: from all that have one of some hashes,
-        2 ns a binding and variable."""
+        """True if a tenth or more of the bindings of some variables are repetitions. Estimated from the bindings in a sample of
+        hashes, 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
             return True  # and `distinct` has nothing to do
         hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
@@ -102,7 +102,7 @@ class Batch:
         return None if block is None else block.words[0]
 
     def as_block(self, first: str, second: str) -> Block | None:
-        """The same as a block."""
+        """Return the distinct bindings of two variables as a block of words of two halves; None if they do not fit."""
         if self.names == (first, second):
             return self.block
         if self.names == (second, first):

@@ -17,8 +17,8 @@ from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Ter
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 
-GATHERED = 1 << 20  # head tuples that are sorted and compared with what is known at a time
-TOGETHER = 1 << 17  # words of blocks that are united before they are compared with what is known
+GATHERED = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
+TOGETHER = 1 << 17  # words of blocks that are united before they are compared with the known tuples
 MIN_SLICE_BINDINGS = 1 << 11  # fewer are done before another thread has them
 
 
@@ -35,7 +35,7 @@ class Derivation:
         return self.heads_from(unit(), self.steps, context, order)
 
     def towards(self, order: Order) -> "Derivation":
-        """The same rule; if its last join makes pairs, it makes them in the order that the heads are wanted in."""
+        """Return the rule with its last join, if it makes pairs, making them in the order of the heads."""
         terms = [self.head[place] for place in order]
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
             return self
@@ -43,7 +43,7 @@ class Derivation:
         return replace(self, steps=[*self.steps[:-1], last])
 
     def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
-        """As `heads`, from a batch of bindings and the steps that remain."""
+        """Yield heads as `heads` does, from a batch of bindings and the remaining steps."""
         for made in run_steps(steps, batch, context):
             yield self.heads_of(made, context, order)
 
@@ -57,9 +57,10 @@ class Derivation:
 
 
 class Sink:
-    """Takes heads of one relation, in its home order, into a table, many at a time. `made` counts them, with repetitions,
-    `words` what they take: many in a chunk are two words; `alone`: what several sinks of a table hold while they change it.
-    `kept`: a list for what is to be added to the table when it is its turn (`Table.add`)."""
+    """A buffer that inserts heads of one relation, in its home order, into a table, many at a time. `made` counts the heads
+    with repetitions, `words` their words, two for each chunk of a chunked block. `alone`: the lock that several sinks of a
+    table hold during a change. `kept`: a list that takes the new tuples instead of the table, which adds them later
+    (`Table.add`)."""
 
     def __init__(self, table, alone=NOBODY, kept: list[Block] | None = None):
         self.table, self.alone, self.made, self.words, self.born, self.kept = table, alone, 0, 0, 0, kept
@@ -67,6 +68,7 @@ class Sink:
         self.blocks, self.few = [], 0  # small blocks that wait, and the words they take
 
     def take(self, heads) -> None:
+        """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
         if isinstance(heads, Block) and getattr(self.table, "takes_blocks", False):
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size
@@ -101,6 +103,7 @@ class Sink:
             self.blocks, self.few = [], 0
 
     def _insert_columns(self) -> None:
+        """Insert the waiting columns in one sorted batch."""
         if self.rows:
             home = self.table.home
             places = [home.index(i) for i in range(len(home))]
@@ -174,6 +177,7 @@ def _may_take_long(step) -> bool:
 
 
 def _terms(step) -> list[Term]:
+    """Return the terms that a step evaluates."""
     if isinstance(step, Join | AntiJoin):
         return list(step.keys)
     if isinstance(step, Bind):

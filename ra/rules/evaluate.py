@@ -1,4 +1,4 @@
-"""The task that runs rules on a partition: a segment of each rule version, what it makes sent on.
+"""The task that runs rules on a partition: it runs a segment of each rule version and sends the results on.
 
 One iteration is one job, or several inner ones: evaluate (in as many stages as the longest version has segments) → insert at
 home → insert into the other indexes (`ra.partitions.local_insert`). What a task sends is in parcels; its reports travel with
@@ -37,12 +37,13 @@ from semi_naive.ra.storage.runs import Run
 
 @dataclass
 class Move:
-    """How the bindings of a segment, the columns `names`, are sent to the next.
+    """The way the bindings of a segment, the columns `names`, are sent to the next.
 
-    to: a bucket map: to the bucket that the columns at the places `key` have in it, or to the subbucket that those at `rest`
-    have, or to any `one` subbucket; "every" partition; the "same"; or one of several moves, the one that is `turn` after the
-    one that OFFER names. partial: an aggregation before they are sent; copies: buckets that several partitions have whole: a
-    binding on one of these stays there."""
+    to: the destination. A bucket map: the bucket of the columns at the places `key`, with `rest` the subbucket of the columns
+    there, with `one` any one subbucket. "every": all partitions; "same": this one. Several moves: the one that is `turn` after
+    the one that OFFER names. partial: an aggregation before sending. copies: buckets that several partitions have completely; a
+    binding on one of these partitions stays there.
+    """
 
     names: tuple[str, ...]
     to: BucketMap | Literal["every", "same"] | tuple["Move", ...]
@@ -85,8 +86,8 @@ class Version:
     def tag(self, segment: int) -> str:
         return f"{self.number}:{segment}"
 
-    def held(self, segment: int) -> str:
-        """The tag of what waits for a segment."""
+    def waiting_tag(self, segment: int) -> str:
+        """Return the tag of the bindings that wait for a segment."""
         return f"{self.number}:{segment}:held"
 
     def takes_lists(self, segment: int) -> bool:
@@ -94,25 +95,25 @@ class Version:
         return isinstance(self.segments[segment][0], Intersect) if self.segments[segment] else False
 
     def names(self, segment: int) -> tuple[str, ...]:
-        """The columns of what a segment begins with, once it is gathered."""
+        """Return the columns that a segment begins with, after gathering."""
         if segment not in self.gathers:
             return self.moves[segment - 1].names if segment else ()
         gather, held = self.gathers[segment]
         return held.names + ((gather.literal.result.name,) if gather.literal and not gather.bound else ())
 
     def awaited(self, segment: int, begun: bool) -> bool:
-        """Whether bindings wait for what a segment makes, or will once it has `begun`: then it cannot be put off."""
+        """True if bindings wait for the result of a segment, or will once it has `begun`: it must then not be postponed."""
         return any(first + (not begun) <= segment < held.until for first, held in self.holds.items())
 
     def begins(self, partition: int) -> bool:
-        """Whether a partition has anything to begin with."""
+        """True if the version has work to begin on a partition."""
         return bool(self.relation) or self.part == "share" or partition == 0
 
 
 @dataclass
 class Left:
-    """What a stage has to do for a version: from the beginning of its segment, or from where `frames` say. `arrived`: the
-    bindings that a shuffle has brought for it, until it is known on disk a block in memory."""
+    """The work left to a stage for a version: from the beginning of its segment, or from `frames` on. `arrived`: the bindings
+    that a shuffle brought for it, a block in memory until it is stored."""
 
     version: int
     arrived: StoredBlock | StoredLists | Block | Listed | None = None
@@ -127,11 +128,11 @@ class Left:
 
 @dataclass
 class Evaluate:
-    """Stage `stage` of an iteration: each partition does what it has `left`, and then what arrives.
+    """A task for stage `stage` of an iteration: each partition evaluates the work it has `left`, and then the arriving tuples.
 
-    Roll-over: once `threshold` tuples have been made it stops, in the middle of a join if need be. Its reports tell what is
-    left then; the next inner iteration goes on there, and makes nothing twice. The order of work depends on the runs alone, so
-    a task that is run again makes the same. At most a batch for each step, and what arrives, is in memory.
+    Roll-over: once `threshold` tuples have been made, it stops, if need be in the middle of a join. Its reports contain the
+    work left. The next inner iteration continues there and makes no tuple twice. The order of work depends on the runs alone,
+    so a repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
     """
 
     world: World
@@ -148,14 +149,14 @@ class Evaluate:
         self.context = TaskContext(self.world, partition, self.partitions, most, exact)
         self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
-        later = {v.held(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
+        later = {v.waiting_tag(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
         yield from ((partition, record) for record in records if isinstance(record, parcels.Parcel) and record.tag in later)
         for number, left in enumerate(self.left[partition] + self._arrived(records)):
             report = Report(self._phase(left), partition, facts={"version": left.version, "stage": self.stage, "left": left})
             report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None}
             report.received = left.arrived.size if isinstance(left.arrived, Block | Listed) else self._scanned(left)
             path = os.path.join(self.root, str(partition), f"left-{self.stage}-{number}-{self.label}")
-            yield from self._reported(report, self._done(left, report, path))
+            yield from self._reported(report, self._run_left(left, report, path))
             yield partition, report
         if hasattr(self.world.values, "made") and (made := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": made})
@@ -167,11 +168,12 @@ class Evaluate:
         return [Left(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
 
     def _received(self, records, version: Version, segment: int) -> Block | None:
+        """Return the block that arrived for a segment, gathered with the waiting bindings if the segment needs it."""
         block = parcels.received_block(records, version.tag(segment), tight=True)
         if segment not in version.gathers:
             return block
         gather, held = version.gathers[segment]
-        waiting = parcels.received_block(records, version.held(segment))
+        waiting = parcels.received_block(records, version.waiting_tag(segment))
         if waiting is None:
             return None
         found = block and _batch(block, version.moves[segment - 1].names)
@@ -206,8 +208,8 @@ class Evaluate:
     def _room(self) -> bool:
         return self.threshold is None or self.made < self.threshold
 
-    def _done(self, left: Left, report: Report, path: str):
-        """Do what is left, or as much as there is room for; yields what it makes."""
+    def _run_left(self, left: Left, report: Report, path: str):
+        """Run a piece of work until it ends or the threshold is reached; yield parcels and report the work left."""
         version, arrived = self.versions[left.version], left.arrived
         segment = self.stage - version.first
         if self._room() or version.awaited(segment, False):
@@ -218,7 +220,7 @@ class Evaluate:
                 held, block = version.holds[segment], Block.of([], 1) if block is None else block
                 columns = _batch(block, names).columns
                 waiting = Block.of([columns[name] for name in held.names], block.size)
-                yield from self._moved(waiting, Move(held.names, "same"), version.held(held.until))
+                yield from self._moved(waiting, Move(held.names, "same"), version.waiting_tag(held.until))
                 names, block = held.outer, Block.of([columns[name] for name in held.outer], block.size)
             if block is not None:
                 steps = [ArrivedLists(block) if isinstance(block, Listed) else Arrived(block, names), *steps]
@@ -233,7 +235,7 @@ class Evaluate:
             left.arrived = StoredLists.store(path + "-arrived", arrived)
 
     def _sent(self, work: BatchIterator, outbox: "Outbox", divisible: bool):
-        """What comes out of the last step until there is no more room, shipped; all of it, unless that is `divisible`."""
+        """Ship the batches of the last step, until the threshold is reached if the work is `divisible`, else all."""
         for batch in work:
             for block in outbox.take(batch):
                 yield from self._shipped(block, outbox)
@@ -252,7 +254,7 @@ class Evaluate:
     # -- where it goes
 
     def _bindings(self, version: Version, segment: int) -> "Outbox":
-        """To where the next segment is: the intra-bucket shuffle, if that is where a relation has its bucket."""
+        """Return the outbox of a segment's bindings, for the next one: the intra-bucket shuffle, if that joins a bucket."""
         move, tag = version.moves[segment], version.tag(segment + 1)
 
         def made(batch: Batch):
@@ -289,6 +291,7 @@ class Evaluate:
         return (self.context.partition, here) if here else ()
 
     def _moved(self, block: Block, move: Move, tag: str):
+        """Return parcels of a block, for the partitions that a move sends it to."""
         if isinstance(move.to, tuple):
             return self._visiting(block, move, tag)
         if move.one and not move.copies:
@@ -304,6 +307,7 @@ class Evaluate:
         return parcels.to_each(block, parts, tag, self.streams)
 
     def _visiting(self, block: Block, move: Move, tag: str):
+        """Send each binding by the move that its offer selects."""
         visited = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
         for number, one in enumerate(move.to):
             some = Block(block.packing, np.ascontiguousarray(block.words[:, visited == number]))
@@ -314,7 +318,7 @@ class Evaluate:
         return Answers(version, self.context) if version.answer else self._heads(version)
 
     def _heads(self, version: Version) -> "Outbox":
-        """To the subbuckets of the head's home: the all-to-all."""
+        """Return the outbox of heads, for the subbuckets of the relation's home: the all-to-all."""
         relation = self.world.relations[version.derivation.relation]
         home = relation.home
 
@@ -334,9 +338,10 @@ class Outbox:
     packing: Callable[[Bounds], Packing] = roomy
     waiting: list[Batch] = field(default_factory=list)
     rows: int = 0
-    held = True  # whether what is made takes memory until the stage is over
+    held = True  # True if the tuples made take memory until the end of the stage
 
     def take(self, batch: Batch):
+        """Yield a batch at once if it is a block or lists; else buffer it, and yield a block of the buffer once it is full."""
         tuples = self.tuples_of(batch)
         if isinstance(tuples, Block | Listed):
             yield tuples
@@ -347,6 +352,7 @@ class Outbox:
             yield from self.flush()
 
     def flush(self):
+        """Yield the buffered tuples as one block."""
         if self.rows:
             whole = concatenate_batches(self.waiting)
             self.waiting, self.rows = [], 0
@@ -366,7 +372,7 @@ class HeadColumns(NamedTuple):
 
 @dataclass
 class Answers:
-    """What an evaluation sends to the driver. It is never deduplicated: the head has all variables of the body."""
+    """Bindings sent to the driver instead of heads. They need no deduplication: the head has all variables of the body."""
 
     version: Version
     context: TaskContext
@@ -383,6 +389,7 @@ class Answers:
         return ()
 
     def ship(self, batch: Batch):
+        """Yield a batch for the driver: its head columns if rows are asked for, else its size alone."""
         data = b""
         if self.held:
             terms = self.version.derivation.head

@@ -23,7 +23,8 @@ FROM, COUNT, VALUE = "@from", "@count", "@value"
 
 @dataclass
 class Hold:
-    """The bindings wait for the next Gather; their distinct `outer` variables go on. keep: what is needed of what waits."""
+    """A step that makes the bindings wait for the next Gather and passes on their distinct `outer` variables. keep: the
+    variables that are needed of the waiting bindings."""
 
     outer: tuple[str, ...]
     keep: frozenset[str]
@@ -34,7 +35,8 @@ class Hold:
 
 @dataclass
 class Gather:
-    """The bindings that have waited, with the result of their group; without a `literal`, those whose group has nothing."""
+    """A step that yields the waiting bindings with the result of their group; without a `literal` (negation), those whose group
+    is empty."""
 
     outer: tuple[str, ...]
     literal: Aggregate | None = None
@@ -49,8 +51,8 @@ class Gather:
         return (*self.outer, FROM, COUNT, VALUE)
 
     def partial(self, batch: Batch, number: int, values) -> Batch:
-        """What has been found of each group, told from what is found elsewhere by its number. Every binding is another
-        combination of tuples."""
+        """Return the partial aggregate of each group, with `number` to tell it from those of other batches. Every binding is a
+        distinct combination of tuples."""
         if self.literal is not None and self.literal.init is not None:
             return self._unfolded(batch, number, values)
         groups, group = group_bindings(batch, self.outer)
@@ -64,14 +66,15 @@ class Gather:
         return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: found})
 
     def _unfolded(self, batch: Batch, number: int, values) -> Batch:
-        """Each value of a group, and how often it is there: only all of them together can be folded."""
+        """Return each value of a group with its number of occurrences: a fold needs all values of the group at once."""
         assert self.literal is not None
         target = evaluate(self.literal.target, batch.columns, batch.size, values)
         rows, row = group_bindings(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
         return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
 
     def gathered(self, waiting: Batch, found: Batch | None, values) -> Batch:
-        """All partitions' rows of the groups that wait here."""
+        """Return the waiting bindings joined with the results of their groups, from `found`, the partial rows of all
+        partitions."""
         groups, inverse = group_bindings(waiting, self.outer)
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
         if found is not None:
@@ -90,6 +93,7 @@ class Gather:
         return resulting(waiting, self.literal, column[inverse], present[inverse], self.bound)
 
     def _reduced(self, group, value, counts):
+        """Return (result, present) by group, from the partial aggregates."""
         everywhere = np.ones(counts.size, np.bool_)
         if self.literal.target is None:
             return counts, everywhere

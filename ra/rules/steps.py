@@ -33,7 +33,7 @@ DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
 class Context(Protocol):
-    """Where the tuples are."""
+    """The access of steps to the tuples."""
 
     values: object  # symbols and records: see `ra.values.values`
     kept: dict  # what steps have made of the tuples, for as long as it is at hand
@@ -50,10 +50,10 @@ class Context(Protocol):
         """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
     def total(self, relation: str, part: str, order: tuple[int, ...]) -> int:
-        """How many tuples a relation has on all partitions, or at most."""
+        """Return the number of tuples of a relation on all partitions, or an upper bound."""
 
     def subbuckets(self, relation: str, order: tuple[int, ...], keys: list[np.ndarray]) -> np.ndarray | int:
-        """How many subbuckets the bucket of each key has in an index."""
+        """Return the number of subbuckets of each key's bucket in an index."""
 
 
 def run_steps(steps, batch: Batch, context: Context):
@@ -156,7 +156,7 @@ class Join:
                 yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
-        """Whether the heads are to be made a carried value at a time, and not a new one."""
+        """True if the heads are to be made one carried value at a time, instead of one new value at a time."""
         key, carried, new = self.composed
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
@@ -218,7 +218,8 @@ class Join:
 
 
 def matched(step, batch: Batch, context: Context) -> np.ndarray:
-    """For which bindings a relation has a tuple that begins with a step's keys, its columns taken in the step's order."""
+    """Return a mask of the bindings for which a relation has a tuple with the step's keys as its first columns, in the step's
+    order."""
     found, keys = np.zeros(batch.size, np.bool_), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
@@ -374,7 +375,7 @@ def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndar
 
 
 def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
-    """The bindings whose group has a result, which is compared with what it has to be if it is `bound`, and new otherwise."""
+    """Return the bindings whose group has a result. If `bound`, keep those whose variable equals the result, else bind it."""
     if bound:
         return batch.where(present & (batch.columns[literal.result.name] == result))
     return batch.with_columns({literal.result.name: result}).where(present)
@@ -391,7 +392,7 @@ class Aggregated:
     literal: Aggregate
     outer: tuple[str, ...]
     steps: list
-    bound: bool = False  # whether the result is compared with what it has to be, or new
+    bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
     def __call__(self, batch, context):
         groups, inverse = group_bindings(batch, self.outer)
@@ -405,7 +406,7 @@ class Aggregated:
 
 
 def group_reduction(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
-    """What an aggregate's values go to, of each of some groups of outer bindings."""
+    """Return the accumulator of an aggregate's values for some groups of outer bindings."""
     if literal.init is not None:
         return Fold(literal, groups, values)
     return GroupReduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)

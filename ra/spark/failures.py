@@ -45,8 +45,9 @@ OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
 @contextlib.contextmanager
 def translate_failures(sc=lambda: None, folder: str | None = None):
-    """What Spark, a full disk or used up memory make fail in the block leaves it as an error of ours. `sc`: gives the
-    SparkContext that is used there; None if none has been needed. folder: what is written to besides our own folders."""
+    """Translate failures of Spark, of a full disk and of exhausted memory in the block into errors of the package. `sc`:
+    returns the SparkContext in use, or None if there is none yet. folder: a folder outside of the package's own that the block
+    writes to."""
     try:
         yield
     except Exception as error:

@@ -1,6 +1,6 @@
 """Spark DataFrames of the partitions' tuples, and streams to the driver: read on the hosts that hold them.
 
-A `reader` is a task: `reader(partition, records)` yields what it makes of its partition's runs, here Arrow record batches.
+A `reader` is a task: `reader(partition, records)` yields Arrow record batches of its partition's runs.
 """
 
 import os
@@ -21,11 +21,11 @@ GONE = (
 
 @contextmanager
 def explain_missing_runs() -> Iterator[None]:
-    """Say what it means that a run is missing, without the traceback of a worker, which ends with this error anyway."""
+    """Turn a missing run into an error that says why the tuples are gone, without the worker's traceback. The worker ends."""
     try:
         yield
     except RunMissing as missing:
-        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # what Spark's setting of that purpose does; workers end after an error
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # as the Spark setting for it does; workers end after an error
         raise RuntimeError(f"{GONE} ({missing})") from None
 
 
@@ -43,7 +43,7 @@ class Touch:
 
 @dataclass
 class Each:
-    """As `DataFrame.mapInArrow` calls it: one row for each partition in, its batches out."""
+    """An adapter of a reader to `DataFrame.mapInArrow`: one row in for each partition, its batches out."""
 
     reader: Reader
 

@@ -49,7 +49,7 @@ class Look:
 class Send:
     """A task that sends files of its host to a partition: the first task of each host sends them all.
 
-    `token`: the name by which this shipment's tasks agree who is first.
+    `token`: the name by which this shipment's tasks agree on the first task.
     """
 
     folder: str
@@ -113,8 +113,8 @@ def place_of(folder: str) -> Place:
 def shipment(jobs, partition: int, path: str, lacking: str | None):
     """Return an RDD of (partition, Piece) with the hosts' files in the folder of a missing run; None if no host has the run.
 
-    `jobs`: the PartitionedJobs. They reach every host that has a free core. `lacking`: the name of the host that will read the
-    files, which is not sent what it has; None if that is not known.
+    `jobs`: the PartitionedJobs, which reach every host that has a free core. `lacking`: the host that will read the files;
+    files that it has already are not sent. None if it is not known.
     """
     folder, name = os.path.split(path)
     for lasts in PATIENCE:

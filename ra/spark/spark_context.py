@@ -36,7 +36,7 @@ SETTINGS = {
     # Spark's own choice, zstd, is native code that is unpacked into the temporary folder. Where that is full, or memory is
     # short, the driver's thread that tells where shuffles are dies of it, and the job waits for ever. lz4 is in Java, too.
     "spark.shuffle.mapStatus.compression.codec": "lz4",
-    "spark.ui.enabled": "false",  # a web server nobody asked for
+    "spark.ui.enabled": "false",  # a web server that is not needed
     "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     DAEMON: "semi_naive.ra.spark.daemon",  # not documented by Spark; 1.2 s to the first result instead of 1.7
@@ -72,9 +72,9 @@ class OnDemand:
 
 
 def context(master: str | None = None, cores: int | None = None):
-    """The SparkContext that runs, or a new one: of `master`, or local on `cores` (default: all), with failed tasks
-    tried again. Takes 2.5 s; a session on top of it takes another 2 s, so that is left to whoever needs DataFrames.
-    NotInstalled without pyspark, which what is small does not need."""
+    """Return the running SparkContext, or start one: on `master`, or local on `cores` (default: all) with failed tasks retried.
+    Starting takes 2.5 s. A SparkSession on top takes another 2 s and is started only when DataFrames are needed. Raises
+    NotInstalled without pyspark; small inputs do not need it."""
     import_optional("pyspark", "Spark, on which what is large runs,", PYSPARK)
     from pyspark import SparkConf, SparkContext
 
@@ -86,7 +86,7 @@ def context(master: str | None = None, cores: int | None = None):
         lost.forget_context(running)
     elif running is not None and master is None:
         return context_of(running)
-    # Workers would otherwise be started by whatever `python3` is on the path, which need not have this package.
+    # Workers would otherwise run the `python3` of the path, which may not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAppName("semi-naive").setMaster(master or f"local[{cores or cpus()},4]")
     for key, value in SETTINGS.items():
@@ -116,6 +116,7 @@ def _worker_environment() -> dict[str, str]:
 
 
 def _make_context(conf, given_up: threading.Event):
+    """Start a SparkContext unless another thread has; if its Java has ended, raise the error for that."""
     from pyspark import SparkContext
 
     from semi_naive.ra.spark.java import gateway
@@ -130,7 +131,7 @@ def _make_context(conf, given_up: threading.Event):
                     raise
                 lost.forget_context()
                 raise lost.error(java) from error
-            # Both would tell of a Java that ends on standard error, with the stack; who uses it gets an exception.
+            # If Java ends, both would print the stack to standard error; the caller gets an exception anyway.
             made._accumulatorServer.handle_error = lambda *_: None
             logging.getLogger().addFilter(_of_others)
         return SparkContext._active_spark_context
@@ -167,11 +168,11 @@ def connected():
 
 
 def context_of(spark):
-    """Return the SparkContext of a user's session or context; of None the running one, or a new one.
+    """Return the SparkContext of a user's session or context; for None the running one, or a new one.
 
-    A local context whose workers would be whatever `python3` is on the path, as nobody has said otherwise, gets this
-    interpreter instead: that one need not have this package. SparkLost if what was given can no longer be used; ValueError
-    for a session of Spark Connect, TypeError for anything else.
+    The workers of a local context run `python3` of the path by default, which may not have this package; they then get this
+    process's interpreter instead. Raises SparkLost if the given context has ended, ValueError for a session of Spark Connect,
+    TypeError for anything else.
     """
     if spark is None:
         return context()

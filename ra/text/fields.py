@@ -1,6 +1,6 @@
 """Text to columns, in one pass: strings numbered by their first appearance in the text, whole numbers as they are.
 
-Bytes are looked at eight at a time. What is anything but the plainest is refused, for somebody else to read.
+Bytes are read eight at a time. Text that is not of the plainest form is refused; the caller then uses another reader.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.text.strings import next_of, numbered, same_backwards
 from semi_naive.ra.words import JIT
 
-SKIP, STRING, NUMBER, UNSIGNED = range(4)  # what is to be done with a field of a line
+SKIP, STRING, NUMBER, UNSIGNED = range(4)  # the roles of a field of a line
 INITIAL_STRINGS = 1 << 12  # different ones that there is room for at the start
 MAX_SAFE_DIGITS = 18  # of a number that surely fits into 64 bits
 
@@ -36,11 +36,12 @@ def _digits(data, begin, end, signed):
 
 @njit(types.Tuple((types.boolean, types.int64, _i64, _i64, _u64))(_data, types.uint8, _i64, _i64, _columns), **JIT)
 def read_fields(data, delimiter, roles, places, columns):
-    """Fill columns (k, lines): of each field of a line what it is (`roles`) and in which column it goes (`places`).
+    """Fill columns (k, lines) from the fields of each line. `roles`: SKIP, STRING, NUMBER or UNSIGNED of each field; `places`:
+    its column.
 
-    Returns whether all of it was as expected, how many rows were filled, and of each different string where it begins and ends
-    in the text, and its hash. A line that repeats the one before makes no row. A string that the line before has in the same
-    field is not looked up again: many columns have runs of them.
+    Returns (plain, rows, begins, ends, hashes): True if the whole text was as expected, the number of filled rows, and of each
+    distinct string its place in the text and its hash. A line that repeats the one before makes no row. A string equal to the
+    line before's in the same field is not looked up again, as many columns have runs of one string.
     """
     begins, ends = np.empty(INITIAL_STRINGS, np.int64), np.empty(INITIAL_STRINGS, np.int64)
     words = np.empty(INITIAL_STRINGS, np.uint64)

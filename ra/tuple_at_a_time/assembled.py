@@ -40,9 +40,9 @@ class Dated(NamedTuple):
 
 @dataclass
 class RelationLayout:
-    """A relation of the stratum, as instructions know it. number: its place among these; indexes: by which columns its rows are
-    found, each with its number among all indexes of the stratum; skipped: the numbers of those in which what is older than the
-    delta is searched."""
+    """A relation of the stratum, as the instructions address it. number: its place among the relations; indexes: the columns of
+    each index of its rows, with its number among all indexes of the stratum; skipped: the numbers of the indexes in which only
+    tuples older than the delta are searched."""
 
     number: int
     arity: int
@@ -58,11 +58,12 @@ class RelationLayout:
 
 
 class Assembled:
-    """See above. `versions`, and `slow`, the places of those that are not to be run here; `shapes` by relation.
+    """The instructions and layouts of a stratum (see the module). `versions`: the rule versions; `slow`: the places of those
+    that are not to run in the machine; `shapes`: the layout of each relation.
 
-    `known`, `others`: the places of versions that the machine runs, and of those it does not; `binary`: among those that it
-    runs, what has binary joins instead of a cyclic core; `inserting`: of the heads of others, where the instruction is that
-    inserts them.
+    `known`, `others`: the places of the versions that run in the machine, and of the others; `binary`: among those that run,
+    the versions with binary joins instead of a cyclic core; `inserting`: for each head relation of the others, the place of the
+    instruction that inserts into it.
     """
 
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
@@ -78,6 +79,7 @@ class Assembled:
         self._lay_out()
 
     def _assemble(self, slow: set[int]) -> None:
+        """Assemble each version that the machine can run, and collect the places of the others."""
         assembler, entries = Assembler(self._access, self._ages, self.values), []
         self.unknown = Unknown("what is slow")
         for place, (derivation, delta) in enumerate(self.versions):
@@ -157,8 +159,8 @@ class Assembled:
 
 
 def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, Any], values: Any) -> Assembled:
-    """Of versions, for tables of any tuples: what is kept of the last time, if neither these nor the sorts of tables are
-    others. Unknown if the machine knows no version."""
+    """Return the instructions of versions, from `kept` if the versions and the sorts of the tables are unchanged. They hold for
+    any tuples. Raises Unknown if the machine can run none of the versions."""
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
     if key not in kept:

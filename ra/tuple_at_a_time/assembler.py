@@ -69,16 +69,16 @@ class Assembler:
     code: list[int] = field(default_factory=list)
     listed: list[int] = field(default_factory=list)  # the places in it that have the number of a list
     symbols: list[tuple[int, Const]] = field(default_factory=list)  # registers of constants that are not numbers
-    registers: list[int] = field(default_factory=list)  # what they hold when the machine starts
+    registers: list[int] = field(default_factory=list)  # their values when the machine starts
     cursors: int = 0  # how many numbers cursors and sets of bindings take
     sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
     splits: bool = False  # whether the version that came last begins with the rows of the delta
     binary: bool = False  # whether the version that came last has binary joins instead of a cyclic core
-    ends: dict[int, list[int]] = field(default_factory=dict)  # of bodies within a body, the places of what goes on at their end
+    ends: dict[int, list[int]] = field(default_factory=dict)  # of negated bodies: places to set to their end
 
     def version(self, derivation: Derivation, order: Order) -> int:
-        """Where the instructions of a version begin. `order`: of the columns of the head's relation, at home. Unknown, and
-        nothing has changed, if there is something that the machine does not know."""
+        """Emit the instructions of a version; return their beginning. `order`: the order of the head's relation at home. Raises
+        Unknown, with the code unchanged, if the machine cannot run a step of it."""
         length, listed = len(self.code), len(self.listed)
         try:
             return self._version(derivation, order)
@@ -87,6 +87,7 @@ class Assembler:
             raise
 
     def _version(self, derivation: Derivation, order: Order) -> int:
+        """Emit the instructions of a version, with its sieve after them; return their beginning."""
         self.named: dict[str, int] = {}
         self.constants: dict[tuple, int] = {}
         self.back, begin, self.binary, self.splits = -1, len(self.code), False, False
@@ -102,7 +103,7 @@ class Assembler:
         return begin
 
     def inserting(self, relation: str, order: Order) -> int:
-        """Where an instruction is that inserts a head from registers of its own, which follow each other."""
+        """Emit an instruction that inserts a head from consecutive registers of its own; return its place."""
         self.back, begin = -1, len(self.code)
         self._head(relation, order, [self._new() for _ in order])
         return begin
@@ -122,6 +123,7 @@ class Assembler:
             self._step(step)
 
     def _step(self, step) -> None:
+        """Emit one step of a body; raise Unknown if the machine cannot run it."""
         if isinstance(step, steps.Join):
             self._join(step)
         elif isinstance(step, steps.AntiJoin):
@@ -156,6 +158,7 @@ class Assembler:
         self._search(at.JOIN, join, join.part, join.binds)
 
     def _search(self, operation: int, step, part: str, binds=()) -> None:
+        """Emit a join or an antijoin by its leading columns."""
         keys = [self._register(term) for term in step.keys]
         access, relation, index = self.access(step.relation, step.order, len(keys), part)
         for _, name in binds:
@@ -174,8 +177,8 @@ class Assembler:
         self.back = begin if operation == at.JOIN else self.back
 
     def _sift(self, operation: int, step, access: int, relation: int) -> None:
-        """Have the rows of the delta sifted by what they are joined with: most variables of a program are in few of its facts.
-        Only while nothing has been computed, which may have no value and is an error then."""
+        """Add a semijoin of the delta's rows with a joined relation to the version's sieve, as most variables of a program are
+        in few facts. Done only while no term has been computed: a term without a value must raise its error."""
         key = step.keys[0] if step.keys else None
         if self.scanned and operation != at.LACKS and relation < 0 and isinstance(key, Var) and key.name in self.scanned:
             self.sieve.append((self.scanned[key.name], access))
@@ -185,6 +188,7 @@ class Assembler:
         return self.cursors - at.CURSOR_SIZE
 
     def _range(self, literal: Range) -> None:
+        """Emit a generator of a range of whole numbers."""
         kind = literal.result.kind
         if kind == Kind.FLOAT:
             raise Unknown("a range of floats")
@@ -197,7 +201,8 @@ class Assembler:
         self.back = begin
 
     def _without(self, body: list) -> None:
-        """Go on where a body makes nothing of what is bound: what fails first in it goes to where it ends, and its end back."""
+        """Emit a negated body: continue if it has no solution for the bindings. Failures of its first step go to its end, and
+        its end fails back."""
         before, known, end = self.back, dict(self.named), -2 - len(self.ends)
         self.scanned, self.ends[end], self.back, self.within = None, [], end, self.within + 1
         self._steps(body)
@@ -214,6 +219,7 @@ class Assembler:
         self._emit(operation, self.ages(step.now, step.relation), self.named[name], len(tuple_), *tuple_)
 
     def _distinct(self, projection: steps.EarlyProjection) -> None:
+        """Emit an early projection: continue once for each distinct binding of the kept variables."""
         if self.within:
             return  # a set of bindings is one of the whole version
         self.sets[self.cursors] = len(projection.keep)
@@ -223,6 +229,7 @@ class Assembler:
     # -- constraints and terms
 
     def _filter(self, literal) -> None:
+        """Emit a comparison."""
         if isinstance(literal, Truth):
             if not literal.value:
                 self._emit(at.FAIL)
@@ -247,6 +254,7 @@ class Assembler:
         raise Unknown(type(term).__name__)
 
     def _constant(self, term: Const) -> int:
+        """Return the register of a constant, one for equal constants."""
         key = term.kind, repr(term.value)
         if key not in self.constants:
             self.constants[key] = self._new(int(evaluate(term, {}, 1, self.values)[0]))
@@ -254,6 +262,7 @@ class Assembler:
         return self.constants[key]
 
     def _call(self, term: Call) -> int:
+        """Emit the computation of a functor; return the register of its value."""
         args = [self._register(arg) for arg in term.args]
         source = term.args[0].kind if term.args else None
         if term.op in ("as", "ord"):
@@ -271,6 +280,7 @@ class Assembler:
         return self._compute(operation, *(args if len(args) == 2 else args * 2))
 
     def _compute(self, operation: int | None, left: int, right: int) -> int:
+        """Emit an operation on two registers; return the register of its result."""
         if operation is None:
             raise Unknown("a functor of strings, or a power")
         self.scanned = None

@@ -58,6 +58,7 @@ def describe_block(block: Block, keys: int) -> Described:
 
 
 def _describe_whole(block: Block, keys: int) -> Described:
+    """Describe a block: the addresses of its words, directory and presence filter, and its fields."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
     present, least, within, cells = ANY, 0, EVERY - 1, 2
@@ -83,7 +84,7 @@ def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
 
 
 def _describe_thinned(block: Thinned, keys: int) -> Described:
-    """As the whole that it is of, and what is gone of that."""
+    """Describe a thinned block: the description of the whole block, and the positions of the dropped tuples."""
     whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.gone)
     words = whole.words.copy()
     words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size

@@ -37,7 +37,7 @@ def hash_of_registers(code, keys, count, regs):
 
 @njit(**COMPILED)
 def _hash_of_row(indexes, columns, count, rows, row, arity):
-    """The same hash of some columns of a row."""
+    """Return the hash of some columns of a row, equal to that of registers with these values."""
     hashed = np.uint64(count)
     for number in range(count):
         hashed = _mix(hashed ^ np.uint64(value_at(rows, row * arity + value_at(indexes, columns + number))))
@@ -103,15 +103,15 @@ def _put_in(relations, relation, indexes, index, row):
 
 @njit(**COMPILED)
 def _begin_of(relations, relation, row):
-    """Where the part of a relation begins that has a row: full, delta or new."""
+    """Return the first row of the part of a relation that has a row: full, delta or new."""
     begin, end = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
     return end if row >= end else begin if row >= begin else np.int64(0)
 
 
 @njit(**COMPILED)
-def _urgent(relations, relation):
-    """How many indexes of a relation, the first ones, have its new rows: what is inserted is looked up there. The others get
-    them when an iteration ends."""
+def _indexed_at_once(relations, relation):
+    """Return how many indexes of a relation, from the first on, get a new row at once. Insertions search these. The others get
+    the rows at the end of the iteration."""
     return np.int64(2) if value_at(relations, relation + at.SORT) == at.EQUIVALENCE else np.int64(1)
 
 
@@ -119,7 +119,7 @@ def _urgent(relations, relation):
 def index_new(relations, relation, indexes, row):
     """Put a new row where it is looked up in the same iteration."""
     first = value_at(relations, relation + at.INDEX_LIST)
-    for number in range(_urgent(relations, relation)):
+    for number in range(_indexed_at_once(relations, relation)):
         _put_in(relations, relation, indexes, value_at(indexes, first + number), row)
 
 
@@ -153,7 +153,7 @@ def fetch_home(code, relations, indexes, heads, place):
 def index_born(relations, relation, indexes, begin, end):
     """Insert the rows of an iteration that has ended into the indexes that have none of them."""
     first = value_at(relations, relation + at.INDEX_LIST)
-    for number in range(_urgent(relations, relation), value_at(relations, relation + at.INDEXES)):
+    for number in range(_indexed_at_once(relations, relation), value_at(relations, relation + at.INDEXES)):
         _index_many(relations, relation, indexes, value_at(indexes, first + number), begin, end)
 
 
@@ -161,7 +161,7 @@ def index_born(relations, relation, indexes, begin, end):
 def index_rows(relations, relation, indexes):
     """Put all rows of a relation into its indexes, which are empty."""
     first = value_at(relations, relation + at.INDEX_LIST)
-    for number in range(_urgent(relations, relation)):
+    for number in range(_indexed_at_once(relations, relation)):
         count = value_at(relations, relation + at.COUNT)
         _index_many(relations, relation, indexes, value_at(indexes, first + number), np.int64(0), count)
     index_born(relations, relation, indexes, np.int64(0), value_at(relations, relation + at.DELTA_END))
@@ -172,7 +172,7 @@ def forget_new(relations, relation, indexes):
     """Take the rows that were born in this iteration out of a relation again, the last one first."""
     first, end = value_at(relations, relation + at.INDEX_LIST), value_at(relations, relation + at.DELTA_END)
     for row in range(value_at(relations, relation + at.COUNT) - 1, end - 1, -1):
-        for number in range(_urgent(relations, relation)):
+        for number in range(_indexed_at_once(relations, relation)):
             index = value_at(indexes, first + number)
             slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
             before = np.int64(row_at(value_at(indexes, index + at.NEXT), row))
@@ -205,7 +205,7 @@ def visible(relations, relation, indexes, index, row, low, high):
 
 @njit(**COMPILED)
 def superseded(relations, relation, indexes, blocks, access, block, position):
-    """Whether a row that rules see has the key of a tuple in a block of a lattice; `access`: the list that has the block."""
+    """True if a row visible to rules has the key of a tuple in a block of a lattice; `access`: the list that has the block."""
     end, home = value_at(relations, relation + at.DELTA_END), value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     if end == 0:
         return False

@@ -19,7 +19,7 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 from semi_naive.ra.tuple_at_a_time.operations import order_of_float
 from semi_naive.ra.tuple_at_a_time.searching import first_left, in_blocks, prefix_range, value_in
 
-NEW, KNOWN, BETTER = -1, -2, -3  # of a head: nothing is known of it, it is no news, or it improves on what was there before
+NEW, KNOWN, BETTER = -1, -2, -3  # a head is unknown, is known or worse, or improves on the value of its key
 PREFETCH_DISTANCE = 8  # heads that are inserted while memory is fetched for one
 
 
@@ -145,21 +145,21 @@ def _in_base(code, pc, relations, blocks, regs):
 
 @njit(**COMPILED)
 def _news(code, pc, relations, indexes, blocks, regs):
-    """KNOWN if a head is no news; else the row of a lattice that it improves on, NEW or BETTER."""
+    """Return KNOWN if a head changes nothing; else the row of a lattice that it improves on, NEW or BETTER."""
     known = _known_or_improved(code, pc, relations, indexes, regs)
     return _in_base(code, pc, relations, blocks, regs) if known == NEW else known
 
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head: how many tuples were born, or -1 if there is no room."""
+    """Insert a head; return the number of tuples born, or -1 if there is no room."""
     known = _news(code, pc, relations, indexes, blocks, regs)
     return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
 
 
 @njit(**COMPILED)
 def _insert_new(code, pc, known, relations, indexes, regs, state):
-    """The same of a head that is news; `known`: see `_news`."""
+    """Insert a head that is new or improves on a row; `known`: the result of `_news`. Returns as `insert` does."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
@@ -218,8 +218,8 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
 
 @njit(**COMPILED)
 def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, state):
-    """Insert a head that was proposed: how many tuples were born, or -1 if there is no room. Only what has been inserted since
-    may be the same; of a lattice it is asked once more whether it improves on what was there before."""
+    """Insert a proposed head; return the number of tuples born, or -1 if there is no room. The head was compared with the older
+    tuples before. It is compared with the tuples inserted since, and in a lattice with the earlier value once more."""
     pc = value_at(heads, place + at.INSTRUCTION)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))

@@ -127,8 +127,8 @@ def _sifted(code, sieve, relations, relation, blocks, row, end, shared):
 
 @njit(**COMPILED)
 def _first_valid_row(relations, relation, row, end, shared):
-    """The first row from one on that has not been superseded; `shared`: of those that are this thread's. The threads take
-    some rows of the delta in turn, as neighbours are likely to be alike much work."""
+    """Return the first row from `row` on that is not superseded. If `shared`, the row must be one of this thread's: threads
+    take blocks of the delta's rows in turn, as neighbouring rows are likely to take similar time."""
     row, shares = first_alive(relations, relation, row, end), value_at(relations, relation + at.SHARES)
     begin, taken = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.TAKEN)
     while shared and shares > 1 and row < end:
@@ -155,7 +155,7 @@ def _let_through(code, sieve, blocks, rows, begin):
 
 @njit(**COMPILED)
 def _bind_word(code, pc, blocks, block, position, regs):
-    """The new variables of a join, of a tuple in a block."""
+    """Set the registers of a join's new variables from a tuple in a block."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_in(blocks, block, value_at(code, bind), position))
@@ -164,7 +164,7 @@ def _bind_word(code, pc, blocks, block, position, regs):
 
 @njit(**COMPILED)
 def _bind_row(code, pc, rows, arity, row, regs):
-    """The same of a row."""
+    """Set the registers of a join's new variables from a row."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_at(rows, row * arity + value_at(code, bind + 1)))

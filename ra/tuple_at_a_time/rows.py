@@ -84,14 +84,14 @@ class NewRows:
         return self.rows.nbytes + self.dead.nbytes + sum(index.nbytes for index in self.indexes)
 
     def parts(self, first: int, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """(full, delta): the rows from one on before the delta, and those of it, without what has been superseded."""
+        """Return (full, delta): rows [first, begin) and [begin, end), without superseded rows."""
         full, delta = self.rows[first:begin], self.rows[begin:end]
         if self.sort >= at.MIN:
             full, delta = full[self.dead[first:begin] == at.ALIVE], delta[self.dead[begin:end] == at.ALIVE]
         return full, delta
 
     def hand_over(self, begin: int, end: int) -> None:
-        """The table becomes what there is: full is the rows before the delta, which is those up to `end`."""
+        """Store the rows in the table: its full gets the rows before `begin`, its delta the rows from there to `end`."""
         first, self.handed = self.handed, begin
         full, delta = self.parts(first, begin, end)
         if self.times is None:

@@ -32,13 +32,12 @@ class Bounds:
 
 
 class Interpreter:
-    """Evaluates the delta versions of a stratum's rules, from tables whose delta is there.
+    """An evaluator of the delta versions of a stratum's rules, which starts from tables with a delta.
 
-    `versions`: (derivation, relation of the delta); `slow`: the places of those that are not to be run here. `tables`: the
-    stratum's, which stay as they are until `store`; `beside`: others whose delta some versions begin with, in the first
-    iteration. `context`: the `ra.rules.steps.Context` in which a block at a time would be
-    evaluated. `in_threads`: calls a function with each of some shares of an iteration, in `cores` threads. Unknown if it knows
-    no version.
+    `versions`: (derivation, relation of the delta); `slow`: the places of versions that are not to run here. `tables`: the
+    stratum's tables, unchanged until `store`; `beside`: other tables whose delta some versions begin with in the first
+    iteration. `context`: the `ra.rules.steps.Context` of block-wise evaluation. `in_threads`: calls a function for each share
+    of an iteration, in `cores` threads. Raises Unknown if it can run no version.
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Interpreter:
     # -- what the machine works on
 
     def _lay_out(self) -> None:
+        """Lay out code, registers, relations and state as arrays that the machine reads."""
         program = self.program
         lists = BlockLists(list(map(self._listed, program.lists)))
         self.block_words, self.kept = lists.words, lists.kept
@@ -91,7 +91,7 @@ class Interpreter:
         return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
 
     def _give_room(self, rows: NewRows, room: int) -> None:
-        """Room for so many rows, and every row in every index."""
+        """Give a relation room for a number of rows, and put its rows into every index again."""
         rows.grow(room)
         entry = self.relation_table[rows.number]
         entry[at.ROWS], entry[at.ROOM], entry[at.DEAD] = address_of(rows.rows), room, address_of(rows.dead)
@@ -108,10 +108,9 @@ class Interpreter:
     # -- running
 
     def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
-        """To the end of an iteration after which there is a reason to stop: `layout.FIXPOINT` and those after it. `pause`:
-        called every some 20 ms, or after a slice, it says whether to go on; if not, the iteration is forgotten. `do_others`:
-        once in each iteration, to `insert` what the versions of `others` make, if there are any. It says whether that could be
-        done."""
+        """Run to the end of an iteration with a reason to stop: `layout.FIXPOINT` and the reasons after it. `pause`: called
+        about every 20 ms, or after a slice; if it returns False, the iteration is rolled back. `do_others`: called once in each
+        iteration, to `insert` the heads of the versions in `others`; it returns False if that was not possible."""
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice

@@ -1,4 +1,4 @@
-"""Content ⇄ ids: strings, or the fields of records. Content gets dense ids, and where nobody can be asked hashed ones.
+"""Content ⇄ ids: strings, or the fields of records. Content gets dense ids, and hashed ones where the driver cannot be asked.
 
 A lexicon is a row of segments. A segment is some content together with an index, its hashes in ascending order; it never
 changes, so it can lie in a file that every worker of a machine maps into memory. Growing appends a segment, and small
@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 30  # of a merged segment: the offsets of an Arrow string arr
 
 
 class Strings:
-    """How a lexicon handles strings: pyarrow string arrays."""
+    """The operations of a lexicon on strings: pyarrow string arrays."""
 
     noun = "symbol"
     suffix = ".arrow"  # of the file they are saved in
@@ -73,13 +73,14 @@ class Strings:
 
 
 class Rows:
-    """How a lexicon handles the records of one arity: int64 columns (k, n)."""
+    """The operations of a lexicon on the records of one arity: int64 columns (k, n)."""
 
     noun = "record"
     suffix = ".rows.npy"
 
     @staticmethod
     def distinct(rows):
+        """Return the distinct records in order of first appearance, and the place of each record among them."""
         _, inverse = distinct_with_inverse(Rows.hashes(rows))
         first = first_rows(inverse)
         wrong = Rows.differ(rows, rows[:, first[inverse]])
@@ -197,7 +198,7 @@ class Dictionary:
     def __init__(self, form, base: int, segments=(), dense: int = 0, frozen: bool = False):
         self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
         self.segments = list(segments)
-        self._fixed = len(self.segments)  # those that came from elsewhere are never merged
+        self._fixed = len(self.segments)  # given segments, which may be mapped files, are never merged
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -207,7 +208,7 @@ class Dictionary:
         return sum(each.content.nbytes + each.hashes.nbytes + each.order.nbytes for each in self.segments)
 
     def encode(self, content) -> np.ndarray:
-        """Ids of content, int64; what is new is added, in order of first appearance. May not be empty."""
+        """Return the ids of content, int64, adding new content in order of first appearance. Content may not be empty."""
         content, inverse = self.form.distinct(content)
         hashes = self.form.hashes(content)
         positions = self._find(hashes)
@@ -233,11 +234,11 @@ class Dictionary:
         return ids
 
     def mark(self) -> tuple:
-        """For `back_to`: what there is."""
+        """Return the state for `back_to`."""
         return list(self.segments), self.dense, self.frozen
 
     def back_to(self, mark: tuple) -> None:
-        """Forget what was added since."""
+        """Restore the state that `mark` returned: content added since is forgotten."""
         segments, self.dense, self.frozen = mark
         self.segments = list(segments)
 
@@ -266,6 +267,7 @@ class Dictionary:
         return self.form.concat(parts)
 
     def _find(self, hashes: np.ndarray) -> np.ndarray:
+        """Return the position of each hash, -1 if it is not here."""
         positions = np.full(len(hashes), -1, np.int64)
         if not len(hashes):
             return positions
@@ -280,6 +282,7 @@ class Dictionary:
         return positions
 
     def _take(self, positions: np.ndarray):
+        """Return the content at some positions, which may be in several segments."""
         if len(self.segments) == 1:
             return self.form.take(self.segments[0].content, positions)
         starts = np.cumsum([0] + [len(segment) for segment in self.segments])

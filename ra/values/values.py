@@ -1,4 +1,4 @@
-"""What the 64 bits of symbols and records stand for.
+"""The content behind the 64-bit ids of symbols and records.
 
 A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
 ids, equal where the content is equal. The life of an id:
@@ -6,7 +6,7 @@ ids, equal where the content is equal. The life of an id:
 1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records per arity
    from 1 (0 is nil).
 2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
-   its hash for an id, always negative. Nobody has to be asked, and equal content still means an equal id everywhere.
+   its hash for an id, always negative. No process has to ask another, and equal content still has equal ids everywhere.
 3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
    brings it to all workers.
 """
@@ -44,7 +44,7 @@ class _Content(Interning):
         return self._symbols.decode(ids) if len(ids) else strings_of([])
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """How many bytes the symbols of ids have, int64."""
+        """Return the length in bytes of each id's symbol, int64."""
         import pyarrow.compute as pc
 
         return numpy_of(pc.binary_length(self.arrow(ids))).astype(np.int64)
@@ -122,7 +122,7 @@ class Values(_Content):
         return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
 
     def find(self, strings) -> np.ndarray:
-        """The ids of strings as `intern` gives them, of unknown ones `NOBODY`; nothing is numbered."""
+        """Return the ids of strings that `intern` has numbered; `NOBODY` for unknown strings, which are not added."""
         array = as_strings(strings)
         if self._symbols is None:
             ids = self.table.find(array)
@@ -130,7 +130,7 @@ class Values(_Content):
         return self._symbols.find(array, NOBODY)
 
     def find_records(self, columns: np.ndarray) -> np.ndarray:
-        """The same of records, given the columns (k, n) of their fields."""
+        """Return the ids of records, given the columns (k, n) of their fields; `NOBODY` for unknown ones."""
         return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NOBODY)
 
     def mark(self) -> tuple:
@@ -156,9 +156,9 @@ class Values(_Content):
         return np.arange(self._counter - size, self._counter)
 
     def share(self, directory: str, more: bool = False) -> "SharedValues":
-        """A snapshot in files of that directory, for workers. Writes only what is not yet there; without anything new it
-        costs nothing. From the first call on new content gets hashed ids, in the driver too; unless there is `more` to come,
-        and the workers will find everything that they are given in the snapshot."""
+        """Return a snapshot for workers, in files of a directory; only missing files are written, and an unchanged snapshot is
+        reused. From the first call on new content gets hashed ids, in the driver too. With `more`, ids stay dense: more content
+        will follow, and the workers are only given content of the snapshot."""
         self._open() if more else self._freeze()
         sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
         if self._shared is None or self._shared[:2] != (directory, sizes):
@@ -175,12 +175,12 @@ class Values(_Content):
             self._lexicon(arity).encode(rows)
 
     def lexicons(self) -> dict[str, Dictionary]:
-        """Of the symbols, and of the records by arity: what a checkpoint holds. From now on new content gets hashed ids."""
+        """Return the lexicons of symbols and of records by arity, for a checkpoint. New content then gets hashed ids."""
         self._freeze()
         return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
 
     def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
-        """Be what another process had saved: of each lexicon how many ids are dense, and its content in pieces."""
+        """Restore the state that another process saved: for each lexicon the number of dense ids, and its content in pieces."""
         made = {}
         for name, (dense, pieces) in lexicons.items():
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
@@ -189,13 +189,13 @@ class Values(_Content):
         self._records = {int(arity): lexicon for arity, lexicon in made.items()}
 
     def sizes(self) -> dict[str, int]:
-        """How many symbols there are, and how many records of each arity, for `since`."""
+        """Return the number of symbols, and of records of each arity, for `since`."""
         symbols = len(self.table) if self._symbols is None else len(self._symbols)
         return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
 
     def since(self, sizes: dict[str, int]) -> dict[str, tuple[int, object]]:
-        """Of the symbols, and of the records of each arity: how many have dense ids, and what has been added since there were
-        so many. What `restore` takes, in pieces."""
+        """Return the content added since `sizes`, as `restore` takes it in pieces: for the symbols and the records of each
+        arity (number of dense ids, added content)."""
         found: dict[str, tuple[int, object]] = {}
         known = sizes.get("symbols", 0)
         if self._symbols is None:
@@ -208,7 +208,7 @@ class Values(_Content):
         return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
 
     def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
-        """Know what another process did, by the same ids; before anything else has one."""
+        """Give the content of another process the ids that it had there. Raises ValueError if there is content here already."""
         if len(self.table) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
         if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
@@ -224,7 +224,7 @@ class Values(_Content):
 
     @property
     def counter(self) -> int:
-        """How many numbers `autoinc` has given out."""
+        """The count of numbers that `autoinc` has given out."""
         return self._counter
 
     def _freeze(self) -> None:
@@ -233,17 +233,17 @@ class Values(_Content):
             lexicon.frozen = True
 
     def _open(self) -> None:
-        """From here on symbols are in a lexicon, with the ids that the table gave them."""
+        """Move the symbols from the table into a lexicon, with the same ids."""
         if self._symbols is not None:
             return
         self._symbols = Dictionary(Strings, 0, dense=len(self.table))
         self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
-        self.table = SymbolTable()  # what it had is in the lexicon
+        self.table = SymbolTable()  # its symbols are in the lexicon now
 
 
 @dataclass
 class Known:
-    """Symbols and records that are looked up and not numbered: what is new has an id that no tuple has."""
+    """A lookup of symbols and records that adds none: unknown content gets an id that no tuple has."""
 
     values: Values
 
@@ -255,13 +255,13 @@ class Known:
 
 
 def _length(content) -> int:
-    """Of strings, or of the columns of records."""
+    """Return the number of strings, or of records given as columns."""
     return content.shape[1] if isinstance(content, np.ndarray) else len(content)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where the segments of a lexicon lie, and how many of its ids are dense."""
+    """The files of a lexicon's segments, and the number of its dense ids."""
 
     base: int
     dense: int = 0
@@ -287,8 +287,8 @@ class Made:
 
 
 class SharedValues(_Content):
-    """A worker's symbols and records: a snapshot of the driver's, mapped into memory when first needed, and what is made
-    here. Pickled, it is the paths alone."""
+    """A worker's symbols and records: a snapshot of the driver's, mapped into memory on first use, and the content made here.
+    Pickled, it is the snapshot's paths alone."""
 
     def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
         self._snapshots = symbols, records
@@ -299,7 +299,7 @@ class SharedValues(_Content):
 
     @property
     def snapshots(self) -> tuple[Snapshot, dict[int, Snapshot]]:
-        """Of the symbols, and of the records by arity."""
+        """The snapshots of the symbols, and of the records by arity."""
         return self._snapshots
 
     @property
@@ -317,7 +317,7 @@ class SharedValues(_Content):
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
 
     def made(self) -> Made:
-        """What was made here that the snapshot lacks, for `Values.learn`."""
+        """Return the content made here that the snapshot lacks, for `Values.learn`."""
         added = {key: lexicon.added() for key, lexicon in self._opened.items()}
         symbols = added.pop(Strings, None)
         return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})

@@ -52,7 +52,8 @@ class FactOptions:
         return {name: self._source(program, name, path) for name, path in self.files.items()}
 
     def of_session(self, program):
-        """The facts for a session, which begins with those that -F names. A missing file of the folder is an empty relation."""
+        """Return the facts that a session starts from: those that -F names. A missing file in the folder of -F is an empty
+        relation."""
         if not self.files:
             return self.folder
         beside = {} if self.folder is None else self._of_folder(program, self.folder)
@@ -73,6 +74,7 @@ class FactOptions:
         return {name: Files(program.relations[name], types, folder, tuple(parts)) for name, parts in found.items()}
 
     def _source(self, program, name: str, path: str):
+        """Return the path of a relation's facts; with --header, a source that skips the line of names."""
         from semi_naive.io.reading import source_of_path
         from semi_naive.io.values.bits import BUILT_IN
 

@@ -15,6 +15,7 @@ SECONDS, SHARE = 60, 0.5  # default limits of an evaluation: seconds, and the sh
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Open a listening socket. Raises BadInput if the address or the port cannot be used."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -33,12 +34,12 @@ def _check_open(listening: socket.socket, given: dict) -> None:
         hint = "--token FILE names a file with a token that clients send; --open serves everyone who can reach this address"
         raise BadInput(f"others can reach {address}, and would be asked for no token", hint=hint)
     if given["token"] and not given["certificate"]:
-        told = f"tokens are sent unencrypted to {address}: --certificate and --key encrypt, or a proxy that you put before it"
-        click.echo(f"semi-naive: warning: {told}", err=True)
+        text = f"tokens are sent unencrypted to {address}: --certificate and --key encrypt, or a proxy that you put before it"
+        click.echo(f"semi-naive: warning: {text}", err=True)
 
 
 def _encrypted(given: dict) -> dict:
-    """The uvicorn settings for --certificate and --key. Raises BadInput for files that are no pair."""
+    """Return the uvicorn settings for --certificate and --key. Raises BadInput if one is missing, or if they do not match."""
     certificate, key = given["certificate"], given["key"]
     if certificate is None and key is None:
         return {}
@@ -47,8 +48,8 @@ def _encrypted(given: dict) -> dict:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: b"")
     except OSError as error:  # ssl.SSLError is one
-        told = f"{certificate} and {key} cannot be used: {error.strerror or error}"
-        raise BadInput(told, hint="expected a certificate and its key in PEM form, the key without a password") from None
+        text = f"{certificate} and {key} cannot be used: {error.strerror or error}"
+        raise BadInput(text, hint="expected a certificate and its key in PEM form, the key without a password") from None
     return {"ssl_certfile": certificate, "ssl_keyfile": key}
 
 
@@ -60,8 +61,8 @@ def run_server(program: str, state: str | None, place: tuple[str, int], retain: 
         from semi_naive.session.served.clients import Clients, read_clients
         from semi_naive.session.served.web import Web
     except ImportError as missing:
-        told = f"semi-naive serve needs the package {missing.name}, which is not installed"
-        raise ValueError(f"{told}: pip install 'semi-naive[serve]'") from None
+        text = f"semi-naive serve needs the package {missing.name}, which is not installed"
+        raise ValueError(f"{text}: pip install 'semi-naive[serve]'") from None
     host, port = place
     given["options"] = {"query_seconds": SECONDS, "query_bytes": int(SHARE * limit())} | given["options"]
     clients, encrypted = read_clients(given["token"]) if given["token"] else Clients(), _encrypted(given)

@@ -47,7 +47,7 @@ def type_analysis(program: ir.Program) -> str:
 
 
 def types_of(rule: ir.Rule, program: ir.Program) -> dict[str, list[str]]:
-    """The types of each variable of a rule: those of the attributes that hold it, else of its computed value."""
+    """Return the types of each variable of a rule: the types of its attributes in atoms, else the kind of its value."""
     found: dict[str, dict[str, None]] = {}
     for node in walk(rule):
         if isinstance(node, ir.Atom):
@@ -59,8 +59,8 @@ def types_of(rule: ir.Rule, program: ir.Program) -> dict[str, list[str]]:
 
 
 def precedence_graph(program: ir.Program) -> str:
-    """The relations that each relation's rules read. `!` marks those that must be complete first: negated or aggregated
-    ones."""
+    """Return a line for each relation, with the relations that its rules read. A `!` marks a relation that is negated or
+    aggregated, and so must be complete first."""
     reads = defaultdict(set)
     for rule in program.rules:
         for literal in rule.body:
@@ -77,6 +77,7 @@ def precedence_dot(program: ir.Program) -> str:
 
 
 def _relations_read(literal) -> set[str]:
+    """Return the relations that a literal reads; a `!` marks those that are negated or aggregated."""
     if isinstance(literal, ir.Atom):
         return {literal.relation}
     if isinstance(literal, ir.Not):

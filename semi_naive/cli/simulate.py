@@ -23,11 +23,11 @@ POLICIES = ("work", "paper", "none")
 def simulate_command(
     source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts=(), header=False
 ) -> None:
-    """Simulate, and print a table for each policy or stratum. One simulation's iterations are in memory at a time.
+    """Simulate runs, and print a table for each policy or stratum. One simulation's iterations are in memory at a time.
 
     source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the
     .json of a recorded run.
-    ValueError for what is wrong.
+    Raises ValueError for options that do not fit together.
     """
     numbers, policies = rank_counts(ranks), list(dict.fromkeys(policies))
     if trace and len(numbers) * len(policies or [""]) > 1:
@@ -144,6 +144,7 @@ def summary_row(record: dict, ranks: int) -> dict:
 
 
 def _print(tables: dict[str, list[dict]]) -> None:
+    """Print the tables. Without a terminal they are 160 characters wide."""
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=160)

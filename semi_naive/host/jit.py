@@ -136,6 +136,7 @@ class Kernel:
         return signature.result.returned(self.uncompiled(*values))
 
     def _matching(self, given) -> tuple[Signature, list]:
+        """Return the first signature that accepts the arguments, and the arguments converted to its types."""
         for signature in self.signatures[:-1]:
             try:
                 return signature, signature.given(given)
@@ -160,7 +161,7 @@ class Kernel:
 
 
 def defined_kernels() -> list[Kernel]:
-    """The kernels defined with signatures so far, without those that only other kernels call."""
+    """Return the kernels defined with signatures so far. A kernel without signatures is called only by other kernels."""
     return list(_known)
 
 

@@ -2,11 +2,11 @@
 
 
 class BadInput(ValueError):
-    """Input that cannot be read. The error says where, what is wrong, and what to do.
+    """An error in the user's input. Its text names the place, the fault and the remedy.
 
-    ``file`` is a path, or the name of something that is no file ("DataFrame", "edges[17]"). ``line`` counts from 1 in
-    the decompressed file, comments included; ``column`` is the character, from 1, at which the offending field
-    starts. Unknown parts are None and left out of the text.
+    ``file`` is a path, or the name of an input that is not a file ("DataFrame", "edges[17]"). ``line`` counts from 1 in the
+    decompressed file, comments included; ``column`` is the character, from 1, at which the offending field starts. Unknown
+    parts are None and left out of the text.
 
     ``hint`` is advice for a Python program; ``shell`` is advice for the command line, if that differs.
 

@@ -1,4 +1,4 @@
-"""Reading facts in files: those that an .input directive names, or a path."""
+"""Read facts from files, named by an .input directive or a path."""
 
 import io
 import os
@@ -21,10 +21,10 @@ from semi_naive.ra.ir import Relation
 
 
 def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
-    """The facts that an .input directive names, as int64 columns (arity, n); rows may repeat.
+    """Read the facts of an .input directive as int64 columns (arity, n). Rows may repeat.
 
-    Relative file names start from `folder`; `values` gives symbols and records their ids. BadInput names file, line and
-    column of what is wrong; a missing file too, unless `options.missing_ok`.
+    Relative file names start from `folder`. `values` numbers symbols and records. Raises BadInput, with file, line and column,
+    for a field that cannot be read, and for a missing file unless `options.missing_ok`.
     """
     return source_of_directive(directive, relation, types, folder, options).columns(values)
 
@@ -90,6 +90,7 @@ def file_source(path: str, form: Format, relation, types: dict) -> Source:
 
 
 def _parse_facts(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
+    """Parse the bytes of a file of facts, JSON or delimited text, into columns."""
     if form.io in ("json", "jsonfile"):
         from semi_naive.io.formats.json_data import read_json
 

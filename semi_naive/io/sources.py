@@ -49,7 +49,7 @@ class File(Source):
         raise NotImplementedError
 
     def lines_before(self, span) -> int:
-        """The number of lines before those that `read` counts, for an error."""
+        """Return the number of the file's lines before line 1 of a span, as `read` counts, for an error."""
         raise NotImplementedError
 
 
@@ -74,6 +74,7 @@ class TextFile(File):
             return file_size(self.path) * (GZIP_RATIO if is_packed(self.path) else 1)
 
     def rows(self) -> int:
+        """Estimate the number of rows from the file's first SAMPLE_BYTES."""
         begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
@@ -82,8 +83,8 @@ class TextFile(File):
 
     @cached_property
     def layout(self) -> Format:
-        """The format, with the place where the rows begin and the order of their fields. The driver finds it; tasks get it with
-        the source."""
+        """The format, with the place where the rows begin and the order of their fields. The driver reads it from the file;
+        tasks get it with the source."""
         with io_errors(self.path), open_binary(self.path) as stream:
             return located_rows(stream, self.form, self.relation, self.path)
 
@@ -95,6 +96,8 @@ class TextFile(File):
         return self.prepared()(values)
 
     def prepared(self):
+        """Parse the file without the table of symbols, if it is plain. Returns a function that makes the columns, given the
+        table."""
         begin, _ = self.begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
@@ -105,6 +108,7 @@ class TextFile(File):
         return found.columns if found else self._by_rules
 
     def _by_rules(self, values) -> np.ndarray:
+        """Read a file that the fast parser does not accept."""
         form, data = self.layout, contents(self.path)
         rows = data[form.offset :] if form.offset else data
         columns = read_by_rules(rows, form, self.relation, self.types, values, self.path, form.line)
@@ -138,7 +142,7 @@ class TextFile(File):
                 line += text.count(b"\n")
 
     def lines_before(self, span) -> int:
-        """The number of lines of the file before those that `read` counts."""
+        """Return the number of the file's lines before line 1 of a span, as `read` counts."""
         begin, line = self.begin()
         if span[0] <= begin:
             return line - 1
@@ -167,6 +171,7 @@ class ParquetFile(File):
         return partial(self._of_table, read_parquet(self.path, self.relation))
 
     def _of_table(self, table, values) -> np.ndarray:
+        """Convert an Arrow table to columns, and return its memory to the system."""
         import pyarrow as pa
 
         columns = columns_of_table(table, self.relation, self.types, values, self.path)

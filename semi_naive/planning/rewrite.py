@@ -1,6 +1,6 @@
 """Tools of every pass over rules: visit the terms and literals of a rule, replace some, keep names apart.
 
-Nothing here knows what a pass is for. A node is anything of `ra.ir` that rules are made of: a term, a literal, a rule.
+A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -144,6 +144,7 @@ def results_of(body: Iterable) -> set[str]:
 
 
 def has_autoinc(node) -> bool:
+    """True if a node contains autoinc() at any depth."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -175,8 +176,8 @@ def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
 
 
 def dependencies(program: ir.Program) -> dict[str, set[str]]:
-    """The relations each relation's rules read: positively, negated or aggregated; those that say which tuples go, and those
-    whose iterations it follows, too."""
+    """Return the relations that each relation depends on: those that its rules read (positively, negated or aggregated), the
+    one that says which of its tuples to remove, and those whose iterations it records."""
     found: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
         found[rule.head.relation] |= {part.relation for part in walk(rule.body) if isinstance(part, ir.Atom)}

@@ -56,7 +56,8 @@ def edges_of(program: ir.Program) -> list[Edge]:
 
 
 def joint_edges(program: ir.Program) -> list[Edge]:
-    """The rules that say which tuples of a relation go are evaluated with it, and so is what follows its iterations."""
+    """Return edges in both directions between a relation and the rules that remove its tuples, and between a relation and those
+    that record its iterations: they are evaluated together."""
     found = [(one.name, one.removal) for one in program.relations.values() if one.dominated]
     found += [(one.name, name) for one in program.relations.values() for name in one.follows if name in program.relations]
     return [edge for one, other in found for edge in (Edge(one, other), Edge(other, one))]
@@ -90,6 +91,7 @@ def readers(found: list[Stratum]) -> dict[str, set[int]]:
 
 
 def _relations_with_kind(body, via):
+    """Yield the relations that a body reads, each with "negation", "aggregation" or `via`."""
     for literal in body:
         if isinstance(literal, ir.Atom):
             yield literal.relation, via
@@ -107,7 +109,8 @@ def recursion_groups(program: ir.Program) -> dict[str, int]:
 
 
 def strong_components(names, edges) -> list[tuple[str, ...]]:
-    """Strongly connected components, what is read before what reads it; members in the order of `names`.
+    """Return the strongly connected components. A component that is read comes before its readers; members are in the order of
+    `names`.
 
     Tarjan's algorithm with a stack of its own: a program may have thousands of relations in a row.
 
@@ -149,6 +152,7 @@ def strong_components(names, edges) -> list[tuple[str, ...]]:
 
 
 def _popped(stack, on_stack, root, place) -> tuple[str, ...]:
+    """Pop a component, down to its root, from Tarjan's stack."""
     group: list[str] = []
     while not group or group[-1] != root:
         group.append(stack.pop())
@@ -176,6 +180,7 @@ def unstratified(groups, edges, spans) -> list[Problem]:
 
 
 def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
+    """Return the error for a negation or an aggregation in a cycle, with the cycle's edges as notes."""
     cycle = [edge, *_path(edge.body, edge.head, inside)]
     marks = {"": "", "negation": "!", "aggregation": "aggregate of ", RECORD: "debug_delta of "}
     done = {"negation": "negated", "aggregation": "aggregated", RECORD: "recorded"}[edge.via]

@@ -1,4 +1,4 @@
-"""Which plan a stratum is evaluated by, and why: what a run does, and what `explain` says that it would do."""
+"""Choose the plan of a stratum, with the reason, for a run and for `explain`."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class NotGroups(Exception):
 
 @dataclass
 class Groups:
-    """The groups that a stratum is decomposed into: by what its rules carry, or following the edges of a relation."""
+    """The groups into which a stratum is decomposed: by columns that its rules carry, or by the edges that they follow."""
 
     carried: Carried
     told: str  # why they are groups
@@ -49,8 +49,8 @@ class Groups:
 
 @part("plan")
 def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> PlanChoice:
-    """The plan that a stratum is begun by. `stratum` is without its facts; plan: what has been asked for; a ValueError if a
-    recursive stratum cannot be decomposed, but is to be."""
+    """Choose the plan by which to start a stratum. stratum: without its facts. plan: the requested plan. Raises ValueError if
+    "decomposed" is requested for a recursive stratum that cannot be decomposed."""
     groups, refused = (None, "") if plan == "balanced" else decomposable(stratum, database, config)
     if plan == "decomposed" and stratum.recursive:
         if not groups:
@@ -129,5 +129,5 @@ def in_one_place(stratum: Stratum, relations) -> str:
 
 
 def makes_numbers(rule: Rule) -> bool:
-    """Whether the rule counts with autoinc()."""
+    """True if the rule uses autoinc()."""
     return any(isinstance(node, Autoinc) for node in walk(rule))

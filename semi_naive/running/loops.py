@@ -16,9 +16,9 @@ AROUND = (
 
 
 def rounds(loop: ir.Loop, database: Database) -> Iterator[int]:
-    """Before each round, its number: then all that the round reads from those before is there. Whoever asks for the next one
-    has evaluated the strata of the loop."""
-    return _in_order(loop, database) if loop.now else _alternating(loop, database)
+    """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
+    evaluates the strata of the loop before it asks for the next number."""
+    return _by_level(loop, database) if loop.now else _alternating(loop, database)
 
 
 # -- the alternating fixpoint
@@ -36,6 +36,7 @@ def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 def _carry(known: str, name: str, database: Database) -> None:
+    """Copy a relation of the last round to the one that the next round reads, without copying its tuples."""
     database.on_partitions.pop(known, None)
     if name in database.on_partitions:
         database.on_partitions[known] = database.on_partitions[name]
@@ -50,20 +51,22 @@ def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
     """Return the warning for written relations that have undefined tuples, which are not written."""
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
-    told = []
+    warnings = []
     for _, name in (pair for loop in loops if not loop.of.now for pair in loop.of.pairs):
         count = database.count(f"{name}@possible") - database.count(name)
         if count and name in written and f"{name}.undefined" not in written:
-            told.append(f"{name} has {count:,} undefined tuples, which are not written: .output {name}.undefined writes them")
-    return told
+            warnings.append(
+                f"{name} has {count:,} undefined tuples, which are not written: .output {name}.undefined writes them"
+            )
+    return warnings
 
 
 # -- keys in their order
 
 
-def _in_order(loop: ir.Loop, database: Database) -> Iterator[int]:
-    """A round for the keys that need no other, and one each for those that need only keys of the rounds before. An
-    EvaluationError if keys need each other in a circle."""
+def _by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
+    """Yield the number of each round, which evaluates the keys that depend only on keys of earlier rounds. Round 0 has the keys
+    that depend on no key. Raises EvaluationError if keys depend on each other in a cycle."""
     found = _Keys(loop, database)
     levels = found.levels()
     for known, _ in loop.pairs:
@@ -105,7 +108,7 @@ class _Keys:
         return self.begins[name] + order[np.searchsorted(codes[order], codes[size:])]
 
     def levels(self) -> np.ndarray:
-        """Return the longest way from each key to one that needs no other."""
+        """Return the length of the longest chain of dependencies from each key to a key without any."""
         order = np.argsort(self.needed, kind="stable")
         keys, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
         missing, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
@@ -122,7 +125,7 @@ class _Keys:
         return levels
 
     def turn(self, levels: np.ndarray, level: int) -> None:
-        """Make the keys of a level the ones that are due."""
+        """Fill the relations of due keys with the keys of a level."""
         for name, now in zip(self.names, self.loop.now, strict=True):
             rows, begin = self.rows[name], self.begins[name]
             table = Table(rows.shape[0])
@@ -133,7 +136,8 @@ class _Keys:
             self.database.forget_sizes(now)
 
     def _circle(self, left: np.ndarray) -> EvaluationError:
-        """The error for keys that need each other; each of the keys that are left needs another one."""
+        """Return the error for keys that depend on each other in a cycle. `left`: the keys that are part of a cycle or depend
+        on one."""
         inside = left[self.keys] & left[self.needed]
         after = dict(zip(self.keys[inside].tolist(), self.needed[inside].tolist(), strict=True))
         path = [next(iter(after))]
@@ -141,15 +145,15 @@ class _Keys:
             path.append(after[path[-1]])
         path = path[path.index(after[path[-1]]) :]
         first = min(range(len(path)), key=lambda at: self._shown(path[at]))
-        path = path[first:] + path[:first]  # told in the same way, whatever symbols are numbered by
+        path = path[first:] + path[:first]  # one beginning, so that the message does not depend on the numbers of symbols
         circle = " → ".join(map(self._shown, [*path[:3], *([None] if len(path) > 3 else []), path[0]]))
-        needs = self._told(path[0], after[path[0]])
+        needs = self._needs_of(path[0], after[path[0]])
         place = f" in file {needs.span.file} at line {needs.span.line}, column {needs.span.column}" if needs.span else ""
         text = f"keys that are aggregated in recursion need themselves: {circle}{place}, in the rule\n  {needs.rule}"
         return EvaluationError(f"{text}\n  hint: {AROUND}")
 
-    def _told(self, key: int, needed: int) -> ir.Needs:
-        """Whatever says that a key needs another."""
+    def _needs_of(self, key: int, needed: int) -> ir.Needs:
+        """Return the declaration by which a key depends on another."""
         for needs in self.loop.needs:
             keys, others = self._pairs(needs)
             if ((keys == key) & (others == needed)).any():
@@ -157,6 +161,7 @@ class _Keys:
         raise AssertionError
 
     def _shown(self, key: int | None) -> str:
+        """Return a key as text for an error: the relation and the values of its key columns."""
         from semi_naive.running.results.python_values import nested_values
 
         if key is None:
@@ -174,7 +179,7 @@ class _Keys:
 
 
 def _codes(rows: np.ndarray) -> np.ndarray:
-    """A number for each of some rows (arity, n), the same for the same row."""
+    """Return a number for each row of columns (arity, n); equal rows have equal numbers."""
     codes = np.zeros(rows.shape[1], np.int64)
     for column in rows:
         _, codes = np.unique(codes * (1 + codes.size) + np.unique(column, return_inverse=True)[1], return_inverse=True)

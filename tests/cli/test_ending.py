@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from signals import signalled, wrong
 
+from semi_naive.__main__ import main
 from semi_naive.ra.spark import java
 from semi_naive.ra.spark.aside import aside
 from semi_naive.ra.spark.jobs import PartitionedJobs
@@ -161,3 +162,17 @@ command()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0 and "of something else" in done.stderr and "pandas" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "error, status", [(java.NotStarted("Java ended"), 1), (java.NoJava("no Java"), 2), (KeyError("other"), None)]
+)
+def test_errors_of_java_are_a_line_on_standard_error(monkeypatch, capsys, error, status):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("semi_naive.__main__.cli.main", fail)
+    with pytest.raises(SystemExit if status else KeyError) as ended:
+        main(["run", "p.dl"])
+    if status:
+        assert ended.value.code == status and capsys.readouterr().err == f"semi-naive: {error}\n"

@@ -40,7 +40,7 @@ class Generator(Conditions, ByBits):
         self._survey()
 
     def _survey(self) -> None:
-        """Which sets are kept, which are marked, which are refined from which: before a line is written."""
+        """Determine the sets that are kept, marked or refined, before any line is written."""
         self.users: dict[Values, list[int]] = {}
         self.before: dict[Values, Values] = {}
         for depth in sorted(self.shape.joined):
@@ -54,7 +54,8 @@ class Generator(Conditions, ByBits):
                 self.marked[frozenset([member.node(len(member.path) - 1)])] = None
 
     def _reused(self, member: Member) -> bool:
-        """Whether a variable is bound between a negated atom's last and the one before, so that its range is asked often."""
+        """True if a variable is bound between the last two of a negated atom, so that one range of the atom is searched many
+        times."""
         return member.path[-1] >= 0 and member.path[-1] > max(TOP, *member.path[:-1]) + 1
 
     def write(self, line: str) -> None:
@@ -69,6 +70,7 @@ class Generator(Conditions, ByBits):
 
     @contextmanager
     def guarded(self, conditions: list[str]):
+        """Indent the lines written inside under an `if` of the conditions; without conditions, write no `if`."""
         if not conditions:
             yield
             return
@@ -104,6 +106,7 @@ class Generator(Conditions, ByBits):
         return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
 
     def head(self) -> list[str]:
+        """Return the imports, the signature and the first line of the kernel."""
         arguments, kinds = (
             ["box", "ids", "literals", "names", "base", "size", "rooms"],
             ["i64"] * 4 + ["types.int64"] * 2 + ["i64"],
@@ -130,7 +133,7 @@ class Generator(Conditions, ByBits):
         ]
 
     def body(self, depth: int, rest: list[int], total: str) -> None:
-        """What happens once the variable at `depth` is bound: filters, then what becomes known, then the other variables."""
+        """Emit the code below the binding of a variable: filters, then the ranges and sets it determines, then the rest."""
         conditions = self.filters(depth) + (self._tests_of_atoms(depth) if depth != TOP else [])
         with self.guarded(conditions), self._ranges(depth), self._sets(depth):
             marks = [values for values in self.marked if fixed(values) == depth]
@@ -162,6 +165,7 @@ class Generator(Conditions, ByBits):
             yield
 
     def _descend(self, node: TrieNode, depth: int) -> None:
+        """Emit the range of a node, found in its parent's range: by a loop's position, the directory, or a search."""
         parent, term, low, high = node.parent, node.path[-1], self.low(node), self.high(node)
         index = f"i{node.slot}_{parent.level}"
         if term >= 0 and self._loops_over(term) == parent:
@@ -178,7 +182,7 @@ class Generator(Conditions, ByBits):
             self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if {found} else (0, 0)")
 
     def _in_step(self, node: TrieNode) -> bool:
-        """Whether its position moves along with a loop, so that it is sought from where it was."""
+        """True if the searched ids ascend in a loop, so that each search continues from the position of the last."""
         return node.path[-1] in self.shape.joined
 
     def _cursor(self, node: TrieNode) -> str:
@@ -198,16 +202,17 @@ class Generator(Conditions, ByBits):
             yield
 
     def _only_counted(self, values: Values) -> bool:
-        """Whether a set is nothing but the values of a variable that is counted in the same place."""
+        """True if the set is only used by one variable, whose values are counted at the same place."""
         (user, *others) = self.users[values]
         return not others and values not in self.marked and self._counts(user) and fixed(values) == self.parents[user]
 
     def _counts(self, depth: int) -> bool:
-        """Whether it is enough to know how many values a variable has."""
+        """True if only the number of a variable's values is needed."""
         return depth >= self.keep and not self.below[depth] and not self.filters(depth) and not self._tests_of_atoms(depth)
 
     def _keep(self, values: Values) -> None:
-        """Intersect ranges that become known together, then with what is marked from before; into the set's buffer."""
+        """Emit the intersection of the ranges that become known together, and then of the set marked earlier, into the set's
+        buffer."""
         buffer, count = f"b{self.number(values)}", f"c{self.number(values)}"
         if values not in self.buffers:
             self.buffers.append(values)
@@ -266,6 +271,7 @@ class Generator(Conditions, ByBits):
         self.indent = indent
 
     def variable(self, group: list[int], total: str) -> None:
+        """Emit the first variable of a connected group: assigned, as bits of a matrix, or looped over."""
         depth, rest = group[0], group[1:]
         if depth not in self.shape.joined:
             return self._assign(depth, rest, total)
@@ -277,6 +283,7 @@ class Generator(Conditions, ByBits):
         self._looped(depth, rest, total)
 
     def _looped(self, depth: int, rest: list[int], total: str) -> None:
+        """Emit the loop over a variable's values, or only their count if that suffices."""
         array, low, high = self._domain(depth)
         if self._counts(depth):
             return self._count(depth, total)
@@ -298,7 +305,7 @@ class Generator(Conditions, ByBits):
         self.body(depth, rest, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:
-        """(array, low, high) of what a variable is looped over."""
+        """Return the source of (array, low, high), the values that the variable at a depth loops over."""
         values = self.shape.values(depth)
         if values:
             return self.place(values)

@@ -1,4 +1,4 @@
-"""What kernels call things, and how comparisons, negated atoms and bounds are written as conditions and ranges of ids."""
+"""The names in kernels, and the source of comparisons, negated atoms and bounds as conditions and ranges of ids."""
 
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, depths_in
 
@@ -7,8 +7,8 @@ PYTHON = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 class Conditions:
-    """For one shape. In a kernel the variable at depth d is x<d> as an id and r<d> as a value; a node's range is l<n> to h<n>
-    of its level's values; a set that is an intersection is b<n>[:c<n>], and its mark m<n>."""
+    """The names and conditions in the kernel of one shape. The variable at depth d is x<d> as an id and r<d> as a value. A
+    node's range is l<n> to h<n> of its level's values. An intersection is b<n>[:c<n>], and its mark m<n>."""
 
     def __init__(self, shape: Shape, bounded: frozenset[int]):
         self.shape, self.bounded = shape, bounded
@@ -46,12 +46,13 @@ class Conditions:
         return f"({self.raw(expression[1])} {expression[0]} {self.raw(expression[2])})"
 
     def needs_raw(self, depth: int) -> bool:
-        """Whether anything but an id is asked of a joined variable."""
+        """True if a joined variable is read as a value, not only as an id."""
         sides = [side for c in self.shape.comparisons for side in self._raw_sides(c)]
         sides += [*self.shape.assigned.values()]
         return any(depth in depths_in(side) for side in sides)
 
     def _raw_sides(self, comparison):
+        """Return the sides of a comparison that are read as values, not as ids."""
         sides = (comparison.left, comparison.right)
         if all(self._by_id(side) for side in sides):
             return ()
@@ -78,7 +79,7 @@ class Conditions:
         return None
 
     def bounds(self, depth: int) -> tuple[list[str], list[str]]:
-        """What a variable's ids are at least, and what they are below."""
+        """Return (lows, highs): the inclusive lower and exclusive upper bounds of a variable's ids, as source."""
         lows, highs = [], []
         for comparison in self.shape.comparisons:
             if self._last(comparison) == depth and (bound := self._as_bound(comparison)):
@@ -112,7 +113,7 @@ class Conditions:
         return found
 
     def _present(self, member: Member) -> str:
-        """Whether the last term of an atom is in its range."""
+        """Return the condition that the last term of an atom is in its range."""
         last = member.path[-1]
         node = member.node(len(member.path) - 1)
         if node.level == 0:

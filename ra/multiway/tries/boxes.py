@@ -23,7 +23,7 @@ from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
-RATIO = 4  # of what a dimension may use to what the last one may
+RATIO = 4  # bytes that a dimension may use, in those that the last one may
 
 
 class BudgetTooSmall(ValueError):
@@ -93,7 +93,7 @@ class Boxes:
     order: tuple[str, ...]
     tries: dict[TrieKey, TrieArray]
     size: int  # of the domain
-    ids: list[int]  # of the constants of the atoms, -1 for what is no value
+    ids: list[int]  # of the atoms' constants; -1 for a constant outside of the domain
     ranks: list[tuple[int, int]]  # of the literals of comparisons: how many values are below, and not above
     budget: int
     most: float = 1.0
@@ -174,7 +174,7 @@ class Boxes:
         return fits, state
 
     def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
-        """The bytes this dimension may use: what later ones cannot do without is kept for them."""
+        """Return the bytes that this dimension may use; the least bytes that the later ones need are kept for them."""
         here = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
         later = [atom for atom in range(len(self.keys)) if atom not in here | done]

@@ -21,7 +21,7 @@ LIMIT = 2048  # values of the set: half a megabyte of bits a matrix, which stays
 
 
 class SetVariables(NamedTuple):
-    """Variables over one set: what it is, and which of the variables before refine each."""
+    """A group of variables over one set: the set, and for each variable the earlier ones that refine it."""
 
     values: Values
     refined: dict[int, dict[int, int]]  # depth of a variable -> {depth of one before it: slot of the trie that has both}
@@ -32,7 +32,8 @@ class SetVariables(NamedTuple):
 
 
 def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """The run that a group of variables is, or None: if some variable is refined twice, and nothing else is asked of any."""
+    """Return a group of variables over one set if a variable of it is refined twice and no other condition reads the group;
+    otherwise None."""
     values = shape.values(group[0])
     if not values or bounded & set(group) or not shape.joined.issuperset(group):
         return None
@@ -48,7 +49,7 @@ def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariab
 
 
 def _belongs(member: Member, values: Values, group: list[int]) -> bool:
-    """Whether an atom puts a variable into the set, or joins two of the group."""
+    """True if an atom puts a variable into the set, or joins two variables of the group."""
     if member.negated:
         return False
     return member.node(len(member.path) - 1) in values or (len(member.path) == 2 and set(member.path) <= set(group))
@@ -81,7 +82,7 @@ def fill_adjacency(values, low, high, places, base, directory, children, words, 
 
 @njit(types.boolean(u64, size, u64, size, size, u64), **JIT)
 def both(a, a_row, b, b_row, words, out):
-    """The bits that two rows have in common go to `out`; whether there are any."""
+    """Write the bits that two rows have in common to `out`; return True if there are any."""
     any = np.uint64(0)
     for k in range(words):
         out[k] = a[a_row + k] & b[b_row + k]

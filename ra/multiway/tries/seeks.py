@@ -40,7 +40,8 @@ def seek(values, low, high, target):
 
 @njit(size(i32, size, size, size), **JIT)
 def bisect(values, low, high, target):
-    """The same where nothing is known of where it is: halving without a branch, which would be mispredicted half the time."""
+    """Find the position that `seek` finds, by bisection from no starting point; without a branch, which would be mispredicted
+    half the time."""
     count = high - low
     while count > 0:
         half = (count + 1) >> 1
@@ -57,7 +58,7 @@ def contains(values, low, high, target):
 
 @njit(types.boolean(i32, size), **JIT)
 def has_first_id(directory, at):
-    """Whether the first level of a trie has an id, given as its distance from where the directory begins."""
+    """True if the first level of a trie has an id, given as its distance from the directory's first."""
     return 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]
 
 
@@ -88,6 +89,7 @@ def clip_range(values, low, high, first, last):
 
 @njit(size(i32, size, size, i32, size, size), **JIT)
 def count_galloping(a, a_low, a_high, b, b_low, b_high):
+    """Return the size of the intersection of a short set `a` and a long set `b`."""
     found = 0
     for i in range(a_low, a_high):
         b_low = seek(b, b_low, b_high, a[i])
@@ -99,6 +101,7 @@ def count_galloping(a, a_low, a_high, b, b_low, b_high):
 
 @njit(size(i32, size, size, i32, size, size, i32), **JIT)
 def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
+    """Write the intersection of a short set `a` and a long set `b` to `out`; return its size."""
     made = 0
     for i in range(a_low, a_high):
         b_low = seek(b, b_low, b_high, a[i])
@@ -112,7 +115,7 @@ def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(size(u8, i32, size, size, i32, size, size), **JIT)
 def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
-    """How many values a set `a` that is marked and another have in common."""
+    """Return the size of the intersection of a marked set `a` and a set `b`."""
     if a_low >= a_high or b_low >= b_high:
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
@@ -126,9 +129,9 @@ def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
 
 @njit(size(u8, i32, size, size, i32, size, size, i32), **JIT)
 def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
-    """What a set `a` that is marked and another have in common goes to `out`, in order; how many they are.
+    """Write the intersection of a marked set `a` and a set `b` to `out`, in order; return its size.
 
-    Appending without a branch writes one value beyond what it keeps: `out` has room for it.
+    Appending without a branch writes one value beyond the kept ones: `out` has room for it.
     """
     if a_low >= a_high or b_low >= b_high:
         return 0
@@ -145,7 +148,7 @@ def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(size(i32, size, size, i32, size, size, i32), **JIT)
 def keep_common(a, a_low, a_high, b, b_low, b_high, out):
-    """What two sets have in common goes to `out`: in step without a branch, or galloping where one is much the longer."""
+    """Write the intersection of two sets to `out`: by a branchless merge, or by galloping if one is much longer."""
     if UNEQUAL * (a_high - a_low) < b_high - b_low:
         return keep_galloping(a, a_low, a_high, b, b_low, b_high, out)
     if UNEQUAL * (b_high - b_low) < a_high - a_low:
@@ -163,7 +166,7 @@ def keep_common(a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(size(i64, size, size, size, types.boolean), **JIT)
 def rank(names, low, count, value, after):
-    """How many values of the domain (see `Domain`) are below `value`, or with `after` not above it."""
+    """Return how many values of the domain (see `Domain`) are below `value`, or with `after` not above it."""
     if names.size:
         return np.searchsorted(names, value, side="right") if after else np.searchsorted(names, value)
     if value < low:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, Expression, QueryAtom
 
-TOP = -1  # the depth of what is known before any variable is bound
+TOP = -1  # the depth before any variable is bound
 
 
 class TrieKey(NamedTuple):
-    """Which trie: a relation's columns in an order, of the tuples whose columns are pairwise equal."""
+    """The identity of a trie: a relation's columns in an order, of the tuples whose `equal` columns agree in pairs."""
 
     relation: str
     order: tuple[int, ...]
@@ -88,7 +88,7 @@ class Shape:
         }
         self.assigned = {self.depth[name]: self._expression(expression) for name, expression in given.items()}
         self.comparisons = [
-            c._replace(left=self._expression(c.left), right=self._expression(c.right)) for c in self._open(given)
+            c._replace(left=self._expression(c.left), right=self._expression(c.right)) for c in self._without_assignments(given)
         ]
 
     @property
@@ -97,6 +97,7 @@ class Shape:
         return [key for key, _ in self.slots]
 
     def _member(self, atom: QueryAtom, number: int) -> Member:
+        """Return an atom's path and the slot of its trie, which atoms with the same trie and beginning share."""
         first: dict = {}
         for column, term in enumerate(atom.terms):
             first.setdefault(column if isinstance(term, Constant) else term, column)
@@ -128,8 +129,8 @@ class Shape:
         op, left, right = expression
         return (op, self._expression(left), self._expression(right))
 
-    def _open(self, given: dict[str, Expression]) -> Iterable[Comparison]:
-        """The comparisons without those that a variable has its value from."""
+    def _without_assignments(self, given: dict[str, Expression]) -> Iterable[Comparison]:
+        """Yield the comparisons without the equations that assign a variable its value."""
         for comparison in self.query.comparisons:
             sides = (comparison.left, comparison.right)
             if comparison.op != "=" or not any(isinstance(s, str) and given.get(s) == o for s, o in (sides, sides[::-1])):
@@ -154,7 +155,7 @@ class Shape:
         return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
 
     def chain(self, depth: int) -> list[Values]:
-        """The same set as it is refined: what of it is known at each depth where more becomes known."""
+        """Return the set of a variable's values at each depth that refines it: its nodes fixed by then."""
         values = self.values(depth)
         steps = sorted({node.fixed for node in values})
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]

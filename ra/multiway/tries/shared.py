@@ -1,5 +1,4 @@
-"""Tries that the processes of a host have in common: files that the first to need one writes, while the others wait, and all of
-them map."""
+"""Tries that the processes of a host share: the first process to need one writes its file, the others wait, and all map it."""
 
 import contextlib
 import logging
@@ -23,11 +22,12 @@ Used = TypeVar("Used")
 
 
 def make_once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
-    """Return the result of `use` on the value of `make`, pickled in a file: the first process of the host to ask makes it, the
-    others read it.
+    """Return `use` of the value of `make`, which the first process of the host makes and pickles to a file; other processes
+    load it.
 
-    Something small, such as handles of files that `make` has written, and that `use` opens. What is damaged is made again: the
-    pickle, or a file of which `use` says RunMissing. The caller answers for the directory: what is there is believed.
+    The value is small, such as handles of files that `make` has written and `use` opens. If the pickle is damaged, or `use`
+    raises RunMissing for one of the files, the value is made again. The caller answers for the directory: its content is
+    trusted.
     """
     try:
         return use(_load_or_make(path, make))
@@ -39,6 +39,7 @@ def make_once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = l
 
 
 def _load_or_make(path: str, make: Callable[[], Any]):
+    """Load the pickled value; if there is none, make it under a lock of the host's processes."""
     data = private.load(path)
     if data is None:
         private.folder(os.path.dirname(path))
@@ -52,7 +53,7 @@ def _load_or_make(path: str, make: Callable[[], Any]):
 
 @dataclass
 class SharedTries(Tries):
-    """Those of a folder. What is added to the relations afterwards is this process's own."""
+    """The tries of a folder, shared by processes. Relations that are added later belong to this process alone."""
 
     folder: str = ""
     shared: frozenset[str] = frozenset()
@@ -74,6 +75,7 @@ class SharedTries(Tries):
         return os.path.exists(_columns(folder))
 
     def trie(self, relation: str, order: tuple[int, ...], equal: tuple[tuple[int, int], ...] = ()) -> TrieArray:
+        """Return a trie; for a relation of the folder, one shared by the host's processes."""
         key = (relation, order, equal)
         if relation in self.shared and key not in self.kept:
             path, build = os.path.join(self.folder, digest(*key)), super().trie

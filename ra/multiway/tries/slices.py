@@ -1,4 +1,4 @@
-"""Slices of a trie: what is below some ids of one level, found and measured by probing, copied when a box is provisioned."""
+"""Slices of a trie: the ids below some ids of one level, found and measured by probing, copied when a box is provisioned."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Siblings(NamedTuple):
 
 
 def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:
-    """What is below a path of ids; an empty range where the trie does not have it."""
+    """Return the range below a path of ids; an empty range if the trie lacks the path."""
     found = Siblings(trie, (), 0, len(trie.values[0]))
     for id in path:
         at = found.at(id)
@@ -44,7 +44,7 @@ def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:
 
 
 def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
-    """The positions, level by level from that of the siblings down, of what lies at and below the ids in [low, high)."""
+    """Return the (begin, end) positions of each level, from that of the siblings down, at and below the ids in [low, high)."""
     ranges = [(of.at(low), of.at(high))]
     for index in of.trie.index[of.level :]:
         begin, end = ranges[-1]
@@ -53,7 +53,7 @@ def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def bytes_of(of: Siblings, low: int, high: int) -> int:
-    """What `copy_slice` would take."""
+    """Return the bytes that `copy_slice` would take."""
     sizes = [end - begin for begin, end in levels(of, low, high)]
     above = of.level * (ID + 2 * POSITION)
     directory = ID * (2 if of.level else high - low + 1)
@@ -61,7 +61,7 @@ def bytes_of(of: Siblings, low: int, high: int) -> int:
 
 
 def copy_slice(of: Siblings, low: int, high: int) -> TrieArray:
-    """A copy in memory: a trie of the path's ids, then of what lies at and below the ids in [low, high)."""
+    """Copy a slice into memory: a trie of the path's ids, then of everything at and below the ids in [low, high)."""
     ranges = levels(of, low, high)
     values = [of.trie.values[of.level + i][begin:end].copy() for i, (begin, end) in enumerate(ranges)]
     tables = zip(of.trie.index[of.level :], ranges[:-1], strict=True)

@@ -26,12 +26,12 @@ class Matrix:
 class Format:
     """The layout of a relation's tuples in a file.
 
-    io: what an .input or .output calls IO. name: of a table in a database. columns: of each field of a row that is read, the
-    attribute it becomes. header: what `headers` writes. width: the fields of every row, if they are not as many as attributes.
-    The rows start at byte `offset` (decompressed) and on line `line`.
+    io: the value of IO in an .input or .output. name: the table, in a database. columns: the attribute that each field of a row
+    becomes; None: field n is attribute n. headers, header: write the line `header` before the tuples. width: the number of
+    fields of a row; None: one for each attribute. offset, line: the byte (decompressed) and the line at which the rows start.
 
-    Of a graph's text: `loose`, so blank lines and those that begin with one of `comments` mean nothing; `spaced`, so a
-    delimiter is any run of white space.
+    For a graph's text: loose: skip blank lines and lines that begin with a byte of `comments`. spaced: any run of white space
+    is one delimiter.
     """
 
     io: str = "file"

@@ -56,6 +56,7 @@ def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> 
 
 
 def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Problem:
+    """Return the error for two heads of a relation that aggregate different columns, or one column in two ways."""
     at = next((at for at in own if own[at] != ops.get(at)), min(own))
     notes = [(f"{op_names(ops)} here", first.head.span)]
     span = single.head.args[at].span
@@ -125,8 +126,8 @@ class AggregatedRelation:
 
     def rules(self) -> list[ir.Rule]:
         if len(self.heads) == 1 and self.heads[0].aggregates:
-            return list(self._alone(self.heads[0]))
-        return [*self._parts(), self._together()]
+            return list(self._single_head_rules(self.heads[0]))
+        return [*self._parts(), self._combining_rule()]
 
     def _name(self, what: str) -> str:
         return f"{self.relation.name}@{what}"
@@ -144,7 +145,9 @@ class AggregatedRelation:
 
     # -- one rule
 
-    def _alone(self, head: Head) -> Iterator[ir.Rule]:
+    def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
+        """Yield the rules of a relation with one head: the rule itself, and before it those that collect the values to be
+        counted."""
         key, body = self._named_key(head)
         added: list[ir.Aggregate] = []
         for at, op in self.ops.items():
@@ -193,7 +196,8 @@ class AggregatedRelation:
     # -- several rules
 
     def _parts(self) -> Iterator[ir.Rule]:
-        """A part for each rule that aggregates, and one for the tuples of those that do not: h@parts(number, key…, part…)."""
+        """Yield the rules of h@parts(number, key…, part…), the aggregates of each rule. A rule that aggregates gives one part.
+        The tuples of all rules without aggregates give part 0, by way of h@given."""
         given = self._name("given")
         for number, head in enumerate(self.heads, 1):
             if head.aggregates:
@@ -215,6 +219,7 @@ class AggregatedRelation:
         return Head(rule, tuple(variables[:width]), of, True)
 
     def _part(self, number: int, head: Head) -> Iterator[ir.Rule]:
+        """Yield the rule that makes one part, and before it the rules that collect the values to be counted."""
         key, body = self._named_key(head)
         added: list[ir.Aggregate] = []
         for at, op in self.ops.items():
@@ -235,7 +240,7 @@ class AggregatedRelation:
         made_head = ir.Atom(self._name("parts"), (ir.Const(number, ir.Kind.NUMBER), *key, *args))
         yield replace(head.rule, head=made_head, body=(*body, *added), plan=None)
 
-    def _together(self) -> ir.Rule:
+    def _combining_rule(self) -> ir.Rule:
         """The rule that combines the parts of each key."""
         parts = self.extra[self._name("parts")]
         key = [self._fresh("key", type_.kind) for type_ in self.key_types]
@@ -247,6 +252,7 @@ class AggregatedRelation:
         return ir.Rule(self._head(key, made), tuple(body), span=self.relation.span, text=text)
 
     def _total(self, at: int, op: str, key, places: Iterator[int], body: list) -> ir.Term:
+        """Return the result of one column over all parts of a key; the aggregates that make it are added to the body."""
         folded = self._folded("sum" if op in ("count", "mean") else op, key, next(places))
         body.append(folded)
         if op == "mean":

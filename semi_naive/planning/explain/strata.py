@@ -55,6 +55,7 @@ class Telling:
         return spoken_name(relation) + attributes_of(self.program, relation, range(self.program.relations[relation].arity))
 
     def lattices(self, stratum):
+        """Yield a line for each relation that keeps only the least or the greatest value of each key."""
         for name in stratum.relations:
             if lattice := self.program.relations[name].lattice:
                 *key, (value, _) = self.program.relations[name].attributes
@@ -95,7 +96,7 @@ class Telling:
 
 
 def all_versions(stratum) -> tuple[list, list]:
-    """(rule, delta, parts, number) of what is evaluated once, and of what is evaluated again and again."""
+    """Return the rule versions (rule, delta, parts, number) that are evaluated once, and those evaluated in every iteration."""
     recursive = set(stratum.relations) if stratum.recursive else set()
     once: list[tuple] = [(rule, None, {}, 0) for rule in stratum.rules if not versions(rule, recursive)]
     again = [(rule, at, parts, n) for rule in stratum.rules for n, (at, parts) in enumerate(versions(rule, recursive))]
@@ -121,7 +122,7 @@ HALF, FACTOR = re.compile(r"half@\d+"), re.compile(r"factor@\d+")
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
-    """A line for each thing that was done; none if nothing was."""
+    """Return a line for each change that the passes have made to the program."""
     made = [name for name in after.relations if name not in before.relations]
     adorned = {name.partition("@")[0] for name in made if "@" in name}
     lines = [line for name in before.relations if (line := _inlining_note(name, before, after))]
@@ -141,6 +142,7 @@ def describe_changes(before: Program, after: Program) -> list[str]:
 
 
 def _inlining_note(name: str, before: Program, after: Program) -> str:
+    """Return a line on a relation qualified `inline`: whether it was inlined. Empty for other relations."""
     if "inline" not in before.relations[name].qualifiers:
         return ""
     if name in after.relations:

@@ -3,11 +3,11 @@ or where they are indexed in this process, and little of them has changed (`by_v
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-The core begins with what is bound already, in a delta version with the delta, or else with the tuples of its smallest atom.
-Then each variable is bound in turn. Every atom that has the variable counts: for a binding, the one with the fewest tuples
-proposes values, and all others intersect. An atom of which nothing is bound yet takes part by its projection to the variable.
-So there are never more bindings than the worst case of the whole body allows (Ammar, McSherry, Salihoglu, Joglekar 2018,
-lemma 3.1). Where one atom alone has a variable, that is an ordinary join, and intersecting is one that binds nothing.
+The core starts from the existing bindings, in a delta version from the delta; else from the tuples of its smallest atom. Then
+each variable is bound in turn. Every atom with the variable counts its tuples for a binding: the atom with the fewest proposes
+values, and all others intersect. An atom without bound columns takes part by its projection to the variable. So there are never
+more bindings than in the worst case of the whole body (Ammar, McSherry, Salihoglu, Joglekar 2018, lemma 3.1). If only one atom
+can propose, its join is an ordinary one; intersecting is a join that binds no variable.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, 
 
 
 class Compiling(Protocol):
-    """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses: its position and acyclic steps."""
+    """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses."""
 
-    atoms: list[tuple[int, Any]]  # that are still to be joined
+    atoms: list[tuple[int, Any]]  # not joined yet
     steps: list
     bound: set[str]
     begun: bool
@@ -55,7 +55,8 @@ class BigJoinCompiler:
         compiler.atoms += self.left.items()
 
     def compile(self, first: int) -> None:
-        """`first`: the atom to begin with, if bindings are of it already; else it is the smallest one, if nothing is bound."""
+        """Add the steps of all atoms. If no variable of theirs is bound, one atom is joined first: `first`, or the smallest if
+        nothing is bound at all."""
         choose, since = self.compiler.choose, len(self.compiler.choose.log)
         most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
         if not self.compiler.begun or not self.compiler.bound & set().union(*map(atom_variables, self.left.values())):
@@ -97,15 +98,17 @@ class BigJoinCompiler:
         return next((name for name in given if name in met), None) or max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
-        """Variables that several atoms with something bound have come first; then those that several atoms have."""
-        able = self._able(name)
+        """Rank an unbound variable; the greatest is bound next. It is the number of atoms in `_proposing` with a
+        bound column, then the number of all atoms there."""
+        able = self._proposing(name)
         return sum(bool(self._known(self.left[n])) for n in able), len(able)
 
-    def _able(self, name: str) -> list[int]:
-        """The atoms that may have the fewest values of a variable for a binding: an atom of which nothing is bound only if its
-        relation is smaller than those of all others, as no binding has more tuples than a relation. In a pattern, of which
-        bindings are counted, an atom with other unbound variables never proposes: it would repeat bindings."""
-        able = [n for n, atom in self.left.items() if self._holds(atom, name) == 1]
+    def _proposing(self, name: str) -> list[int]:
+        """Return the atoms that may propose values of a variable, which each must contain once. An atom without bound columns
+        proposes only if its relation is smaller than that of each able atom with one: no binding matches more tuples than a
+        relation has. If the order of variables is given, bindings of a pattern are counted: then an atom with another unbound
+        variable never proposes, as it would repeat bindings."""
+        able = [n for n, atom in self.left.items() if self._occurrences(atom, name) == 1]
         if self.core.order:
             return [n for n in able if atom_variables(self.left[n]) - self.compiler.bound == {name}]
         size = {n: self.compiler.choose.sizes.size(self.left[n].relation) for n in able}
@@ -113,7 +116,7 @@ class BigJoinCompiler:
         return [n for n in able if self._known(self.left[n]) or size[n] < least]
 
     @staticmethod
-    def _holds(atom: Atom, name: str) -> int:
+    def _occurrences(atom: Atom, name: str) -> int:
         return sum(isinstance(term, Var) and term.name == name for term in atom.args)
 
     def _known(self, atom: Atom) -> frozenset[int]:
@@ -122,7 +125,8 @@ class BigJoinCompiler:
         return frozenset(place for place, term in enumerate(atom.args) if isinstance(term, Const) or variable(term) in bound)
 
     def _bind(self, name: str) -> None:
-        holding, able = [n for n, atom in self.left.items() if self._holds(atom, name)], self._able(name)
+        """Add the steps that bind a variable: an ordinary join if one atom proposes values, else proposing and intersecting."""
+        holding, able = [n for n, atom in self.left.items() if self._occurrences(atom, name)], self._proposing(name)
         if len(able) < 2:
             able = (able or sorted(holding, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound))[:1]
             atom = self.left[able[0]]
@@ -133,11 +137,11 @@ class BigJoinCompiler:
             self._propose(name, able)
         counted = self._next() if self.core.apart else ""  # an atom that counts its tuples next drops the same bindings
         for number in holding:
-            if number not in able and not self.compiler.every and not self._holds(self.left[number], counted):
+            if number not in able and not self.compiler.every and not self._occurrences(self.left[number], counted):
                 self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
 
     def _done(self, numbers, bound: set[str]) -> None:
-        """Atoms that nothing has to be asked of any more, once some variables are bound."""
+        """Drop the atoms without further variables, once some variables are bound."""
         done = {n for n in numbers if atom_variables(self.left[n]) <= bound}
         self.left = {n: atom for n, atom in self.left.items() if n not in done}
         self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]
@@ -148,11 +152,12 @@ class BigJoinCompiler:
         self._done([number], self.compiler.bound | set(atom_variables(atom)))
         self.compiler.join(number, atom)
 
-    # -- by whichever has the fewest tuples
+    # -- several atoms propose
 
     def _propose(self, name: str, able: list[int]) -> None:
+        """Add the steps of one variable: count, let the atom with the fewest tuples propose, intersect with the others."""
         compiler, begin = self.compiler, len(self.compiler.steps)
-        atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._far(n, name))}
+        atoms = {n: self.left[n] for n in sorted(able, key=lambda n: self._distance(n, name))}
         sides = [self._searches(atom, name) for atom in atoms.values()]
         needed = frozenset(compiler.live() & (compiler.bound | ({GROUP, WEIGHT} if compiler.every else set())))
         for place, (number, atom) in enumerate(atoms.items()):
@@ -198,6 +203,8 @@ class BigJoinCompiler:
             steps[begin:] = [made]
 
     def _visit(self, turn: int, atoms: dict[int, Atom], searches, keep: frozenset[str]) -> None:
+        """Add the exchange that brings each binding to the partition of the index to be searched, if any index is
+        partitioned."""
         exchanges = [
             Exchange(atom.relation, order, keys, keep) if self.compiler.placing(atom.relation, order) else None
             for atom, (order, keys) in zip(atoms.values(), searches, strict=True)
@@ -224,9 +231,9 @@ class BigJoinCompiler:
             first = both if frozenset(both[: len(known)]) == known else first
         return tuple((o, tuple(atom.args[c] for c in o[: len(bound)])) for o, bound in ((first, known), (both, wider)))
 
-    def _far(self, number: int, name: str) -> tuple:
-        """Least for atoms whose bucket the body's first tuples are in already: those of the same relation, found by the same
-        columns; and for those found by its first column, as most indexes are in buckets of that."""
+    def _distance(self, number: int, name: str) -> tuple:
+        """Return a sort key that puts the atoms first whose bucket already has the body's first tuples: same relation, searched
+        by the same columns. Atoms searched by the first column come next, as it chooses the bucket of most indexes."""
         scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]
         if not isinstance(scan, Join):
             return ()

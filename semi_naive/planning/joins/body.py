@@ -32,11 +32,11 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 class InDriver(Protocol):
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
-        """The share of a complete relation's tuples that are distinct in some columns, where an index of these alone pays for a
-        join that would make so many bindings without it; else 1."""
+        """Return the share of a complete relation's tuples that are distinct in some columns, if an index of these alone pays:
+        a join makes `bindings` bindings without it. Otherwise 1."""
 
     def repays_index(self, relation: str, bindings: float) -> bool:
-        """True if an index of a relation takes less time than to make so many bindings."""
+        """True if an index of a relation takes less time to make than this number of bindings."""
 
 
 def names_of_variables(node) -> set[str]:
@@ -68,7 +68,7 @@ class PlannedBody:
     atoms: list[Chosen] = field(default_factory=list)
     sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
     note: str = ""  # why a cyclic body is joined atom by atom
-    first: str = ""  # the relation that it begins with, whatever the order, if it reads that once
+    first: str = ""  # the relation that every order begins with, if it is read once
 
     @cached
     def is_ordered(self) -> bool:
@@ -93,7 +93,7 @@ class PlannedBody:
 
 
 def searched_indexes(given) -> set[tuple[str, ir.Order]]:
-    """The relations and orders that steps search, those inside of aggregates too."""
+    """Return the relations and orders that steps search, including steps inside aggregates."""
     found: set[tuple[str, ir.Order]] = set()
     for step in given:
         found |= getattr(step, "searched", set())
@@ -108,10 +108,9 @@ class Compiler:
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
         whole: bool = False, sizes: InDriver | None = None,
     ):  # fmt: skip
-        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: the tuples of the first atom are
-        dealt to the partitions, so that each starts from its share; `whole`: of each binding all that makes it another than
-        the others is kept, wildcards too, as bindings that travel are sets; `sizes`: of relations in the driver, where
-        indexes of some columns, or in any order, are made where they pay."""
+        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: each partition starts from its part of
+        the first atom's tuples; `whole`: keep all variables of each binding, and its wildcards, because bindings that travel
+        are sets; `sizes`: of relations in the driver, where indexes of some columns, or in any order, are made if they pay."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
         self.placing, self.deal, self.whole, self.sizes = placing, deal, whole, sizes
         self.steps: list = []
@@ -147,17 +146,17 @@ class Compiler:
             raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.left))}")  # the checks see to it
         return self.steps
 
-    # -- what is still needed
+    # -- needed variables
 
     def live(self) -> set[str]:
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names_of_variables(literal)
-        return self._with_makers(needed, self._read) | {steps.GROUP, steps.WEIGHT}
+        return self._with_operands(needed, self._read) | {steps.GROUP, steps.WEIGHT}
 
-    def _with_makers(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
-        """The variables with those that symbols and records are made of which are `read`, not only compared by their ids: a
-        task on another partition does not know them, and makes them again (`exchange_segments`)."""
+    def _with_operands(self, needed: set[str], read: Callable[[], set[str]]) -> set[str]:
+        """Add the variables from which needed symbols and records are made, if their content is `read` and not only their ids
+        compared. A task on another partition does not know the content, and makes it again (`exchange_segments`)."""
         found = read() if self.made else set()
         for name, term in reversed(self.made.items()):
             if name in needed & found:
@@ -175,6 +174,7 @@ class Compiler:
     # -- atoms
 
     def join(self, number: int, atom: Atom) -> None:
+        """Add the join with an atom: search an index by the known columns, bind the new variables, project if that pays."""
         keys: dict[int, Term] = {}
         new: dict[int, str] = {}
         after = []
@@ -249,8 +249,9 @@ class Compiler:
         return place, tuple(found[name][0]), tuple(found[name][1])
 
     def _reached(self, relation: str, order, keys: tuple, counts: bool) -> tuple[int, ...]:
-        """The order to search in, once the bindings are where a partitioned index has the bucket of their keys. Of one that
-        nothing is asked of but whether it has a tuple, unless every tuple counts, that much is on every host."""
+        """Return the order to search in, after an exchange to the bucket of the keys if the index is partitioned. If the search
+        only tests whether the relation has a tuple, and tuples are not counted, it needs no exchange: the index of no columns
+        is on every host."""
         if not self.placing(relation, order):
             return order
         if not keys and not counts and relation not in self.placing.own:
@@ -260,13 +261,13 @@ class Compiler:
         return order
 
     def _together(self, number: int) -> dict[int, Atom]:
-        """The other atoms of the core that a chosen one is of; a delta comes by itself, before the others."""
+        """Return the other atoms of the core to which an atom belongs. A delta is joined alone, before its core."""
         if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
 
     def _multiway(self, atoms: dict[int, Atom], core: CyclicCore) -> None:
-        """One step for several atoms."""
+        """Add one step that joins several atoms."""
         from semi_naive.ra.by_variable.multiway import Multiway  # few programs have a cyclic core
 
         self.atoms = [(n, atom) for n, atom in self.atoms if n not in atoms]
@@ -326,11 +327,11 @@ class Compiler:
     # -- everything else
 
     def apply_ready(self) -> None:
-        """Apply literals until none is ready; those that make bindings fewer before those that cost or make more."""
+        """Apply literals until none is ready. Filters and bindings come first, then negations, ranges and aggregates."""
         progress = True
         while progress:
             progress = False
-            for literal in sorted(self.left, key=_effort):
+            for literal in sorted(self.left, key=_application_rank):
                 if self._apply(literal):
                     self.left.remove(literal)
                     progress = True
@@ -348,6 +349,7 @@ class Compiler:
                 self.steps.append(steps.Filter(literal))
 
     def _apply(self, literal) -> bool:
+        """Add the steps of a literal. Returns False if it is not ready."""
         if isinstance(literal, Compare):
             return self._compare(literal)
         if isinstance(literal, ir.Test | Truth):
@@ -369,6 +371,7 @@ class Compiler:
         return True
 
     def _negated(self, atom: Atom) -> bool:
+        """Add the antijoin for a negated atom, if all of its variables are bound."""
         if not names_of_variables(atom) <= self.bound:
             return False
         if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):  # !a([x, _])
@@ -381,6 +384,7 @@ class Compiler:
         return True
 
     def _compare(self, literal: Compare) -> bool:
+        """Add a comparison as a filter; an equation may also bind a variable or the fields of a record."""
         left, right = literal.left, literal.right
         if self._known(left) and self._known(right):
             self.steps.append(steps.Filter(literal))
@@ -407,6 +411,7 @@ class Compiler:
         return False
 
     def _unpack(self, pack: Pack, record: Term) -> None:
+        """Bind the fields of a known record; fields that are not new variables are compared."""
         names = []
         for term in pack.args:
             if isinstance(term, Var) and term.name not in self.bound and term.name not in names:
@@ -420,6 +425,7 @@ class Compiler:
         self.bound |= set(names)
 
     def _range(self, literal: Range) -> bool:
+        """Add a range, if its limits are bound."""
         needed = names_of_variables([t for t in (literal.start, literal.stop, literal.step) if t is not None])
         if not needed <= self.bound:
             return False
@@ -433,6 +439,7 @@ class Compiler:
         return True
 
     def _aggregate(self, literal: Aggregate) -> bool:
+        """Add an aggregate, if the variables that it shares with the rest of the rule are bound."""
         inner = names_of_variables(literal.body)
         inner |= names_of_variables(literal.target) if literal.target is not None else set()
         begin = names_of_variables(literal.init) if literal.init is not None else set()
@@ -443,12 +450,13 @@ class Compiler:
         return True
 
     def _grouped(self, outer: tuple[str, ...], body: tuple, literal: Aggregate | None = None) -> None:
-        """An aggregate of what a body makes of the outer variables; without a `literal`, only those of which it makes nothing.
-        It is made where the bindings are, if what the body reads is there as well, perhaps after one exchange of which the
-        outer variables choose the bucket; otherwise the bindings wait while the body's are made."""
+        """Add the steps of an aggregate of a body, one group for each binding of the outer variables. Without a `literal`, keep
+        the bindings whose group is empty: a negation. The body is evaluated where the bindings are, if all indexes that it
+        reads are there too. One exchange before the step may bring the bindings there, if its keys are outer variables.
+        Otherwise the bindings wait (`Hold`) until the body has been evaluated on the partitions (`Gather`)."""
         bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
-        outer = tuple(sorted(self._with_makers({*outer}, lambda: names_of_variables(body) | target)))
+        outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))
         made = self._inner(body, outer, target | {steps.GROUP}, False)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
         first = moves[0] if len(moves) == 1 else None
@@ -480,7 +488,7 @@ class Compiler:
         return needed
 
 
-def _effort(literal) -> int:
+def _application_rank(literal) -> int:
     return 3 if isinstance(literal, Aggregate) else 2 if isinstance(literal, Range) else int(isinstance(literal, Not))
 
 

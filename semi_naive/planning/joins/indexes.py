@@ -1,7 +1,7 @@
-"""Few indexes: of each relation the orders of its columns that serve all searches of its rules.
+"""The fewest indexes of each relation that serve all searches of its rules.
 
-A search that binds a set of columns is served by any order that begins with them, in whatever order; so a chain of sets,
-each within the next, needs one order. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
+A search that binds a set of columns is served by any index that begins with these columns. So one order of columns serves a
+chain of sets, each contained in the next. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
 Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation").
 """
 
@@ -59,7 +59,7 @@ def order_of(chain: list[Search], arity: int) -> Order:
 
 @dataclass
 class Indexes:
-    """The orders in use. Bodies ask while they are planned; after `settle` the same questions get the shared answers.
+    """The orders in use. While bodies are planned, each search gets an order of its own; after `settle` they share orders.
 
     >>> indexes = Indexes({"r": 3})
     >>> indexes.order_for("r", frozenset({1})), indexes.order_for("r", frozenset({1, 2}))
@@ -74,7 +74,7 @@ class Indexes:
     unsettled: set[str] = field(default_factory=set)  # relations with searches that are new since the last `settle`
 
     def order_for(self, relation: str, columns: Search) -> Order:
-        """An order that begins with these columns; the relation's own order when there are none, or no others."""
+        """Return an order that begins with these columns; the relation's own order for a search by no column or by all."""
         arity = self.arities[relation]
         if not columns or len(columns) == arity:
             return tuple(range(arity))
@@ -86,14 +86,14 @@ class Indexes:
         return order_of([columns], arity)
 
     def settle(self) -> set[str]:
-        """Share: the fewest orders for all searches asked for by now. Returns the relations of which some search was told
-        another order before: what was compiled with that one should be compiled again."""
+        """Compute the fewest orders that serve all searches so far. Returns the relations of which a search got another order
+        before; bodies compiled with that order must be compiled again."""
         moved = set()
         for relation in self.unsettled:
             searches = self.searches[relation]
-            told = {search: self.order_for(relation, search) for search in searches}
+            previous = {search: self.order_for(relation, search) for search in searches}
             self.orders[relation] = [order_of(chain, self.arities[relation]) for chain in chains(searches)]
-            if any(self.order_for(relation, search) != order for search, order in told.items()):
+            if any(self.order_for(relation, search) != order for search, order in previous.items()):
                 moved.add(relation)
         self.unsettled.clear()
         return moved

@@ -2,9 +2,9 @@
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-The core is what is left when ears are taken away, again and again (Graham, Yu and Ozsoyoglu): the triangle. edge(z, t) is an
-ear, which a binary join does as well as anything. A body without a core is one core all the same if a trial of its binary joins
-on some tuples makes bindings of which few last. A core starts from what is bound already: in a delta version, from the delta.
+The core is the rest of the body after all ears are removed (GYO reduction: Graham, Yu and Ozsoyoglu): the triangle. edge(z, t)
+is an ear, for which no plan is better than a binary join. An acyclic body is treated as a core if a trial of its binary joins
+on samples makes many bindings of which few last. A core starts from the existing bindings: in a delta version, from the delta.
 """
 
 import math
@@ -28,10 +28,10 @@ READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it
 
 @dataclass(frozen=True)
 class CyclicCore:
-    """The places of some atoms in a body, and why they are joined together. `each`: the bindings that binary joins are
-    expected to make of one, if they are to be taken while those are few; `apart`: relations are partitioned, so it is BiGJoin
-    that joins them, not loops over tries; `indexed`: so it is, by the indexes that other joins search; `order`: the order in
-    which BiGJoin binds the variables, if it is given."""
+    """The places of atoms in a body that are joined together, and the reason. `each`: the bindings that binary joins are
+    expected to make of one binding, or 0 if they are not to be used while bindings are few; `apart`: relations are partitioned,
+    so BiGJoin joins them instead of loops over tries; `indexed`: BiGJoin uses the indexes that other joins search; `order`: the
+    order of variables for BiGJoin, if it is given."""
 
     places: frozenset[int]
     reason: str
@@ -52,9 +52,9 @@ class CoreChoice:
 def choose_core(
     rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
 ) -> CoreChoice:  # fmt: skip
-    """What of a rule's body, or of a delta version, goes variable by variable. `mode`: Config.multiway, for rules without
-    .join; `placing`: which indexes are partitioned; `binary` compiles the body as binary joins, for a trial, if there can be
-    one; `indexed`: a core that begins with a delta searches the indexes that there are."""
+    """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable. `mode`: Config.multiway, for
+    rules without .join; `placing`: which indexes are partitioned; `binary`: compiles the body as binary joins for a trial, or
+    None; `indexed`: a core that starts from a delta searches existing indexes."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
@@ -82,7 +82,9 @@ def _is_partitioned(atoms, places, placing) -> bool:
 
 
 def _partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
-    """Where skew is known, by what is shipped; where it is not, BiGJoin costs half as much again at worst."""
+    """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare with
+    the bindings that BiGJoin ships. If it is not, only the bindings of binary joins count: at worst BiGJoin takes half as long
+    again."""
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if delta is None else {delta}
@@ -94,8 +96,8 @@ def _partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
 
 
 def _shipped(atoms, places, start: int, sizes) -> float | None:
-    """Bindings that BiGJoin would ship from the tuples of an atom on: to be counted by each atom that has the next variable,
-    and then what the one with the fewest tuples proposes. None where that is not known."""
+    """Estimate the bindings that BiGJoin ships from one atom on: one for each atom that counts the next variable, and the
+    values proposed by the atom with the fewest tuples. None if the estimate does not exist."""
     relation, bound = atoms[start].relation, atom_variables(atoms[start])
     column = {term.name: place for place, term in enumerate(atoms[start].args) if isinstance(term, Var)}
     for name in sorted(frozenset().union(*(atom_variables(atoms[n]) for n in places)) - bound):
@@ -112,6 +114,7 @@ def _shipped(atoms, places, start: int, sizes) -> float | None:
 
 
 def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
+    """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
     growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
     if growing:
         return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
@@ -124,7 +127,7 @@ def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
 
 
 def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> CyclicCore | None:
-    """The core of an aggregate's body, if nothing outside binds a variable of it and every tuple of it is another binding."""
+    """Return the core of an aggregate's body, unless a variable is bound outside or several tuples can be one binding."""
     choice = choose_core(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
     atoms = [body[place] for place in choice.core.places] if choice.core else []
     if any(atom_variables(atom) & outer or Wild() in atom.args for atom in atoms) or choice.core and choice.core.apart:
@@ -133,7 +136,7 @@ def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, p
 
 
 def _beyond(atoms, sizes, binary) -> CoreChoice:
-    """A body without a cycle: all of it, if a trial of its binary joins makes many bindings that lead nowhere."""
+    """Choose the multiway plan for an acyclic body if, in a trial, its binary joins make many bindings of which few last."""
     read, names = _tuples_to_read(atoms, atoms, sizes, None), {n: atom_variables(atom) for n, atom in atoms.items()}
     if (
         read < MIN_ACYCLIC_TUPLES
@@ -170,7 +173,7 @@ def _tuples_to_read(atoms, places, sizes, delta) -> float:
     return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
 
 
-# -- what is cyclic
+# -- cyclic cores
 
 
 def atom_variables(atom: Atom) -> frozenset[str]:
@@ -208,7 +211,7 @@ def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
 
 
 def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
-    """The hypergraph without variables that are in one edge only, and without edges within others, until none is left."""
+    """Remove variables of a single edge, and edges contained in another edge, until none is left."""
     left = dict(edges)
     while True:
         edges_of = Counter(name for edge in left.values() for name in edge)
@@ -231,6 +234,7 @@ def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, de
 
 
 def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
+    """Estimate the bindings that binary joins of the core make from one atom on, in all and for each binding to begin with."""
     _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
     total, began = (rows, 1.0) if start in core and start != delta else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
@@ -248,7 +252,8 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
 
 
 def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
-    """(whether nothing joins it yet, the tuples that a binding is expected to meet): skew included where both are at hand."""
+    """Return (True if nothing joins the atom yet, tuples that match a binding). The estimate includes skew if both tables are
+    in this process."""
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
     rest, constants = selection_size(sizes, atom, part)
     if len(places) == len(atom.args) and not constants:
@@ -273,8 +278,8 @@ def _matching_tuples(atom: Atom, place: int, known: list[Atom], size: float, siz
 
 
 def pushed(literal, atoms, sizes) -> bool:
-    """Whether the loops over some atoms can decide it: a comparison of signed numbers, variables that are bound there or
-    constants; a negated atom of such, unless the tries of all the others take less than the one of its relation."""
+    """True if the loops over some atoms can decide a literal: a comparison of signed numbers, or a negated atom, of constants
+    and variables bound there. The trie of a negated atom must not be larger than those of the other relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})

@@ -110,8 +110,8 @@ class Greedy:
         return inner
 
     def expected(self, number: int, atom: Atom, bound) -> float:
-        """The tuples that a binding meets: where columns are bound by those of a large relation, as many as its values meet
-        there, as what is frequent in one relation often is in the other."""
+        """Estimate the tuples of an atom that match one binding. If values of one large relation bind its columns, the estimate
+        includes skew: a value that is frequent in one relation often is in the other."""
         places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
         met = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
         return fanout(self.sizes, atom, part, list(places)) if met is None else met
@@ -127,8 +127,8 @@ class Greedy:
         return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
 
     def _rank(self, one, bound):
-        """Rank atoms that share a bound variable before those that would make a product. A complete relation of one tuple
-        multiplies nothing: its values are parameters, by which others are filtered or searched."""
+        """Rank atoms that share a bound variable before atoms that would make a product. A complete relation of at most one
+        tuple makes no product: its values are parameters, by which other atoms are filtered or searched."""
         number, atom = one
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
         expected = self.expected(number, atom, bound)
@@ -143,7 +143,7 @@ class Greedy:
         return not places or any(places == set(order[: len(places)]) for order in self.made.get(atom.relation, ()))
 
     def _cost_from(self, start, atoms) -> float:
-        """The bindings made altogether if this atom came first and the others followed greedily."""
+        """Estimate all bindings if this atom comes first and the others follow greedily."""
         variables = {number: names_of_variables(atom) for number, atom in atoms}
         rows = total = self.expected(start[0], start[1], set())
         bound = fresh = variables[start[0]]
@@ -199,8 +199,8 @@ def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every:
 
 @part("plan")
 def share_indexes(bodies: dict, indexes: Indexes) -> None:
-    """Settle what the bodies of a stratum search. Those that were compiled with an index that is none of the shared ones are
-    forgotten: whoever needs them compiles them again."""
+    """Settle the indexes that the bodies of a stratum search. Bodies compiled with another order are dropped from `bodies`, and
+    compiled again when they are needed."""
     if moved := indexes.settle():
         for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched)]:
             del bodies[key]
@@ -221,12 +221,13 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 
 
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
-    """The delta versions of a rule: the place of the atom that reads the delta, and which part every atom reads.
+    """Return the delta versions of a rule: the place of the atom that reads the delta, and the part that each recursive atom
+    reads.
 
-    Each new combination of tuples is found once: of the other atoms, those before the delta read all, those after it only
-    what is older. Atoms with computed columns come before the rest, in whichever order they are written: the others bind what
-    these are searched by. Of `p(t, i, a), p(t, (i + 1) % 9, b)` the version from p(t, i, a) reads all of the other one. That
-    from the other one reads only what is older of p(t, i, a), which cannot be searched by i then.
+    Each new combination of tuples is found once. Atoms before the delta read all tuples, atoms after it only older ones. Atoms
+    with computed columns are put before the rest in this order, so that the rest can bind the values by which they are
+    searched. Take `p(t, i, a), p(t, (i + 1) % 9, b)`: the version from p(t, i, a) reads all tuples of the other atom. The
+    version from the other atom reads older tuples of p(t, i, a), which cannot be searched by i then.
 
     >>> from semi_naive.ra.ir import Kind
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")

@@ -16,9 +16,9 @@ Index = tuple[str, Order]
 
 @dataclass
 class Placing:
-    """Says of each index of one stratum whether it is partitioned. `own`: the stratum's relations that grow; `budget`: bytes of
-    a host for replicated indexes; `bytes_of`: what an index of a relation takes; `taken`, `partitioned`: those of other
-    relations, with their bytes.
+    """The indexes that one stratum reads: partitioned or replicated. `own`: the stratum's relations that grow; `budget`: bytes
+    of a host for replicated indexes; `bytes_of`: the size of an index of a relation; `taken`, `partitioned`: the replicated and
+    the partitioned indexes of other relations, with their bytes.
 
     >>> placing = Placing(frozenset({"path"}), 100, {"edge": 80, "node": 40}.get)
     >>> placing.decide({("edge", (0, 1)), ("node", (0,)), ("path", (1, 0))}), placing.told("edge", (0, 1))
@@ -37,8 +37,9 @@ class Placing:
         return relation in self.own or (relation, order) in self.partitioned
 
     def decide(self, searched: set[Index]) -> bool:
-        """Decide on all indexes that bodies search; whether one is partitioned that was not. One that no column is asked of,
-        whether there is a tuple, is always replicated; what has been partitioned once stays so."""
+        """Decide for each searched index whether it is replicated or partitioned. Returns True if another index is partitioned
+        now. An index of no columns only tells whether there is a tuple, and is always replicated. A partitioned index stays so.
+        """
         before, self.taken = len(self.partitioned), {}
         asked = {one for one in searched if one[0] not in self.own} - self.partitioned.keys()
         for size, index in sorted((self.bytes_of(relation) if order else 0, (relation, order)) for relation, order in asked):
@@ -80,7 +81,7 @@ def _bytes(size: float) -> str:
 
 
 def exchanges(steps) -> list[Exchange]:
-    """Count the exchanges that bindings may take, including those that only some bindings take."""
+    """Return the exchanges that bindings may take, including those that only some bindings take."""
     taken = (getattr(step, "exchanges", (step,)) for step in steps)
     return [step for some in taken for step in some if isinstance(step, Exchange)]
 
@@ -99,8 +100,8 @@ def keyed(bodies) -> dict[str, dict[Order, int]]:
 
 
 def colocated_index(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
-    """(relation, order, columns that choose the bucket) of an index in which the first atom's tuples lie where their first
-    partners do, so that nothing has to move; None if there is no such index."""
+    """Return (relation, order, columns that choose the bucket) of an index that puts the first atom's tuples into the buckets
+    of their first partners, so that no binding moves; None if there is no such index."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
     scan = body.derivation.steps[0] if body.derivation.steps else None
     if exchange is None or not exchange.keys or not isinstance(scan, Join) or scan.keys or scan.part not in ("delta", "share"):

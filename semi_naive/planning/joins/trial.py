@@ -1,10 +1,11 @@
-"""A trial of binary joins: the steps of a body are run on some tuples of each relation, and what they would make of all of
-them is known about, skew and whatever correlation there is included.
+"""A trial of binary joins: run the steps of a body on a sample of each relation, to estimate the bindings that they make of all
+tuples. The estimate includes skew and correlation.
 
     16,000,000 of a(x, y), b(y, z), of which c(z, w) leaves 60,000
 
-Tuples are drawn from each relation at random, so a join of samples is expected to have its size times both shares; of what
-it makes some are drawn again, so that a trial takes as long whatever the joins would make (Chaudhuri, Motwani, Narasayya 1999).
+Tuples are drawn from each relation at random, so the expected size of a join of samples is the join's size times both
+shares. Its result is sampled again, so that the time of a trial does not depend on the sizes of the joins (Chaudhuri, Motwani,
+Narasayya 1999).
 """
 
 from dataclasses import dataclass, field
@@ -23,8 +24,8 @@ MIN_TRIAL_BINDINGS = 10  # at the end of a trial, for its estimate to count
 
 @dataclass
 class Trial:
-    """made: bindings that each join is expected to make, and whether the join is the fused one; found: of all together,
-    or at most about so many where the trial was left with few."""
+    """The estimates of a trial. made: the bindings that each join is expected to make, and True for the fused join; found: the
+    bindings after all steps, or an upper bound if few sampled bindings were left."""
 
     made: list[tuple[float, bool]] = field(default_factory=list)
     found: float = 1.0
@@ -35,8 +36,9 @@ class Trial:
 
 
 def tried(steps: list, sizes) -> Trial | None:
-    """None where that cannot be known: a relation has no tuples yet, or is on the partitions, or what is joined on is made by
-    other steps than joins. Those let all pass here, but for comparisons of what is there: nothing is computed or interned."""
+    """Run joins on samples of their relations, and estimate the bindings that each makes. Returns None if there is no estimate:
+    a relation is empty or on the partitions, or a key of a join is made by another step than a join. Other steps let all
+    bindings pass, except comparisons of bound variables and constants: a trial computes and interns nothing."""
     trial, batch, each = Trial(), unit(), 1.0  # each: bindings that one of the batch stands for
     for place, step in enumerate(steps):
         if isinstance(step, Join):
@@ -65,7 +67,7 @@ def _are_bound(terms, batch: Batch) -> bool:
 
 
 def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tuple[Batch, int]:
-    """What a join makes of bindings and some tuples of its relation, or some of that; and how many it would be."""
+    """Join bindings with a sample of a relation. Returns the result, or a sample of it, and the size of the whole result."""
     keyed = [columns[column] for column in step.order[: len(step.keys)]]
     numbered = [*keyed, np.arange(columns[0].size)]
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))

@@ -1,12 +1,12 @@
 """The rules that maintain a stratum when the relations below it, or its explicit facts, change.
 
-For each relation `p` of a stratum and each `q` below it, `q-` and `q+` are what q has lost and gained, `p=` the explicit facts
-of p, `p:` its suspects.
+For each relation `p` of a stratum and each `q` below it, `q-` and `q+` are the tuples that q has lost and gained, `p=` the
+explicit facts of p, `p:` its suspects (overdeleted tuples).
 
-1. suspected: `p:(x) :- body with q- or p: in place of one q or p, !p=(x).` A negated or aggregated q begins with what flips it.
+1. suspected: `p:(x) :- body with q- or p: in place of one q or p, !p=(x).` For a negated or aggregated q see `flips`.
 2. guarded: a suspect stays if an instance of a rule over what remains has only older tuples of the stratum.
 3. rederived: `p(x) :- p:(x), body.` with all relations as they are now.
-4. gained: `p(x) :- body with q+ in place of one q.` The recursion of the stratum goes on from there.
+4. gained: `p(x) :- body with q+ in place of one q.` The recursion of the stratum continues from there.
 5. counted: counts and sums of aggregates change by the bindings that their bodies gain and lose.
 
 Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019, *Maintenance of Datalog materialisations
@@ -31,8 +31,8 @@ Begun = list[tuple[str, Rule]]  # rules, each with the relation of changed tuple
 
 @dataclass
 class Maintained:
-    """The rules that maintain one stratum. known: its relations that may have explicit facts; best: those that keep the best
-    value of each key; kinds: of the columns of its relations."""
+    """The rules that maintain one stratum. known: its relations that may have explicit facts; best: its relations that keep the
+    best value of each key; kinds: the kinds of each relation's columns."""
 
     stratum: Stratum
     known: set[str]
@@ -45,11 +45,12 @@ class Maintained:
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
-        self.insertions: Begun = self._beginning(gained, now=True)
-        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._beginning(lost, now=False)]
+        self.insertions: Begun = self._change_rules(gained, now=True)
+        self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._change_rules(lost, now=False)]
 
-    def _beginning(self, named: Callable[[str], str], now: bool) -> Begun:
-        """The rules that begin with changed tuples, of which positive atoms read those that are `named`."""
+    def _change_rules(self, named: Callable[[str], str], now: bool) -> Begun:
+        """Return the rules that start from changed tuples, each with the relation of these. `named` is `gained` or `lost`: the
+        changes from which a positive atom starts. now: a flip derives its heads in the state after the change."""
         found = [(named(name), rule) for each in self.stratum.rules for name, rule in delta_rules(each, self.below, named)]
         return found + [begun for flip in self.flips for begun in flip.beginning(now)]
 
@@ -83,12 +84,10 @@ def _proving(rule: Rule, kinds: Kinds) -> Rule:
 
 
 def maintaining(stratum: Stratum, known: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
-    """Return the rules that maintain a stratum, as text, by step; steps without rules are left out.
-
-    known: relations that may have explicit facts; best: those that keep the best value of each key; kinds: of columns.
-    """
+    """Return the text of the rules that maintain a stratum, by step; steps without rules are left out. The parameters are those
+    of `Maintained`."""
     stratum, counted = counting(stratum)
     steps = Maintained(stratum, known, best, kinds).steps()
-    told = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
-    told["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
-    return {step: lines for step, lines in told.items() if lines}
+    texts = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}
+    texts["counted"] = [f"{one.atom} ± {{ {', '.join(map(str, one.body))} }}" for one in counted]
+    return {step: lines for step, lines in texts.items() if lines}

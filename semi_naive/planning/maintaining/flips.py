@@ -1,13 +1,14 @@
-"""What follows from tuples that come and go where a rule negates a relation, or aggregates it.
+"""Delta rules for a relation that a rule negates or aggregates.
 
-A rule `head :- a, !n(x, _).` whose n has lost tuples n⁻, or has new ones n⁺, makes something new, or nothing any more, for
+If n has lost the tuples n⁻ and gained the tuples n⁺, a rule `head :- a, !n(x, _).` gains heads of the first rule, and may lose
+heads of the second:
 
-    head :- n⁻(x, _), a, !n(x, _).        with all as it is now
-    head :- n⁺(x, _), a, !n(x, _).        with all as it was before
+    head :- n⁻(x, _), a, !n(x, _).        in the state after the change
+    head :- n⁺(x, _), a, !n(x, _).        in the state before it
 
-so what counts is that there is a tuple, or none, and not how many. An aggregate's groups are those that a changed tuple agrees
-with in the variables that it shares with the rule outside: they are computed as they were, which is what may be gone, and as
-they are now. No result is ever made of another one by a difference.
+So only the existence of a tuple counts, not the number of tuples. In an aggregate, a changed tuple affects the groups that
+agree with it in the variables shared with the rule outside. These groups are computed in the old state, for the heads that may
+be lost, and in the new state. No result is computed from another one by a difference.
 """
 
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ NEGATED, AGGREGATED = "!", "{}"
 
 @dataclass(frozen=True)
 class Flip:
-    """A rule that begins with what has changed of a relation that it negates, or aggregates: `closed` to it otherwise.
-    `within`: atoms that bind its groups, the changed one first, if that alone does not; `negative`: it is negated there."""
+    """A rule that starts from the changes of a relation that it negates or aggregates. `closed`: the rule without that first
+    atom; `within`: the atoms that bind the aggregate's groups, the changed one first, if that alone does not; `negative`: the
+    aggregate negates the relation."""
 
     relation: str
     how: str
@@ -34,7 +36,7 @@ class Flip:
 
     @property
     def changed(self) -> str:
-        """The relation of what has changed; no program has one of that name."""
+        """The name of the relation of changed tuples, lost and gained. No relation of a program can have this name."""
         return f"{self.relation}{self.how}"
 
     @property
@@ -43,7 +45,8 @@ class Flip:
         return self.how == AGGREGATED and not self.within and not names_of_variables(self.rule.body[0])
 
     def beginning(self, now: bool) -> Iterator[tuple[str, Rule]]:
-        """The rules for what it makes `now`, or what it made before, each with the relation of changed tuples that it reads.
+        """Yield (relation of changed tuples, rule) for the heads that the change affects: derived in the state after the change
+        if `now`, else in the state before it.
 
         >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
         >>> count = Aggregate(z, "count", None, (Atom("e", (x, y)), Atom("n", (y,))))
@@ -89,8 +92,9 @@ def flips(rule: Rule) -> Iterator[Flip]:
 
 
 def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, ...]:
-    """An atom of an aggregate's own body, and those that it is connected with, if it does not bind all variables that these
-    share with the rule outside; their other variables have names that the rule does not have."""
+    """Return the atoms that bind the groups of an aggregate: the changed atom, and the atoms of the aggregate's body connected
+    to it by variables. Empty if the changed atom binds every variable that these share with the rule outside. Their other
+    variables are renamed apart from the rule's."""
     if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
         return ()
     found, left = [changed], [each for each in literal.body if isinstance(each, Atom) and each is not changed]
@@ -98,26 +102,26 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
         found, left = found + near, [each for each in left if each not in near]
     if names_of_variables(found) & outside <= names_of_variables(changed):
         return ()
-    return tuple(replace(each, args=tuple(_apart(term, outside) for term in each.args)) for each in found)
+    return tuple(replace(each, args=tuple(_renamed_apart(term, outside) for term in each.args)) for each in found)
 
 
-def _apart(term: Term, outside: set[str]) -> Term:
-    """A term outside of an aggregate; one that is computed is not known there."""
+def _renamed_apart(term: Term, outside: set[str]) -> Term:
+    """Return a term renamed apart from the rule outside an aggregate; a computed term becomes a wildcard."""
     if isinstance(term, Var) and term.name not in outside:
         return replace(term, name=f":{term.name}")
     return term if isinstance(term, Const | Var) else Wild()
 
 
 def is_exact(rule: Rule) -> bool:
-    """Whether its aggregates have the same results however their tuples lie: sums of floats do not, nor may those of users."""
-    return not any(map(_rounds, rule.body))
+    """True if the rule's aggregates do not depend on the order of tuples. Sums of floats do, and lattices of users may."""
+    return not any(map(_depends_on_order, rule.body))
 
 
-def _rounds(literal: Literal) -> bool:
+def _depends_on_order(literal: Literal) -> bool:
     if not isinstance(literal, Aggregate):
         return False
     adds_floats = literal.op == "sum" and getattr(literal.target, "kind", None) == Kind.FLOAT
-    return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_rounds, literal.body))
+    return literal.op == "mean" or literal.init is not None or adds_floats or any(map(_depends_on_order, literal.body))
 
 
 def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
@@ -132,5 +136,5 @@ def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
 
 
 def _generalised(term, outside: set[str]):
-    """A term as far as it is known outside of an aggregate: whatever agrees with it agrees with this."""
+    """Generalise a term: a variable local to the aggregate, or a computed term, becomes a wildcard."""
     return term if isinstance(term, Const) or isinstance(term, Var) and term.name in outside else Wild()

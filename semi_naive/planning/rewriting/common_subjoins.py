@@ -4,9 +4,9 @@
     b(z) :- edge(z, w), edge(w, u), blue(u).           is     a(x, y) :- shared.1(x, y), red(x).
                                                               b(z) :- shared.1(z, u), blue(u).
 
-Only where it can pay: the part joins at least two atoms, has variables that nothing outside of it needs, and none of its
-relations depends on any of the rules' heads, so that it is complete before any of them begins. Nothing is taken out of a
-cycle, which may be joined variable by variable: two atoms of a triangle have many more tuples than the triangle.
+A join is shared only if that can pay: it has at least two atoms, it has variables that are not used outside of it, and none of
+its relations depends on a head of the rules, so that it is complete before they are evaluated. It has all atoms of a cyclic
+core or none, because two atoms of a triangle have many more tuples than the triangle.
 """
 
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ MAX_ATOM_ORDERS = 24  # of a part, tried for the one that is the same in every r
 
 @dataclass(frozen=True)
 class Subjoin:
-    """Some atoms of a rule's body: at which places, in an order that every rule with the same part has."""
+    """A join that is part of a rule's body. places: its atoms in a canonical order, the same in every rule with this join."""
 
     rule: int
     places: tuple[int, ...]
@@ -62,7 +62,7 @@ def share(program: ir.Program) -> ir.Program:
 
 
 class _Parts:
-    """The parts of all rules that another rule may have too: of each rule, {text that is the same for the same part: part}."""
+    """The joins that several rules may share. `of`: for each rule, {canonical text: join}."""
 
     def __init__(self, program: ir.Program):
         self.group = recursion_groups(program)
@@ -76,7 +76,8 @@ class _Parts:
             self.of[i] = dict(self.canonical(i, rule))
 
     def choices(self, rule: ir.Rule) -> Iterator[tuple[tuple, tuple[int, ...]]]:
-        """Some atoms that hang together: (what they look like without variables' names, their places)."""
+        """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
+        places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
         head, shapes = rule.head.relation, {}
         if rule.plan or rule.join or rewrite.has_autoinc(rule) or head in self.removals:
             return
@@ -98,6 +99,7 @@ class _Parts:
                     yield tuple(sorted(shapes[place] for place in places)), places
 
     def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
+        """Yield (canonical text, join) for each join of a rule whose shape occurs in several rules."""
         for shape, places in self.choices(rule):
             if self.frequency[shape] > 1:
                 text, ordered = _canonical_order({place: rule.body[place] for place in places})
@@ -166,7 +168,7 @@ def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
 
 
 def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
-    """The constraints on nothing but the part's variables that all of the rules have.
+    """Return the constraints, on variables of the join only, that all of the rules have.
 
     None that computes something: it may have no value for what another literal of its rule leaves out.
     """

@@ -5,9 +5,9 @@ With two rules for small, `!small(x)` says that neither body holds, and each of 
     small(x) :- x < 3, even(x).        odd(x) :- n(x), !small(x).      odd(x) :- n(x), x >= 3, x != 1.
     small(1).                    and                              is   odd(x) :- n(x), !even(x), x != 1.
 
-A relation stays as it is where replacing it would change what is computed: below an aggregate that would count the variables
-of its bodies too, negated with variables that its head has not, recursive, or with something of its own about it
-(a lattice, an equivalence, a choice, a limit, autoinc).
+A relation is not inlined if that would change results: in an aggregate that would count the variables of its bodies too,
+negated with variables that its head does not have, recursive, or with a property of its own (a lattice, an equivalence, a
+choice, a limit, autoinc).
 """
 
 from collections.abc import Iterator
@@ -57,8 +57,8 @@ def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str
 
 
 def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], set[str]]:
-    """Each rule of a program, those of relations that are inlined too, with what it becomes, in which all of its own variables
-    are still there; and the names of those relations."""
+    """Return each rule with the copies that inlining makes of it, and the names of the inlined relations. Rules of inlined
+    relations are included. A copy keeps all variables of its rule."""
     found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
     while names := _next_to_inline(program):
         program, definitions = _without(program, names)
@@ -69,7 +69,7 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
 
 
 def _next_to_inline(program: ir.Program) -> set[str]:
-    """The relations to replace in this round: those whose own rules read none that is still to be replaced."""
+    """Return the relations to replace in this round: their rules read no relation that is still to be replaced."""
     marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
     special = {directive.relation for directive in program.directives}
     special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
@@ -129,7 +129,8 @@ def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
 
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
-    """The rule once for each way to replace the atoms of `definitions` in its body. settle: what is known then is put in."""
+    """Return a copy of the rule for each way to replace the atoms of `definitions` in its body. settle: simplify each copy by
+    its equations, and drop a copy that cannot hold."""
     if not _relations_of_body(rule) & definitions.keys():
         return [rule]
     limits.check_limits()
@@ -140,8 +141,8 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
 
 
 def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
-    """Yield every combination of the bodies that say its literals, each literal once: none of `definitions` is negated that
-    has none."""
+    """Yield every combination of the bodies that replace the literals, each literal once. Every negated relation of
+    `definitions` must have alternatives."""
     choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
     return (without_repetitions(sum(chosen, ())) for chosen in product(*choices))
 
@@ -155,7 +156,7 @@ def without_repetitions(body: tuple) -> tuple:
 
 
 def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
-    """The bodies of which one has to hold for the literal to hold; None if no such bodies say it."""
+    """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies."""
     if isinstance(literal, ir.Aggregate):
         return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]
     if isinstance(literal, ir.Atom) and literal.relation in definitions:

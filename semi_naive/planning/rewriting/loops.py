@@ -32,8 +32,8 @@ def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> 
 
 
 def group_loops(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
-    """The strata in an order in which those of each loop stand one after the other: after what a round has from those before,
-    which no rule makes, and before all that reads it or what a round makes."""
+    """Order the strata so that the strata of each loop are consecutive. They come after the relations that a round gets from
+    earlier ones, which no rule makes, and before every other stratum that reads those or the loop's results."""
     for loop in loops:
         known = {known for known, _ in loop.pairs}
         found = sorted(found, key=lambda stratum: known.isdisjoint(stratum.relations))
@@ -63,8 +63,8 @@ def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
 
 
 def _readers(found: list[Stratum], numbers: list[int], carried: set[str]) -> list[int]:
-    """The strata up to the last of a loop that read what it makes or carries, directly or not, and are none of it. A relation
-    that no longer depends on itself leaves such strata before the first."""
+    """Return the strata that read a relation made or carried by a loop, directly or not, stand before the loop's last stratum,
+    and are not part of the loop. A relation that no longer depends on itself puts such strata before the first one."""
     reached, after = carried.union(*(found[number].relations for number in numbers)), []
     for number in range(numbers[-1]):
         if number not in numbers and reached & found[number].reads:

@@ -1,19 +1,19 @@
-"""Magic sets: of a relation that is only asked for some tuples, only those are computed.
+"""Magic sets: compute only the demanded tuples of a relation.
 
-Where a rule reads `path(1, y)`, or `path(x, y)` with x known from what stands before it, the relation is adorned with what is
-known, b for bound and f for free, and computed for the values that are demanded of it:
+If a rule reads `path(1, y)`, or `path(x, y)` with x known from earlier literals, the relation is adorned by its known columns,
+b for bound and f for free, and computed for the demanded values of these:
 
     path(x, z) :- edge(x, z).                     path@bf(x, z) :- path@bf.demand(x), edge(x, z).
     path(x, z) :- path(x, y), edge(y, z).   is    path@bf(x, z) :- path@bf.demand(x), path@bf(x, y), edge(y, z).
     from1(y) :- path(1, y).                       path@bf.demand(1).      from1(y) :- path@bf(1, y).
 
-Demand reaches rules in the order their bodies are written: an atom knows constants, what its rule's head was demanded for,
-the variables of the positive atoms before it, and other names of those. Never what is computed from them: demand for x + 1
-wherever there is demand for x would have no end.
+Demand reaches rules in the order their bodies are written: an atom knows constants, the demanded values of its rule's head,
+the variables of earlier positive atoms, and variables equal to these. Computed values are not known: a demand for x + 1 from
+every demand for x would not terminate.
 
-Whatever is read negated or by an aggregate, has a lattice, a choice or an autoinc, or is needed for one that is, is computed
-whole: by way of demand it might come to depend on rules that depend on it. So the only new cycles are of positive atoms, and
-what was stratified stays so.
+A relation is computed whole if it is negated, read by an aggregate, has a lattice, a choice or an autoinc, or if such a
+relation depends on it: demand might make it depend on rules that depend on it. So all new cycles are of positive atoms, and a
+stratified program stays stratified.
 """
 
 from collections.abc import Iterable
@@ -106,6 +106,7 @@ class _Demands:
     waiting: list[tuple[str, str]] = field(default_factory=list)  # (relation, adornment), rules not made yet
 
     def spread(self) -> None:
+        """Adorn the rules of all other relations, then those of demanded relations, until no adornment is new."""
         for rule in self.before.rules:
             if rule.head.relation not in self.chosen:
                 self.rules.append(self.reading(rule))
@@ -147,7 +148,8 @@ class _Demands:
         return rewrite.with_body(replace(rule, head=name), body)
 
     def demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
-        """The atom adorned with what is known before it, and a rule that demands just that."""
+        """Return the atom adorned by its known arguments, and add the rule for its demand. If no argument is known, the
+        relation is marked to be computed whole."""
         bound = [_is_known(arg, known) for arg in atom.args]
         if not any(bound):
             self.whole.add(atom.relation)
@@ -165,6 +167,7 @@ class _Demands:
         return replace(atom, relation=name)
 
     def declare(self, relation: ir.Relation, adornment: str) -> None:
+        """Declare an adorned relation and its demand."""
         name = f"{relation.name}@{adornment}"
         bound = tuple(column for column, mark in zip(relation.attributes, adornment, strict=True) if mark == "b")
         self.relations[name] = replace(relation, name=name, qualifiers=relation.qualifiers - {"magic"})

@@ -23,14 +23,14 @@ class Compiled:
 
     @cached_property
     def loops(self) -> dict[int, StratumLoop]:
-        """The strata that are evaluated again and again, each by the number of the first of them."""
+        """The loops of strata, each by the number of its first stratum."""
         found = (StratumLoop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
         return {loop.numbers[0]: loop for loop in found}
 
 
 def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
-    """Apply all passes to a program. keep: the relations to compute, None for all; given: those that get facts. limited: skip
-    the passes that change the number of iterations of a recursive stratum."""
+    """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
+    limited: skip the passes that change the number of iterations of a recursive stratum."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))

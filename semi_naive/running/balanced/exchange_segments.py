@@ -28,6 +28,7 @@ class _Cutting:
         self.at: tuple | None = None  # (variables, bucket map): bindings are at the bucket that these have there
 
     def version(self) -> Version:
+        """Cut the steps of the body into segments, and return the version."""
         for step in self.body.derivation.steps:
             match step:
                 case Exchange():
@@ -61,23 +62,25 @@ class _Cutting:
     # -- between two segments
 
     def _exchange(self, step: Exchange) -> None:
+        """Cut before a join with a partitioned index, unless the bindings are at its buckets already."""
         index = self.relations[step.relation].index(step.order)
         keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
         if not self._here(keys, index):
             self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
             move = self.moves[-1]
             move.copies, move.one = index.copies, step.one and bool(keys)
-            move.rest = () if move.one else self._rest(step, index, range(len(step.keys)))
+            move.rest = () if move.one else self._subbucket_places(step, index, range(len(step.keys)))
             self.at = () if index.copies else keys, index.map
 
     @staticmethod
-    def _rest(step: Exchange, index: PartitionedIndex, places) -> tuple[int, ...]:
-        """The places of what chooses the subbucket, if all columns are known and buckets have several."""
+    def _subbucket_places(step: Exchange, index: PartitionedIndex, places) -> tuple[int, ...]:
+        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several
+        subbuckets."""
         whole = len(step.keys) == len(step.order) > index.keys
         return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 
     def _visit(self, step: Visit) -> None:
-        """Those that go to an atom which is on every host stay where they are."""
+        """Send each binding to the index that it searches next. Bindings for a replicated index stay where they are."""
         if not any(step.exchanges):
             return
         keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
@@ -92,12 +95,12 @@ class _Cutting:
                 continue
             index = self.relations[exchange.relation].index(exchange.order)
             places = tuple(move.names.index(name) for name in key)
-            rest = self._rest(exchange, index, places)
+            rest = self._subbucket_places(exchange, index, places)
             moves.append(Move(move.names, index.map, places[: index.keys], rest, copies=index.copies))
         move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
-        """Send bindings to the partition of their group; those of one group alone may stay where they are."""
+        """Send bindings to the partition of their group. Bindings without a group key stay where they are."""
         keys = step.outer
         if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
             self._cut(step.outer, step.keep, self.groups, len(keys))
@@ -109,6 +112,7 @@ class _Cutting:
         self.at = keys, self.groups
 
     def _gather(self, step: Gather) -> None:
+        """Cut where the results of groups return to the bindings that wait for them."""
         self._cut(step.shipped, frozenset(), self.groups if step.outer else "every", len(step.outer), step)
         held = self.waiting.pop()
         held.until = len(self.segments) - 1

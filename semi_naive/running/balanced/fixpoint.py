@@ -21,13 +21,15 @@ MAX_RETURNS_TO_DRIVER = 2  # of one stratum: one that grows again and again stay
 
 @dataclass
 class Fixpoint:
-    """Takes one stratum on the partitions to its fixpoint. `recovery`: what it goes back to when its runs are lost."""
+    """The evaluation of one stratum on the partitions to its fixpoint. `recovery` resumes it at a checkpoint and saves
+    checkpoints."""
 
     stratum: Partitioned
     recovery: Recovery
 
     def run(self) -> dict:
-        """Iterate; the stratum's relations are on the partitions then. Returns the trace."""
+        """Evaluate to the fixpoint, and return the trace. Then the stratum's relations are on the partitions, or in the driver
+        if it finished them."""
         stratum = self.stratum
         stratum.trace.take_up([], self.recovery.past(stratum.local.number))
         with memory.at(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
@@ -35,13 +37,14 @@ class Fixpoint:
             return self._go_on()
 
     def _go_on(self) -> dict:
+        """Iterate until the stratum has ended, or the delta is small enough for the driver to finish."""
         stratum, ahead = self.stratum, RunAhead.of(self.stratum)
         while stratum.delta() and not stratum.local.ended(stratum.iteration, stratum.count):
             before = stratum.delta()
             if not ahead(self._steps_left()):
                 stratum.iterate(list(stratum.versions()))
-            if self._dwindled(before):
-                return self._finished_by_driver()
+            if self._suits_driver(before):
+                return self._finish_in_driver()
             self.recovery.iterated(stratum)
             stratum.look()
         stratum.settle()
@@ -53,14 +56,15 @@ class Fixpoint:
 
     # -- the last iterations, and small ones
 
-    def _dwindled(self, before: int) -> bool:
+    def _suits_driver(self, before: int) -> bool:
+        """True if the driver should finish the stratum: it sees the runs, and the delta shrinks and is small."""
         stratum = self.stratum
         allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
         return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, before)
 
-    def _finished_by_driver(self) -> dict:
-        """A job of next to nothing costs 100 ms. On the driver's own host the driver maps the runs and goes on by itself; if
-        the delta grows again, back to the partitions."""
+    def _finish_in_driver(self) -> dict:
+        """Finish the stratum in the driver, because a job with few tuples costs 100 ms. The driver maps the runs, which are on
+        its host. If the delta grows again, the stratum returns to the partitions."""
         stratum, database, local = self.stratum, self.stratum.database, self.stratum.local
         stratum.trace.event("to driver", stratum.iteration, delta=stratum.delta())
         for name, relation in stratum.relations.items():
@@ -73,11 +77,12 @@ class Fixpoint:
         try:
             local.go_on()
         except TooLarge:
-            return self._grown_again()
+            return self._return_to_partitions()
         stratum.iteration = local.iteration
         return stratum.traced()
 
-    def _grown_again(self) -> dict:
+    def _return_to_partitions(self) -> dict:
+        """Return the stratum to the partitions, at the iteration that the driver has completed."""
         before, local = self.stratum, self.stratum.local
         before.trace.event("to partitions", local.iteration)
         self.stratum = again = Partitioned(local, before.database, before.cluster, before.config)

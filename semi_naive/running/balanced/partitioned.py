@@ -1,9 +1,9 @@
-"""The balanced plan for any rules: one stratum on the partitions, where its relations are, and one iteration of it.
+"""The balanced plan for any rules: the state of one stratum on the partitions, and one iteration of it.
 
-*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms: what does
-not change while the stratum runs is on every host; the stratum's own relations are in buckets and subbuckets. One iteration
-is one job: scan the delta, join what is here; before a join with another of the stratum's relations go to its bucket; the
-heads go home (the all-to-all), and what is born there goes on to the relation's other indexes.
+*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
+stratum's own relations are in buckets and subbuckets. Indexes of other relations are on every host, as far as they fit
+(`Placing`). One iteration is one job: scan the delta, and join replicated indexes; before a join with a partitioned index, send
+bindings to its bucket; send the heads home (the all-to-all), and tuples born there to the relation's other indexes.
 """
 
 import time
@@ -40,7 +40,7 @@ from semi_naive.running.relations.statics import Statics
 
 @dataclass
 class Partitioned:
-    """One stratum on the partitions. `local` is where it was begun: what that has made is taken over."""
+    """One stratum on the partitions. `local`: its evaluation in the driver, whose tuples and iterations are taken over."""
 
     local: Local
     database: Database
@@ -66,7 +66,8 @@ class Partitioned:
             self.local.watch(self.trace.so_far)
 
     def begin(self, take_up) -> None:
-        """Place the relations and do what is done once. `take_up` says whether it has brought the stratum to a checkpoint."""
+        """Place the relations, and take over the tuples of `local` unless `take_up` has restored a checkpoint and returns True.
+        In iteration 0, evaluate the rules without recursion."""
         self._place()
         if not take_up(self):
             self._take_over()
@@ -92,7 +93,8 @@ class Partitioned:
     # -- where everything is
 
     def _place(self) -> None:
-        """An index for each order that some rule version searches a relation in: of the stratum's, and of partitioned ones."""
+        """Plan the rule versions, and make an empty index for each order in which they search a relation of the stratum.
+        Partition the indexes of other relations that are not replicated."""
         every = list(self.local.every(self.iteration == 0))
         bodies = plan_all(self._plan, every, self.bodies, self.local.indexes, self.placing)
         wanted = keyed(bodies)
@@ -123,7 +125,7 @@ class Partitioned:
         return name in self.stratum.relations and not self.database.program.relations[name].lattice
 
     def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
-        """One of the stratum's relations, without tuples."""
+        """Return a relation of the stratum without tuples, with an index for each order."""
         relation = self.database.program.relations[name]
         best = best_of(relation)
         if self.walk:
@@ -167,6 +169,8 @@ class Partitioned:
                 yield rule, place, parts, number
 
     def size(self, relation: str, part: str = "all") -> float:
+        """Return the tuples of a relation or its delta. An empty relation of the stratum is estimated by the largest it
+        reads."""
         if relation in self.relations:
             spread = self.relations[relation]
             return spread.home.delta_size() if part == "delta" else spread.count or self._largest_read()
@@ -174,7 +178,7 @@ class Partitioned:
         return known or (self._largest_read() if relation in self.stratum.relations else 0)
 
     def _largest_read(self) -> float:
-        """For a relation of the stratum that has no tuples yet: as many as the largest that it is made of."""
+        """The tuples of the largest relation that the stratum reads, as an estimate for a relation without tuples yet."""
         names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
@@ -197,6 +201,7 @@ class Partitioned:
         return self.database.distinct(relation, column)
 
     def _plan(self, rule: Rule, place, parts, number):
+        """Return the planned body of a rule version. A body without exchanges is planned again if relations outgrow it."""
         key = (id(rule), number)
         if key not in self.bodies or (not self._exchanges(self.bodies[key]) and self.bodies[key].outgrown(self)):
             self.bodies[key] = plan_body(
@@ -217,7 +222,7 @@ class Partitioned:
         return any(isinstance(step, Exchange) for step in body.derivation.steps)
 
     def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
-        """A rule version cut into segments, with everything it reads where it needs to be."""
+        """Return a rule version cut into segments; the indexes that it reads are placed."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
         return cut_into_segments(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
@@ -225,7 +230,7 @@ class Partitioned:
     # -- iterating
 
     def iterate(self, chosen) -> None:
-        """One outer iteration: inner ones until no evaluation has anything left."""
+        """Run an outer iteration: inner iterations until no evaluation has bindings left."""
         begun, delta = time.perf_counter(), self.delta()
         compiled = [self.compiled(i, *one) for i, one in enumerate(chosen)]
         world, meetings = self.world(), self._meetings()
@@ -252,7 +257,8 @@ class Partitioned:
         self.advanced(delta, [self.delta()], phases, begun)
 
     def turned(self, rounds) -> None:
-        """The outer iteration is over: what was born is delta, and weighed. rounds: the results of its inner iterations."""
+        """End an outer iteration: the tuples born in it become the delta, and their work is weighed. rounds: the results of its
+        inner iterations."""
         self._advance()
         for name, relation in self.relations.items():
             for number, index in enumerate(relation.indexes):
@@ -264,7 +270,8 @@ class Partitioned:
         return World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
 
     def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
-        """An iteration of one step or several is over: tell the trace, and whoever watches. births: tuples born in each."""
+        """Record a job of one or several iterations: in the trace, for the limits, and for progress. delta: tuples in the delta
+        before it; births: tuples born in each iteration; begun: the time it started."""
         births = births or [0]  # a step in which nothing is born is a step
         self.iteration += len(births)
         self._discard()
@@ -286,7 +293,7 @@ class Partitioned:
         return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _meetings(self) -> Meetings:
-        """What the tuples that are born in this iteration will be joined with, if the balance is looked at after it."""
+        """The first joins of the tuples born in this iteration, if the balance is checked after it."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
         return self.moving.meetings(self._recursive(), self.relations | self.statics.partitioned, self.statics.replicated)
@@ -311,7 +318,7 @@ class Partitioned:
         limits.visit(made)
 
     def learned(self, compiled: list[Version], results) -> None:
-        """New symbols, and errors."""
+        """Number new symbols, and raise the first error of a task."""
         for report in (r for r in results if isinstance(r, Report)):
             if report.phase == "values":
                 self.database.values.learn(report.facts["made"])
@@ -329,7 +336,7 @@ class Partitioned:
         return sum(relation.home.delta_size() for relation in self.relations.values())
 
     def settle(self) -> None:
-        """Done: the relations are at home, their other indexes are given up."""
+        """Place the finished relations in the database with their home index only."""
         while self.delta():
             self._advance()
         for name, relation in self.relations.items():
@@ -337,6 +344,7 @@ class Partitioned:
             self.database.place(name, relation, self.cluster)
 
     def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+        """Add an iteration to the trace: its tuples, its phases, and the balance of the stratum's first relation."""
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration

@@ -23,8 +23,8 @@ Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of 
 
 @dataclass
 class Rebalance:
-    """Call it with the relations of a stratum between two iterations (`new` is empty then), and with the indexes of others
-    that may be split, by relation and number."""
+    """The rebalancing of one stratum. Call it between two iterations (`new` is empty then) with the stratum's relations, and
+    with the indexes of other relations that may be split."""
 
     cluster: Cluster
     config: Config
@@ -50,8 +50,9 @@ class Rebalance:
     # -- weights
 
     def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> Meetings:
-        """What the deltas of rule versions are joined with first, by the index that they are scanned in: where that needs no
-        shuffle as long as neither is refined, and if somebody looks at the work."""
+        """Record in `met` the first join of each delta version, by the index in which the delta is scanned. A join counts if it
+        needs no shuffle while neither side is refined. Returns the joins for policy "work", by which it weighs tuples; else
+        none."""
         self.met = {}
         for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():
             steps = (step for segment in version.segments[:2] for step in segment)
@@ -76,7 +77,7 @@ class Rebalance:
 
     @staticmethod
     def _work(index: PartitionedIndex, meetings: list[FirstJoin]) -> np.ndarray:
-        """Expected of each slot; where the partners' bucket is split, their pairs meet elsewhere."""
+        """Return the expected work of each subbucket; the pairs of a split partner's bucket meet elsewhere."""
         if index.work is None:
             return index.sizes
         here = np.ones(index.map.buckets, np.bool_)
@@ -86,7 +87,7 @@ class Rebalance:
         return index.work + np.where(np.repeat(here, index.map.subbuckets), index.pairs, 0)
 
     def _brought(self, relations: dict[str, PartitionedRelation], index: PartitionedIndex) -> tuple[np.ndarray, np.ndarray]:
-        """Of each bucket of an index that others are joined with: the work that is expected, and the tuples of their deltas."""
+        """Return for each bucket of an index the work of the deltas joined with it, and their tuples."""
         work, delta = np.zeros((2, index.map.buckets))
         for (name, number), meetings in self.met.items():
             mover = relations[name].indexes[number]
@@ -97,7 +98,7 @@ class Rebalance:
         return work, delta
 
     def _carried(self, index: PartitionedIndex, partners) -> np.ndarray:
-        """The tuples of each bucket that are copied to wherever its subbuckets go."""
+        """Return the number of tuples of each bucket that are copied along with its subbuckets."""
         carried = np.zeros(index.map.buckets)
         for partner in partners if self.config.copy_inner else ():
             sizes = np.add.reduceat(partner.sizes, partner.map.tables()[0][:-1])
@@ -128,9 +129,9 @@ class Rebalance:
         })  # fmt: skip
 
     def _copy(self, name: str, number: int, index: PartitionedIndex, mover: BucketMap, iteration: int) -> None:
-        """Copy unrefined buckets of an index that never grows to the partitions that the buckets of what it is joined with were
-        dealt to. The paper sends the delta to it in every iteration; a bucket is cheaper to send once, and it spreads the join
-        as refinement has spread the tuples."""
+        """Copy unrefined buckets of an index that never grows to the partitions to which `mover` has dealt the tuples joined
+        with them. The paper sends the delta to the bucket in every iteration; to send the bucket once is cheaper, and spreads
+        the join as refinement has spread those tuples."""
         missing = {}
         for bucket, (homes, own) in enumerate(zip(mover.homes, index.map.homes, strict=True)):
             new = frozenset(homes) - index.copies.get(bucket, frozenset(own))
@@ -154,8 +155,8 @@ def met(mover: PartitionedIndex, meetings: list[FirstJoin], index: PartitionedIn
 
 
 def joined_only(versions, relations: dict[str, PartitionedRelation]) -> dict[tuple[str, int], PartitionedIndex]:
-    """The indexes of some relations that rule versions do nothing with but join them one tuple at a time, by relation and
-    number: those can do with part of a bucket on each of several partitions. What is negated, or counted, cannot."""
+    """Return the indexes of some relations that rule versions only join, one tuple at a time. Their buckets may be split over
+    several partitions; a negation or an aggregate needs whole buckets."""
     joined, whole = set(), set()
     for version in versions:
         steps = [step for segment in version.segments for step in segment]

@@ -19,8 +19,8 @@ from semi_naive.running.relations.database import Database
 
 
 class Iterations:
-    """Of one stratum. names: the relations that its iterations make, and no rule: `numbers`, which have their numbers, and
-    those in which tuples are recorded, `born`, each with the relation of these."""
+    """The iterations of one stratum. numbers: the relations that have the number of the iteration; born: the relations that
+    record tuples, each with the relation recorded; names: both, which no rule makes."""
 
     def __init__(self, stratum: tuple[str, ...], relations: Mapping[str, Relation], database: Database):
         kept = [relations[name] for name in stratum if name in relations and relations[name].follows]
@@ -30,14 +30,15 @@ class Iterations:
         self.born = {relation.name: relation.follows[0] for relation in kept if not relation.is_iteration}
 
     def parts(self, rule: Rule) -> dict[int, str]:
-        """The places in a body of what has the number of the iteration, with the part of it that has."""
+        """Return {place: "delta"} for the atoms of a body that read the number of the iteration: it is the delta of their
+        relation."""
         if not self.numbers:
             return {}
         found = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
         return dict.fromkeys(found, "delta")
 
     def begin(self) -> None:
-        """Before the rules without recursion."""
+        """Set the number to 0, before the rules without recursion."""
         self._number(0)
 
     def completed(self, number: int, tables: dict[str, Any]) -> None:
@@ -55,6 +56,6 @@ class Iterations:
             self.database.tables[name].advance()
 
     def end(self) -> None:
-        """The fixpoint has been reached: nothing is new."""
+        """Settle the relations at the fixpoint: their deltas are empty."""
         for name in self.names:
             self.database.tables[name].settle()

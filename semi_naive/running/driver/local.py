@@ -70,16 +70,16 @@ class Local:
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
     memory: int | None = None  # Config.memory
-    stays: str = ""  # why the stratum cannot leave this process, if it cannot
+    stays: str = ""  # the reason if the stratum cannot leave this process
     small: int = 0  # Config.small_delta; of the stratum, once it is made
     cores: int = 1  # of this host, that it may use
     spent: float = 0.0  # seconds that such iterations have taken a block at a time
-    slow: set[int] = field(default_factory=set)  # places among its rule versions that are not for the machine
+    slow: set[int] = field(default_factory=set)  # places of the rule versions that the machine does not run
     rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
     rested: int = 0  # the iteration that they end with
     beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
-    assembled: dict = field(default_factory=dict)  # what the machine has made of rule versions
-    stays_here: bool = True  # whether bodies are planned for this process alone
+    assembled: dict = field(default_factory=dict)  # rule versions assembled for the machine
+    stays_here: bool = True  # bodies are planned for this process only
     course: Course | None = None  # of the iterations of a recursive stratum
 
     def __post_init__(self):
@@ -96,7 +96,7 @@ class Local:
         self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
         self.growing = Growing(self.again, recursive)
         self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
-        self.marks: dict[str, Any] = {}  # by relation, what its table goes back to
+        self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
         self.planned = False  # bodies whose indexes are not settled yet
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine does not choose, nor compare
@@ -112,7 +112,8 @@ class Local:
         return Dominance(self, found, Local)
 
     def every(self, first: bool):
-        """(rule, the atom that reads the delta, parts, number) of all rule versions; those that run once only if `first`."""
+        """Yield all rule versions: (rule, place of the atom that reads the delta, parts, number). If `first`, rules that run
+        once come first."""
         yield from self._first() if first else ()
         for rule in self.again:
             numbers = self.iterations.parts(rule)
@@ -202,16 +203,17 @@ class Local:
 
     @property
     def work(self) -> int:
-        """The instructions of one iteration that the machine does as soon as it is done a block at a time."""
+        """The instructions of the machine in one iteration above which the stratum is evaluated a block at a time."""
         return MAX_INSTRUCTIONS_PER_LITERAL * self.literals
 
     def rests(self) -> None:
-        """An iteration has been too much for the machine: it is left alone for some, each time for twice as many."""
+        """Record that an iteration was too much for the machine. It is not used for some iterations, each time for twice as
+        many."""
         self.rest *= 2
         self.rested = self.iteration + self.rest
 
     def _by_tuples(self) -> bool:
-        """Iterations of small deltas, a tuple at a time; whether there was one. The tables are at its end then."""
+        """Run iterations of small deltas a tuple at a time. Returns True if one was completed."""
         from semi_naive.running.driver.small import Small, Unknown
 
         try:
@@ -221,13 +223,13 @@ class Local:
             return False
 
     def ended(self, iteration: int, count) -> bool:
-        """Whether no iteration begins after this one: no rule is recursive, it was the last that is wanted, or a relation has
-        reached its .limitsize. `count`: gives the tuples of a relation."""
+        """True if no iteration follows this one: no rule is recursive, `max_iterations` is reached, or a relation has reached
+        its .limitsize. `count` returns the number of tuples of a relation."""
         enough = self.max_iterations is not None and iteration >= self.max_iterations
         return not self.again or enough or any(count(name) >= limit for name, limit in self.limits.items())
 
     def start(self) -> None:
-        """What needs no recursion. Facts that were loaded are in `new`, with whatever this adds."""
+        """Evaluate the rules without recursion. Their tuples join the loaded facts in `new`."""
         self._plan(self._first())
         for one in self._first():
             self._derive(*one)
@@ -237,6 +239,7 @@ class Local:
         self._completed(0)
 
     def iterate(self) -> None:
+        """Evaluate all rule versions whose delta is not empty, a block at a time. Raises TooLarge if that is too much."""
         self.made = self.words = 0
         if self.iteration == 1:
             self._plan(self.every(False))
@@ -259,6 +262,7 @@ class Local:
         self._completed(delta)
 
     def _completed(self, delta: int) -> None:
+        """Count an iteration, check the limits, and report progress."""
         with memory.at(lambda: self.busiest(self.iteration), made=self.made_so_far):
             limits.check_limits()
             limits.check_bytes(self.nbytes)
@@ -267,6 +271,7 @@ class Local:
             self.tell(self.iteration, delta, sum(table.count for table in self.tables.values()))
 
     def _derive(self, rule: Rule, place, parts, number: int) -> None:
+        """Evaluate a rule version, and record its cost."""
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
         with self.profile.timed(entry), memory.at(partial(self._place, rule), made=self.made_so_far):
             try:
@@ -290,7 +295,8 @@ class Local:
         raise TooLarge
 
     def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
-        """(heads made, tuples born) by a rule, in slices on all cores, and whether they are too many: then not all are made."""
+        """Evaluate a rule in slices on all cores. Returns (heads made, tuples born, True if it stopped because there were too
+        many)."""
         name, database = rule.head.relation, cast(Any, self.database)
         table = self.tables[name].target
         derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
@@ -320,8 +326,9 @@ class Local:
         return made, born, many
 
     def _exceeds(self) -> bool:
-        """Whether the heads of this iteration are too many for this process; over all of them what is kept may be more, as it
-        costs memory alone, while there is memory. LimitExceeded at a limit of the evaluation."""
+        """True if this iteration makes too much for this process: more words than `budget`, tables beyond `memory`, or a budget
+        is set and the machine's memory is scarce. Raises LimitExceeded at a limit of the evaluation, and OutOfMemory at one of
+        the machine."""
         limits.check_limits()
         limits.check_bytes(self.nbytes)
         look = memory.check_is_due()
@@ -350,30 +357,31 @@ class Local:
         return sum(table.nbytes for table in apart)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
-        """How many tuples relations have, for an error. counts: those of the stratum, where its tables do not know them."""
+        """Return the tuples of relations as text, for an error. counts: the counts of relations whose tables are not here."""
         found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
         shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in found if "@" not in name]
         return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)
 
     def _within_memory(self) -> None:
+        """Roll back and raise TooLarge if the tables exceed `memory`; OutOfMemory if the stratum cannot leave this process."""
         if size := self.over():
-            told = f"its tables take {quantity(size, 'byte')}, and memory is set to {self.memory:,}"
+            text = f"its tables take {quantity(size, 'byte')}, and memory is set to {self.memory:,}"
             if self.stays:
-                raise memory.OutOfMemory(f"{told}; it cannot be spread: {self.stays}", helps=RAISE)
+                raise memory.OutOfMemory(f"{text}; it cannot be spread: {self.stays}", helps=RAISE)
             self._back()
-            raise TooLarge(told)
+            raise TooLarge(text)
 
     def busiest(self, iteration: int) -> str:
         """An iteration, and the rule that has taken most of the time, for an error."""
         entries = {rule.told: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once}
-        rule = max(entries, key=lambda told: entries[told]["seconds"], default="its facts")
+        rule = max(entries, key=lambda text: entries[text]["seconds"], default="its facts")
         return f"iteration {iteration + 1}, in {rule}"
 
     def _place(self, rule: Rule) -> str:
         return f"iteration {self.iteration + 1}, in {rule.told}"
 
     def _plan(self, wanted) -> None:
-        """All bodies together, before the first of them runs: so they share indexes."""
+        """Plan all bodies before the first of them runs, so that they share indexes."""
         for one in wanted:
             self._body(*one)
         if self.planned:
@@ -381,7 +389,7 @@ class Local:
             share_indexes(self.bodies, self.indexes)
 
     def _body(self, rule: Rule, place, parts, number):
-        """The compiled version, planned again when sizes have changed a lot."""
+        """Return the compiled rule version. It is planned again when the sizes of relations have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or self.bodies[key].outgrown(self.database):
             self.planned = True
@@ -397,5 +405,6 @@ class Local:
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:
-        """The orders that relations are sorted in, if it matters: in a run more of them cost little beside what is made."""
+        """Return the orders that relations are sorted in, for an estimate that charges for other orders. None in a run: there
+        an index costs little compared with the joins."""
         return None

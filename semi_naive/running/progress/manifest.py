@@ -1,7 +1,7 @@
-"""A durable directory with a manifest: a JSON record of everything that is there, with a checksum of each file.
+"""A durable directory with a manifest: a JSON record of its contents, with a checksum of each file.
 
-The manifest is written last and renamed into place, so there is always one that is whole, and what it names stays. A record
-with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
+The manifest is written last and renamed into place, so there is always a complete one, and the files that it names exist. A
+record with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ class CheckpointUnusable(ValueError):
 
 @dataclass
 class DurableFiles:
-    """`owner`: a name that no other process gives its files. `noun`, `advice`, `error`: what the directory is called, what to
-    do about one that is damaged, and what says so. `sync`: files are on the disk before a manifest names them, whatever
-    happens to the machine."""
+    """The files of a durable directory. `owner`: a folder name that no other process uses for its files; `noun`, `advice`,
+    `error`: for errors, the kind of directory, the remedy for a damaged one, and the exception; `sync`: force files to the disk
+    before a manifest names them."""
 
     directory: Path
     owner: str

@@ -1,6 +1,6 @@
 """Recovery from lost runs: back to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
 
-Runs are lost with the executor or the disk that had them. What the driver holds is not: facts, and whatever it has computed.
+Runs are lost with the executor or the disk that had them. Facts and results in the driver are not lost.
 """
 
 import time
@@ -20,14 +20,15 @@ MAX_RESTARTS = 3  # after lost runs
 
 @dataclass
 class Recovery:
-    """Made when a run has its facts; it is at its checkpoint then, if there is one. `done`: the strata whose rules have run."""
+    """The state of a run that survives lost runs. It is made when the run has its facts, and resumes a checkpoint if there is
+    one. `done`: the strata whose rules have been evaluated."""
 
     run: RunState
-    load: Callable  # the facts of relations of some names, again
+    load: Callable  # loads the facts of some relations again
     done: set[int] = field(default_factory=set)
     restarts: int = 0
     running: dict | None = None  # the stratum that the checkpoint was made in the middle of
-    events: dict[int, list] = field(default_factory=dict)  # of attempts at a stratum that came to nothing
+    events: dict[int, list] = field(default_factory=dict)  # of failed attempts, by stratum
 
     def __post_init__(self):
         self.database, self.cluster = self.run.database, self.run.cluster
@@ -72,7 +73,7 @@ class Recovery:
         return True
 
     def iterated(self, stratum) -> None:
-        """A stratum on the partitions has completed an iteration."""
+        """Save a checkpoint if one is due after an iteration of a stratum on the partitions."""
         number = stratum.local.number
         if self.checkpoints and number not in self.run.looping and self.checkpoints.due(stratum.iteration):
             begun = time.perf_counter()
@@ -89,18 +90,20 @@ class Recovery:
         if self.checkpoints:
             self.checkpoints.iteration = 0
             last = numbers[-1] + 1 == len(self.run.strata)
-            if self.checkpoints.late() and not last and not self.running:  # what is still to be taken up stays there
+            if self.checkpoints.late() and not last and not self.running:  # a state to resume later must stay there
                 self.checkpoints.save(self.done)
 
     def finished(self) -> None:
-        """The run is complete: nothing is left to resume."""
+        """Remove the checkpoint, as the run is complete."""
         if self.checkpoints:
             self.checkpoints.files.remove()
 
     # -- going back
 
     def back(self, number: int, lost: Exception) -> None:
-        """Discard the strata that cannot be resumed; they are no longer among `done`."""
+        """Return to a state that can be resumed, after runs are lost: the checkpoint, else the start of stratum `number`, else
+        of the run if results of completed strata are lost. Strata to be evaluated again leave `done`. Raises RunsLost after
+        MAX_RESTARTS."""
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
@@ -126,13 +129,13 @@ class Recovery:
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
     def begin_again(self, names: set[str]) -> None:
-        """Relations have their facts, and no more."""
+        """Reset relations to their facts."""
         for name in names:
             self._forget(name)
             self.database.tables[name] = snapshot(self.begun[name])
 
     def _go_on(self, manifest: dict) -> None:
-        """Have the run be where the manifest says that it was."""
+        """Set the run to the position recorded in a manifest."""
         self.done, self.running = set(manifest["done"]), manifest["running"]
         for name in self.running["relations"] if self.running else ():
             self._forget(name)

@@ -9,19 +9,19 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
-    """One job: each tuple goes home, and what is not known there is born. `blocks`: see `DealHome`."""
+    """Send tuples to their home partitions in one job; tuples that are not known there are born. `blocks`: see `DealHome`."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 
 
 def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.ndarray) -> None:
-    """The same of one relation, whose tuples are columns (arity, n) of this process."""
+    """Send the tuples of one relation, columns (arity, n) of this process, to their home partitions."""
     block = Block.of(list(columns), columns.shape[1])
     deal_tuples(cluster, {name: relation}, {name: (cluster.share(name, block), tuple(range(len(columns))))})
     relation.settle()
 
 
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:
-    """The same by a task that sends tuples home, of the records of an RDD if there is one; all that the job reports."""
+    """Run a task that sends tuples home, on the records of an RDD if there is one. Returns all reports of the job."""
     results = cluster.jobs.job(task, *inserts([*relations.values()], cluster.label("dealt"), cluster.root), source=source)
     absorb(relations, results)
     return results

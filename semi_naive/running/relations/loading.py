@@ -32,27 +32,27 @@ class FactLoader:
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
         """Add the facts of sources to their relations, in this order; files are read on all cores meanwhile."""
-        for name, source, columns in in_threads(self._begun, self._each(sources)):
+        for name, source, columns in in_threads(self._prepared, self._each(sources)):
             self._add(name, source, columns)
 
     def _each(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
-        """Each with whether tasks are to read it. Of several files each by itself, if they do not read all of them."""
+        """Yield each source, and True if tasks read it. A source that they do not read as a whole is split into its files."""
         for name, source in sources:
             spread = self._may_spread(name, source)
             parts = (source,) if spread else source.each()
             yield from ((name, one, spread or self._may_spread(name, one)) for one in parts)
 
     @staticmethod
-    def _begun(given: tuple[str, Source, bool]) -> tuple:
-        """A relation's name, its source, and, if the driver is to read it, what gives the columns."""
+    def _prepared(given: tuple[str, Source, bool]) -> tuple:
+        """Return the relation's name, the source, and a function that makes the columns; None if tasks read the source."""
         name, source, spread = given
         return name, source, None if spread else source.prepared()
 
     def _add(self, name: str, source: Source, columns) -> None:
-        """The facts of a source join whatever the relation has. `columns`: what gives them, if the driver is to read it.
+        """Add the facts of a source to a relation. `columns`: the function that makes its columns, if the driver reads it.
 
-        Spark's tasks read, type and deal them where `Config.local_tuples` is less than they are: of a DataFrame always, of a
-        file from 64 MB. Then no row passes through the driver; distinct symbols do, as Arrow, to be numbered.
+        If it is None, Spark's tasks read, type and deal the facts: a DataFrame, or files from 64 MB with more than
+        `Config.local_tuples` tuples. Then no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
         if columns is not None:
             self.add_columns(name, columns(self.values))
@@ -62,7 +62,7 @@ class FactLoader:
             TaskLoader(self).add(name, source)
 
     def add_columns(self, name: str, columns: np.ndarray) -> None:
-        """The same for columns (arity, n) that this process has."""
+        """Add facts that this process has as columns (arity, n)."""
         relation = self.database.partitioned(name)
         if relation is None:
             self.database.load(name, columns)
@@ -72,6 +72,7 @@ class FactLoader:
         deal_columns(self.cluster, name, relation, columns)
 
     def _may_spread(self, name: str, source: Source) -> bool:
+        """True if tasks read a source: it is large, and its relation need not be in the driver."""
         relation = self.program.relations[name]
         here = not relation.plain or f"{name}@known" in self.program.relations
         try:

@@ -26,7 +26,7 @@ def unless_lost(made: Iterator) -> Iterator:
     """Yield records that this process reads of runs; raise RunsLost if a run is missing."""
     try:
         yield from made
-    except RunMissing as missing:  # no task, so nobody sends it here
+    except RunMissing as missing:  # raised in this process, not in a task
         raise RunsLost(str(missing)) from None
 
 
@@ -46,11 +46,11 @@ class ReadableRelation(Spread):
 
     @property
     def finer(self) -> tuple[Any, int]:
-        """The relation as threads read it, in so many pieces."""
+        """The relation and its number of pieces, divided for the threads of this process."""
         return self.relation, self.pieces
 
     def each(self, make: Callable, streaming: bool = False) -> Iterator:
-        """What `make` turns columns (arity, n) into, of some million tuples after the other, in no order.
+        """Yield the results of `make` for columns (arity, n) of some million tuples at a time, unordered.
 
         On a cluster `make` is pickled, and its results come from all hosts at once; if `streaming`, from some partitions at a
         time, so that this process has never many.
@@ -70,7 +70,7 @@ class ReadableRelation(Spread):
         raise NotImplementedError
 
     def columns(self) -> np.ndarray:
-        """To this process: 8 bytes a value."""
+        """Collect the tuples as columns (arity, n), 8 bytes a value."""
         columns = np.empty((self.relation.arity, self.count), np.int64)
 
         def put(some: np.ndarray, begin: int) -> None:
@@ -84,14 +84,14 @@ class ReadableRelation(Spread):
         return Columns(self.columns())
 
     def some(self) -> Iterator[np.ndarray]:
-        """Columns of some tuples after the other, read by who takes them, where all tasks run on this host; else none."""
+        """Yield columns of some tuples at a time, read when they are needed; nothing if tasks run on other hosts."""
         relation, pieces = self.finer
         pieces = pieces if self.cluster.local else 0
         chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
         return unless_lost(columns for chunk in chunks for columns in read_columns(relation, chunk))
 
     def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
-        """The same as rows (n, arity); `of`: what becomes of columns before."""
+        """Collect the tuples as rows (n, arity). `of` converts the columns first."""
         rows = np.empty((self.count, self.relation.arity), np.int64)
 
         def put(some: np.ndarray, begin: int) -> None:
@@ -117,7 +117,7 @@ class ReadableRelation(Spread):
 
 
 class InRuns(ReadableRelation):
-    """One whose tuples lie in runs: `blocks` of each partition."""
+    """A relation whose tuples lie in runs: `blocks` of each partition."""
 
     @property
     def blocks(self) -> Parts:
@@ -125,17 +125,17 @@ class InRuns(ReadableRelation):
 
     @property
     def pieces(self) -> int:
-        """That it is read in: its partitions."""
+        """The number of pieces to read, one for each partition."""
         return len(self.blocks)
 
     @property
     def paths(self) -> set[str]:
-        """Of all of them, in all indexes."""
+        """The paths of the runs of all indexes."""
         return {stored.run.path for blocks in self.every for stored in blocks}
 
     @property
     def every(self) -> Parts:
-        """The same in all indexes."""
+        """The blocks of all indexes, by partition."""
         return self.blocks
 
     @property
@@ -169,10 +169,11 @@ class OnPartitions(InRuns):
         return self.relation.count
 
     def distinct(self, column: int) -> float:
-        """A guess: nobody has looked."""
+        """Estimate the distinct values of a column as count ** (1 / arity). The tuples are not sampled."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
     def source(self) -> Blocks | Columns:
+        """Return the tuples: the mapped runs, if all are on this host, else columns collected from the others."""
         if not self.cluster.local:
             return super().source()
         try:

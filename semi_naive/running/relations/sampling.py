@@ -74,7 +74,7 @@ def partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) ->
 
 
 def _row_words(columns: list[np.ndarray]) -> np.ndarray:
-    """A word of each row, the same for the same values: the value itself, or a hash of several."""
+    """Return a word for each row: the value of a single column, or a hash of several. Equal rows have equal words."""
     if len(columns) == 1:
         return columns[0].view(np.uint64)
     found = np.zeros(columns[0].size, np.uint64)
@@ -84,8 +84,8 @@ def _row_words(columns: list[np.ndarray]) -> np.ndarray:
 
 
 def fewest_partners(table, sides) -> float:
-    """Tuples that a tuple of `table` meets in whichever of several others it meets the fewest in, on average: sides are
-    (column, the other table, its column). From samples, in which a value that is rare is taken to be as frequent as most."""
+    """Estimate, from samples, the matches of a tuple of `table` in the one of several tables where it has the fewest, on
+    average. sides: (column, other table, its column). A value that is rare in the sample is given the average frequency."""
     fewest = np.inf
     columns = drawn_columns(table, [column for column, _, _ in sides], 0, FANOUT_SAMPLE_TUPLES)
     for column, (_, other, place) in zip(columns, sides, strict=True):
@@ -97,20 +97,21 @@ def fewest_partners(table, sides) -> float:
 
 
 def estimate_matching(columns: list[np.ndarray], wanted: list[int], total: int) -> float:
-    """Estimate how many of so many tuples have certain values in some columns, from a sample of these. If none of the sample
-    has, half of what one in it would stand for."""
+    """Estimate how many of `total` tuples have the wanted values, from a sample of their columns. If no sampled tuple has them,
+    the estimate is half of the tuples that one sampled tuple stands for; 0 if all tuples are in the sample."""
     found = int(np.count_nonzero(np.logical_and.reduce([c == value for c, value in zip(columns, wanted, strict=True)])))
     each = total / max(1, columns[0].size)
     return found * each if found or each <= 1 else each / 2
 
 
 def drawn(table, column: int, draw: int) -> np.ndarray:
-    """A column of every tuple, or of so many at random: each `draw` is another, as tables of the same keys would otherwise
-    meet in all that was drawn of them."""
+    """Return a column of all tuples, or of a random sample. Each `draw` is another sample: if two tables with the same keys
+    had the same, all sampled tuples would match."""
     return drawn_columns(table, [column], draw, FANOUT_SAMPLE_TUPLES)[0]
 
 
 def drawn_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
+    """Return some columns of about `most` tuples drawn at random, or of all tuples if there are no more."""
     blocks = [block for block in table.blocks("all", table.home) if block.size]
     share, rng = most / max(1, table_size(table)), np.random.default_rng(draw)
     where = [None if share >= 1 else _positions(rng, b.size, math.ceil(share * b.size)) for b in blocks]

@@ -76,8 +76,8 @@ def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.nd
 
 
 def splittable_indexes(bodies) -> set[Index]:
-    """The indexes that may be split: those that BiGJoin searches, and nothing but joins besides. A negation or an aggregate
-    needs whole buckets."""
+    """Return the indexes whose buckets may be split: BiGJoin searches them, and otherwise only joins do. A negation or an
+    aggregate needs whole buckets."""
     counted, whole = set(), set()
     for body in bodies:
         steps = body.derivation.steps
@@ -92,8 +92,8 @@ def splittable_indexes(bodies) -> set[Index]:
 
 
 def joined_columns(bodies, others: Iterable[Index] = ()) -> dict[Index, frozenset[tuple[str, int]]]:
-    """The indexes that BiGJoin searches in some bodies, by a variable first, and the columns of other atoms that have it; and
-    `others`, that are only read."""
+    """Return the indexes that BiGJoin searches by a variable in their first column, with the columns of other atoms that hold
+    this variable. `others`: indexes that are only read, with no columns."""
     found: dict[Index, set[tuple[str, int]]] = {index: set() for index in others}
     for body in bodies:
         atoms = [literal for literal in body.rule.body if isinstance(literal, Atom)]

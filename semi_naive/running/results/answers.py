@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from semi_naive.provenance.why import Why
     from semi_naive.running.results.frames import ToArrow
 
-_pinned: set["Result"] = set()  # those that a DataFrame may still read
+_pinned: set["Result"] = set()  # results that a DataFrame may still read
 
 
 class Answer(Tuples):
@@ -136,8 +136,8 @@ class Answer(Tuples):
         return rows.view(DTYPES[kind])
 
     def first(self, count: int) -> list[tuple]:
-        """Some tuples, as those of `to_list`, where this process sees them without a job; otherwise none. A million or so are
-        looked at."""
+        """Return up to `count` tuples in the form of `to_list`, if this process reads them without a job; otherwise none. About
+        a million are read."""
         if not self.relation.arity:
             return super().first(count)
         self._result.check_open()
@@ -171,16 +171,16 @@ class Answer(Tuples):
         return (ToSpark if for_spark else ToArrow)(self.relation, self.types, values)
 
     def to_df(self):
-        """A Spark DataFrame with the declared names. Of a relation on the partitions nothing is collected: Spark reads the
-        tuples where they are, and they stay until the result is closed, even if nobody else remembers it. Where a session of
-        Spark Connect is active it is a DataFrame of that, and the tuples are collected. Many tuples of this process are a file
-        for a Spark on this host, which is there as long."""
+        """Return a Spark DataFrame with the declared names. Spark reads a relation on the partitions from its runs, and nothing
+        is collected; the runs stay until the result is closed, even if it is unreferenced. With an active session of Spark
+        Connect the tuples are collected into a DataFrame of that session. If this process has many tuples and Spark is on this
+        host, Spark reads them from a file, which stays until the result is closed."""
         if self.on_partitions:
             self._result.pin()
         return self.frame()
 
     def frame(self):
-        """The same for as long as the result is at hand."""
+        """Return the DataFrame of `to_df`; it is valid only as long as the result is referenced."""
         from semi_naive.running.results.frames import as_spark_has_it
 
         self._result.check_open()
@@ -206,7 +206,7 @@ class Answer(Tuples):
             write_answer(self, path)
 
     def facts(self):
-        """The tuples as facts for other runs: a table of this process that they share, or what Spark reads on other hosts."""
+        """Return the tuples as facts for other runs: a table of this process, or a DataFrame if they are on other hosts."""
         from semi_naive.io.relations import columns_table, fact_table
 
         if self.on_partitions and not self._result.cluster.local:
@@ -220,11 +220,11 @@ class Answer(Tuples):
         return table
 
     def explain(self) -> str:
-        """What the run has done that made it: see `Result.explain`."""
+        """Describe the run that made the relation: see `Result.explain`."""
         return self._result.explain()
 
     def close(self) -> None:
-        """Close the result that it belongs to."""
+        """Close the result that contains the relation."""
         self._result.close()
 
     def __repr__(self) -> str:
@@ -233,7 +233,7 @@ class Answer(Tuples):
 
 
 class Result(Evaluated, Relations):
-    """The relations of a run, by name. `trace`: what happened; `profile` in it: what each rule cost."""
+    """The relations of a run, by name. `trace`: the record of the run; its `profile` has the cost of each rule."""
 
     trace: dict = {}
 
@@ -270,6 +270,7 @@ class Result(Evaluated, Relations):
         return [path for path in written if path]
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
+        """Print the .output relations in a format, and the .printsize counts to standard error."""
         from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
@@ -283,6 +284,7 @@ class Result(Evaluated, Relations):
         return []
 
     def _write(self, directive, folder: str) -> str | None:
+        """Write one .output or .printsize. Returns the path of the file."""
         from semi_naive.io.results.writing import write
         from semi_naive.running.results.files import write_relation
 
@@ -310,25 +312,25 @@ class Result(Evaluated, Relations):
             self.trace["profile"] |= paid
 
     def explain(self) -> str:
-        """What the run has done, as `Program.explain` says what one would do: plans, join orders, indexes, and what each rule
-        took and made."""
+        """Describe the run in the form of `Program.explain`: plans, join orders, indexes, and the time and the tuples of each
+        rule."""
         from semi_naive.planning.explain.done import explain_run
 
         return explain_run(self._run, self.trace)
 
     def why(self, relation: str, row) -> "Proof":
-        """Why a tuple is there: a proof of least height, found backwards from what the run has left. ValueError if it is not
-        there. What is on the partitions is read where it lies, or collected, once, from other hosts. See
-        `semi_naive.provenance`."""
+        """Return a proof of least height for a tuple, found backwards from the relations of the run. Raises ValueError if the
+        tuple does not exist. Relations on the partitions are read from their runs, or collected once if they are on other
+        hosts. See `semi_naive.provenance`."""
         return self.proofs.why(relation, row)
 
     def why_not(self, relation: str, row) -> "WhyNot":
-        """Why a tuple is not there: of each rule for the relation the first part that nothing fits. ValueError if it is."""
+        """Return, for each rule of a relation, the first part that no tuple matches. Raises ValueError if the row exists."""
         return self.proofs.why_not(relation, row)
 
     @cached_property
     def proofs(self) -> "Why":
-        """What `why` and `why_not` ask, of the relations as they are."""
+        """The `Why` object that `why` and `why_not` use."""
         from semi_naive.provenance.why import Why
 
         self.check_open()
@@ -349,7 +351,7 @@ class Result(Evaluated, Relations):
         _pinned.add(self)
 
     def close(self) -> None:
-        """Remove what is on the hosts' disks."""
+        """Close the result: remove its runs and files from the disks of all hosts."""
         self.closed = True
         self.lent.close()
         _pinned.discard(self)
