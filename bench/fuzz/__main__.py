@@ -22,6 +22,8 @@ from bench.fuzz.rounds import judge
 from bench.fuzz.souffle import BEYOND, agrees_with_souffle, souffle_of
 from semi_naive import Config
 
+CHECKS = "tuples", "blocks", "partitions", "threads", "spark", "session", "budget", "interrupted", "souffle"
+
 
 def main(arguments=None) -> int:
     options = parsed(arguments)
@@ -53,9 +55,11 @@ def parsed(arguments):
     told = "compare with Soufflé (64 bit), which is in this folder; without one in SEMI_NAIVE_SOUFFLE, or on the PATH"
     parser.add_argument("--souffle", metavar="DIR", nargs="?", const="", help=told)
     parser.add_argument("--spark", type=int, default=0, metavar="N", help="run every Nth program on Spark as well")
-    told = "only these, separated by commas: tuples, blocks, partitions, threads, spark, session, budget, interrupted, souffle"
-    parser.add_argument("--only", metavar="CHECKS", help=told)
-    return parser.parse_args(arguments)
+    parser.add_argument("--only", metavar="CHECKS", help=f"only these, separated by commas: {', '.join(CHECKS)}")
+    options = parser.parse_args(arguments)
+    if unknown := set((options.only or "").split(",")) - {*CHECKS, ""}:
+        parser.error(f"--only: there is no check {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
+    return options
 
 
 def check_on_threads(case, random) -> None:

@@ -17,14 +17,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from semi_naive.config import Config
 from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
-from semi_naive.ra.ir import FileDirective, Relation
+from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 from semi_naive.running.results.answers import Answer
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
 
 log = logging.getLogger("semi_naive")
+
+EXAMPLES = {Kind.SYMBOL: "", Kind.RECORD: None}  # values of parameters, to explain rules before a value is known; else 0
 
 
 class Session(Committing, Relations):
@@ -185,7 +185,8 @@ class Session(Committing, Relations):
         rules = self.registry.rules[name]
         tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
-            tables[rules.asked] = np.zeros((1, len(rules.parameters)), np.int64)  # one tuple of parameter values
+            kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
+            tables[rules.asked] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
         wanted = replace(rules.checked, directives=[FileDirective("output", name)])
         return type(self.program).from_checked(wanted, name).explain(tables)
 

@@ -8,7 +8,7 @@ hand. Here the same optimisations are derived from any pattern: symmetries are b
 looked up in a relation computed once, and counts are factorised.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
@@ -37,7 +37,7 @@ def subgraphs(
     triangles: bool = False,
     factorised: bool = True,
     spark: Any = None,
-    trace: dict | None = None,
+    trace: Callable[[dict], object] | None = None,
     **reading: Any,
 ) -> "int | Subgraphs":
     """Count the subgraphs of a graph that match a pattern, or with `count=False` return a table of them (`Subgraphs`).

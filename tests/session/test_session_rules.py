@@ -332,6 +332,7 @@ def test_symbols_and_types_of_the_program(tmp_path):
         session.register("fans", f".decl fans(x: Name)\n.decl of(what: Name)\n{two}")
         told = Told()
         session.subscribe("fans", told, snapshot=True, what="tea")
+        assert "likes" in session.explain("fans")  # whatever the type of its parameter
         session.insert("likes", [("Cyd", ("tea", 1)), ("Cyd", ("milk", 1))])
         assert told.rows == {("Ann",), ("Bob",), ("Cyd",)}
     with Program(text).session(path=tmp_path / "s") as session:
