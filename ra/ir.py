@@ -169,6 +169,9 @@ class Not:
         return f"!{self.atom}"
 
 
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # a comparison with its sides exchanged
+
+
 @node
 class Compare:
     """op: = != < <= > >=. "=" binds whichever side is a variable (or a record of variables) not bound otherwise."""
@@ -180,6 +183,10 @@ class Compare:
 
     def __str__(self):
         return f"{self.left} {self.op} {self.right}"
+
+    def both_ways(self) -> tuple[tuple[str, Term, Term], tuple[str, Term, Term]]:
+        """Return (op, left, right) as it is written, and with its sides exchanged."""
+        return (self.op, self.left, self.right), (MIRRORED[self.op], self.right, self.left)
 
 
 @node

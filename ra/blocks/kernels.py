@@ -17,6 +17,7 @@ from semi_naive.ra.words import JIT, i64, u64
 
 FEW = 1 << 13  # tuples whose columns are copied for the sake of fewer calls
 INT64 = np.dtype(np.int64)
+GREATEST_HASH = (1 << 64) - (1 << 11)  # that a float holds
 
 Columns = Sequence[np.ndarray]  # also an array (columns, n)
 
@@ -290,6 +291,15 @@ def mix_in(hashes, column):
     """Make the hashes of rows depend on one more column."""
     for i in range(hashes.size):
         hashes[i] = _mix(hashes[i] ^ np.uint64(column[i]))
+
+
+def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
+    """Return the hashes of rows that are among a share of all hashes: of equal rows all are in the sample, or none. 2 ns a row
+    and column."""
+    hashes = np.zeros(size, np.uint64)
+    for column in columns:
+        mix_in(hashes, kernel_ready(column))
+    return hashes[hashes <= np.uint64(min(1.0, share) * GREATEST_HASH)]
 
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)

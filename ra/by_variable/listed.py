@@ -23,8 +23,6 @@ from semi_naive.ra.rules.steps import START, Context
 from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run, write_run
 
-MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
 
 class Listed(Batch):
     """Bindings of some variables as columns, `others`, and of one more, `name`, as lists."""
@@ -51,10 +49,7 @@ class Listed(Batch):
         """Keep the bindings for which a comparison or a test holds. A number of the lists that is compared with a bound one
         only narrows the range of each sorted list: no binding is copied."""
         if isinstance(literal, Compare) and literal.kind == Kind.NUMBER:
-            for op, side, other in (
-                (literal.op, literal.left, literal.right),
-                (MIRRORED[literal.op], literal.right, literal.left),
-            ):
+            for op, side, other in literal.both_ways():
                 if isinstance(side, Var) and side.name == self.name and isinstance(other, Var) and other.name in self.others:
                     return self.with_lists(self.lists.compared(op, self.listed(other.name)))
         return super().filtered(literal, values)

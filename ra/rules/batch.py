@@ -6,13 +6,11 @@ import numpy as np
 
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
-from semi_naive.ra.blocks.kernels import kernel_ready
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
-from semi_naive.ra.words import seek_word
+from semi_naive.ra.words import seek_word, sort_unique
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
-EVERY_HASH = (1 << 64) - (1 << 11)  # the greatest that a float holds
 COMPOSED = 8  # pairs of tuples that a join with its deduplication compares in the time that another one takes for a binding
 
 
@@ -90,11 +88,9 @@ class Batch:
         hashes, 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
             return True  # and `distinct` has nothing to do
-        hashes, share = np.zeros(self.size, np.uint64), min(1.0, SAMPLE / self.size)
-        for name in names:
-            kernels.mix_in(hashes, kernel_ready(self.columns[name]))
-        rows = np.flatnonzero(hashes <= np.uint64(share * EVERY_HASH))
-        return Batch(rows.size, self.take(rows, names)).distinct(names).size < 0.9 * share * self.size
+        share = min(1.0, SAMPLE / self.size)
+        hashes = kernels.sampled_hashes([self.columns[name] for name in names], self.size, share)
+        return sort_unique(hashes).size < 0.9 * share * self.size
 
     def as_pair(self, first: str, second: str) -> np.ndarray | None:
         """The distinct bindings of two variables as sorted words of two halves; None if they do not fit."""

@@ -16,8 +16,8 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.reductions.best_values import uses
 from semi_naive.language.types.inference import NUMERIC, Typing
+from semi_naive.ra.ir import MIRRORED
 
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
 
 

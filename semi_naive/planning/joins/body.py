@@ -27,7 +27,6 @@ from semi_naive.ra.rules.gathering import Gather, Hold
 REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
 MIN_TUPLES = 64  # of a relation: up to so many, its size does not matter for the order
 MIN_TUPLES_OF_FIRST = 4096  # the same for the relation that a body begins with
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class InDriver(Protocol):
@@ -235,11 +234,8 @@ class Compiler:
             return None
         found: dict[str, tuple[list[Term], list[Term]]] = {}
         for literal in self.left:
-            if isinstance(literal, Compare) and literal.kind is Kind.NUMBER and literal.op in MIRRORED:
-                for op, one, other in (
-                    (literal.op, literal.left, literal.right),
-                    (MIRRORED[literal.op], literal.right, literal.left),
-                ):
+            if isinstance(literal, Compare) and literal.kind is Kind.NUMBER and literal.op[0] in "<>":
+                for op, one, other in literal.both_ways():
                     if isinstance(one, Var) and one.name in new.values() and self._known(other):
                         found.setdefault(one.name, ([], []))[op[0] == "<"].append(other)
         if not found:

@@ -6,13 +6,11 @@ import numpy as np
 
 from semi_naive.ra import words
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.kernels import kernel_ready
 
 DISTINCT_SAMPLE_TUPLES = 1 << 20  # from which distinct values are estimated
 FANOUT_SAMPLE_TUPLES = 1 << 15  # from which the partners in another relation are estimated: a millisecond
 MAX_SORTED_VALUES = 1 << 12  # that are counted by sorting them
 DISTINCT_SAMPLE_HASHES = 1 << 14  # tuples from which it is known to 1 % how many are distinct
-GREATEST_HASH = (1 << 64) - (1 << 11)  # that a float holds
 TRIED, SHARE = 1 << 12, 1 / 64  # tuples for a trial of joins, or this share of a larger table: 0.4 ms, or 1 % of reading it
 
 
@@ -53,13 +51,9 @@ def distinct_among(values: np.ndarray) -> int:
 def distinct_share(table, columns: tuple[int, ...]) -> float:
     """Estimate the share of a table's tuples that are distinct in some columns: from all that have one of some hashes there,
     4 ns a tuple and column."""
-    least = np.uint64(min(1.0, DISTINCT_SAMPLE_HASHES / max(1, table_size(table))) * GREATEST_HASH)
-    found = []
-    for block in table.blocks("all", table.home):
-        hashes = np.zeros(block.size, np.uint64)
-        for column in columns:
-            kernels.mix_in(hashes, kernel_ready(block.column(table.home.index(column))))
-        found.append(hashes[hashes <= least])
+    share, places = DISTINCT_SAMPLE_HASHES / max(1, table_size(table)), [table.home.index(column) for column in columns]
+    blocks = table.blocks("all", table.home)
+    found = [kernels.sampled_hashes([block.column(place) for place in places], block.size, share) for block in blocks]
     drawn = np.concatenate(found) if found else np.empty(0, np.uint64)
     return words.sort_unique(drawn).size / drawn.size if drawn.size else 1.0
 

@@ -19,7 +19,6 @@ from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
 from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
 
 MAX_DEPTH = 20  # of terms within terms, and equalities of variables, that are examined
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
@@ -85,8 +84,7 @@ class _Known:
     blocks: Callable[[str], Iterable[Block | ColumnBounds]]
 
     def __post_init__(self):
-        self.compared = [(each.op, each.left, each.right) for each in self.rule.body if isinstance(each, Compare)]
-        self.compared += [(MIRRORED[op], right, left) for op, left, right in self.compared]
+        self.compared = [way for each in self.rule.body if isinstance(each, Compare) for way in each.both_ways()]
 
     def no_better(self, term: Term, than: Term, deep: int = 0) -> bool:
         """True if a term is never better than a variable or a constant."""
