@@ -365,32 +365,73 @@ class Needs:
 
 
 @node
+class Steps:
+    """The steps of a component (`language.stepping`). `step`: the relation that holds the number of the step; `begin`: the one
+    with the steps at which rules without an atom of the component may make tuples; `columns`: each relation that collects its
+    steps, with the place of the step; `oldest`: how many steps back the rules read."""
+
+    step: str
+    begin: str
+    columns: tuple[tuple[str, int], ...]
+    oldest: int
+
+    @property
+    def collected(self) -> set[str]:
+        """The relations that have the tuples of all steps."""
+        return {name for name, _ in self.columns}
+
+    @property
+    def made(self) -> set[str]:
+        """The relations that have the tuples of the step that is being evaluated."""
+        return {f"{name}@this" for name, _ in self.columns}
+
+
+@node
 class Loop:
     """Relations that are evaluated in rounds. `pairs`: (name of the relation as known from earlier rounds, name of the
     relation).
 
     Without `now` it is an alternating fixpoint: each round begins with the facts and knows the round before
     (`language.wellfounded`). With `now`, a round evaluates the keys in the relations `now`, one for each pair, taken from
-    r@key, and adds to the known tuples (`language.reductions.recursive_sums`).
+    r@key, and adds to the known tuples (`language.reductions.recursive_sums`). With `steps`, a round evaluates one step, and
+    knows the tuples of the steps before; the oldest pairs come first (`language.stepping`).
     """
 
     pairs: tuple[tuple[str, str], ...]
     now: tuple[str, ...] = ()
     needs: tuple[Needs, ...] = ()
+    steps: Steps | None = None
 
     @property
     def carried(self) -> set[str]:
         """The relations that no rule makes: a round has them from those before."""
-        return {*self.now, *(known for known, _ in self.pairs)}
+        return {*self.turns, *(known for known, _ in self.pairs)}
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The carried relations that say what a round evaluates."""
+        return (self.steps.step,) if self.steps else self.now
+
+    @property
+    def made(self) -> set[str]:
+        """The relations that a round makes for the next one."""
+        return self.steps.made if self.steps else {name for _, name in self.pairs}
+
+    @property
+    def collected(self) -> set[str]:
+        """The relations that a round adds to."""
+        return self.steps.collected if self.steps else set()
 
     @property
     def read(self) -> set[str]:
         """The relations that the next round depends on."""
-        return {*self.before, *(name for _, name in self.pairs)}
+        return {*self.before, *self.made}
 
     @property
     def before(self) -> list[str]:
         """The relations that are to be complete before the first round."""
+        if self.steps:
+            return [self.steps.begin]
         return [f"{name}@key" for _, name in self.pairs if self.now] + [each.relation for each in self.needs]
 
 

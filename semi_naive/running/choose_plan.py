@@ -1,5 +1,6 @@
 """Choose the plan of a stratum, with the reason, for a run and for `explain`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from semi_naive.config import Config
@@ -80,7 +81,7 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
     relations = database.program.relations
     if not stratum.recursive:
         return None, ""
-    if limited := limits(stratum, database.program):
+    if limited := limits(stratum.relations, database.program):
         return None, f"{next(iter(limited))} has a .limitsize, which ends the recursion of all groups at once"
     closed = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
     if closed or any(makes_numbers(rule) for rule in stratum.rules):
@@ -101,9 +102,9 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
     return ""
 
 
-def limits(stratum: Stratum, program) -> dict[str, int]:
-    """The .limitsize of each of a stratum's relations that has one."""
-    found = (d for d in program.directives if d.kind == "limitsize" and d.relation in stratum.relations)
+def limits(relations: Collection[str], program) -> dict[str, int]:
+    """The .limitsize of each of some relations that has one."""
+    found = (d for d in program.directives if d.kind == "limitsize" and d.relation in relations)
     return {directive.relation: int(directive.parameters["n"]) for directive in found if "n" in directive.parameters}
 
 

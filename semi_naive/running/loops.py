@@ -1,4 +1,5 @@
-"""State carried from one round of a loop to the next: see `language.wellfounded` and `language.reductions.recursive_sums`."""
+"""State carried from one round of a loop to the next: see `language.wellfounded`, `language.reductions.recursive_sums` and
+`language.stepping`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,6 +9,7 @@ from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.running.choose_plan import limits
 from semi_naive.running.relations.database import Database
 
 AROUND = (
@@ -15,10 +17,55 @@ AROUND = (
 )
 
 
-def rounds(loop: ir.Loop, database: Database) -> Iterator[int]:
+def rounds(loop: ir.Loop, database: Database, most: int | None = None) -> Iterator[int]:
     """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
-    evaluates the strata of the loop before it asks for the next number."""
+    evaluates the strata of the loop before it asks for the next number. most: `Config.max_iterations`, of steps."""
+    if loop.steps:
+        return _by_step(loop, loop.steps, database, most)
     return _by_level(loop, database) if loop.now else _alternating(loop, database)
+
+
+# -- steps
+
+
+def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None) -> Iterator[int]:
+    """Yield each step, from the first at which a rule without an atom of the component may make tuples. A step that makes
+    nothing ends the recursion, unless older steps are read or a later step begins anew."""
+    pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
+    begins = np.sort(database.columns(steps.begin)[0]).tolist()
+    most_tuples = limits(steps.collected, database.program)
+    for known, _ in pairs:
+        _clear(known, database)
+    done, empty, step = 0, steps.oldest, 0
+    while most is None or done < most:
+        if empty >= steps.oldest:  # no rule reads a tuple
+            step = next((each for each in begins if each > step or not done), None)
+            if step is None:
+                break
+        _hold(steps.step, step, database)
+        yield step
+        done += 1
+        empty = 0 if any(map(database.count, steps.made)) else empty + 1
+        if any(database.count(name) >= limit for name, limit in most_tuples.items()):
+            break
+        for known, name in pairs:
+            _carry(known, name, database)
+        step += 1
+    for name in (steps.step, *(known for known, _ in pairs), *steps.made):
+        _clear(name, database)
+
+
+def _clear(name: str, database: Database) -> None:
+    database.on_partitions.pop(name, None)
+    database.tables[name] = database.empty_table(name)
+    database.forget_sizes(name)
+
+
+def _hold(name: str, step: int, database: Database) -> None:
+    """Make the number of a step the only tuple of its relation."""
+    _clear(name, database)
+    database.load(name, np.array([[step]], np.int64))
+    database.tables[name].settle()
 
 
 # -- the alternating fixpoint
@@ -52,7 +99,7 @@ def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     warnings = []
-    for _, name in (pair for loop in loops if not loop.of.now for pair in loop.of.pairs):
+    for _, name in (pair for loop in loops if not loop.of.turns for pair in loop.of.pairs):
         count = database.count(f"{name}@possible") - database.count(name)
         if count and name in written and f"{name}.undefined" not in written:
             warnings.append(

@@ -181,8 +181,9 @@ class ProgramRun(RunState):
 
     def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
-        names = {name for number in loop.numbers for name in self.strata[number].relations}
-        for _ in rounds(loop.of, self.database):
+        names = loop.remade(self.strata)
+        self.recovery.begin_again(loop.of.collected & self.database.tables.keys())
+        for _ in rounds(loop.of, self.database, self.config.max_iterations):
             self.recovery.begin_again(names)
             for number in loop.numbers:
                 self._placed(number)
@@ -251,7 +252,7 @@ class ProgramRun(RunState):
         budget = None if stays else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
-            limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
+            limits=limits(stratum.relations, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, stays=stays, small=self.config.small_delta,
             cores=self.cluster.here, bodies=self.planned.get(number, {}), course=self._course(number, stratum),
         )  # fmt: skip

@@ -32,7 +32,7 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
     limited: skip the passes that change the number of iterations of a recursive stratum."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
-    whole = given.union(*(loop.read for loop in loops))
+    whole = given.union(*(loop.read | loop.collected for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
     program = simplify(program, keep, given)
     asked = program if limited else magic(program, {*(keep or ()), *whole})
