@@ -21,6 +21,7 @@ from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Ins
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
 from semi_naive.provenance.proofs import value_text as in_program
 from semi_naive.provenance.search import NoProof, Search
+from semi_naive.provenance.stepwise import with_whole_steps
 from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import BodyWalk
@@ -62,6 +63,7 @@ class Why:
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self):
+        self.program = with_whole_steps(self.program)
         self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
         tables = self.tables | {name: self._on_demand(name) for name in missing}

@@ -62,6 +62,13 @@ class Offsets:
         one, other = self.of(later), self.of(earlier)
         return one[1] - other[1] if one is not None and other is not None and one[0] == other[0] else None
 
+    def says(self, literal, root: str) -> bool:
+        """True if a literal only says what is known of variables that differ from one by constants."""
+        if not isinstance(literal, syntax.Constraint) or literal.op != "=":
+            return False
+        left, right = map(self.of, literal.args)
+        return left is not None and left == right and left[0] == root
+
     def names(self, root: str | None) -> set[str]:
         """The variables that differ from one by constants."""
         found = {name for name in self._above if (step := self.of(syntax.Variable(name))) and step[0] == root}

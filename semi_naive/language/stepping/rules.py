@@ -92,27 +92,28 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
             return replace(node, relation=name, args=tuple(rebuilt(each, change) for place, each in enumerate(node.args) if place != at))
         return None
 
-    head, *body = (rebuilt(part, change) for part in (rule.single.head, *rule.single.body))
+    root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # of a component without violations
+    literals = [each for each in rule.single.body if root is None or not rule.offsets.says(each, root)]
+    head, *body = (rebuilt(part, change) for part in (rule.single.head, *literals))
     return _single(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
 
 
 def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> list:
-    """The literals that give a clause the number of its step: none, if it does not need it."""
+    """The literals that give a clause the number of its step and of those before: none, if it does not need them."""
     term = component.step(rule.single.head)
-    root, more = rule.offsets.of(term)  # type: ignore[misc]  # of a component without violations
-    names = rule.offsets.names(root)
-    used = sorted(set().union(*map(variable_names, parts)) & names)
-    span = term.span
+    root, more = rule.offsets.of(term)  # type: ignore[misc]
+    span, name = term.span, step_of(component)
     if root is None:
-        return [syntax.Atom(step_of(component), (syntax.Number(more, span=span),), span=span)]
-    same = [name for name in used if rule.offsets.of(syntax.Variable(name)) == (root, more)]
-    if same or not used:
-        return [syntax.Atom(step_of(component), (syntax.Variable(name, span=span),), span=span) for name in same[:1]]
-    before = rule.offsets.between(term, syntax.Variable(used[0]))
-    step = syntax.Variable(STEP, span=span)
-    less = syntax.Functor("-", (step, syntax.Number(before, span=span)), span=span)
-    equal = syntax.Constraint("=", (syntax.Variable(used[0], span=span), less), span=span)
-    return [syntax.Atom(step_of(component), (step,), span=span), equal]
+        return [syntax.Atom(name, (syntax.Number(more, span=span),), span=span)]
+    used = sorted(set().union(*map(variable_names, parts)) & rule.offsets.names(root))
+    before = {each: rule.offsets.between(term, syntax.Variable(each)) or 0 for each in used}
+    step = syntax.Variable(next((each for each in used if before[each] == 0), STEP), span=span)
+    found: list = [syntax.Atom(name, (step,), span=span)] * bool(used)
+    for each in used:
+        if each != step.name:
+            moved = syntax.Functor("-" if before[each] > 0 else "+", (step, syntax.Number(abs(before[each]), span=span)), span=span)
+            found.append(syntax.Constraint("=", (syntax.Variable(each, span=span), moved), span=span))
+    return found
 
 
 def _beginning(component: StepComponent, rule: StepRule) -> Single:

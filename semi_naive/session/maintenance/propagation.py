@@ -71,7 +71,7 @@ class Propagation:
         before = {name: relations.kept(name) for each in strata for name in each.relations}
         self.recomputation.compute_loop(loop)
         found = {name: relations.compared(name, kept) for name, kept in before.items()}
-        for known, name in loop.of.pairs:  # later strata may read `known`, too
+        for known, name in () if loop.of.steps else loop.of.pairs:  # later strata may read `known`, too
             found[known] = found[name]
             kept = relations.kept(name)
             relations.keep(known, snapshot(kept) if isinstance(kept, Table) else kept)

@@ -91,6 +91,8 @@ class Recomputation:
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run, self.database = relations, relations.run, relations.database
         self.budgets: dict[int, Budget] = {}  # of the maintenance of strata
+        loops = self.run.compiled.loops.values()
+        self.collected = set().union(*(loop.of.collected for loop in loops))  # relations that each round of a loop adds to
         self.wants_ticks: dict[int, bool] = {}  # strata to be computed with ticks the next time; False if they are too large
 
     def compute_all(self, numbers: Iterable[int]) -> None:
@@ -110,9 +112,9 @@ class Recomputation:
 
     def compute_loop(self, loop: StratumLoop) -> None:
         """Compute the strata of a loop from explicit facts."""
-        for _, name in loop.of.pairs:
+        for name in (loop.of.made | loop.of.collected) & self.database.tables.keys():
             self.relations.restart(name)
-        for _ in rounds(loop.of, self.database):
+        for _ in rounds(loop.of, self.database, self.run.config.max_iterations):
             for number in loop.numbers:
                 self.compute(number)
 
@@ -168,7 +170,8 @@ class Recomputation:
             return
         relations.ticks.pop(number, None)
         for name in stratum.relations:
-            relations.restart(name)
+            if name not in self.collected:
+                relations.restart(name)
         relations.detect_closure(number)
         if self._implied_by_edges(number):
             return
