@@ -2,6 +2,7 @@
 `language.stepping`."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,40 +18,50 @@ AROUND = (
 )
 
 
-def rounds(loop: ir.Loop, database: Database, most: int | None = None) -> Iterator[int]:
+@dataclass
+class StepClock:
+    """The position of a loop in steps: the step that is due, the number of `done` steps, and how many of the last ones in a row
+    were empty. `resumed`: a checkpoint has restored it, and the relations that the step reads."""
+
+    step: int | None = None
+    done: int = 0
+    empty: int = 0
+    resumed: bool = False
+
+
+def rounds(loop: ir.Loop, database: Database, most: int | None = None, clock: StepClock | None = None) -> Iterator[int]:
     """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
-    evaluates the strata of the loop before it asks for the next number. most: `Config.max_iterations`, of steps."""
+    evaluates the strata of the loop before it asks for the next number. most: `Config.max_iterations`, of steps. clock: the
+    position of a loop in steps."""
     if loop.steps:
-        return _by_step(loop, loop.steps, database, most)
+        return _by_step(loop, loop.steps, database, most, clock or StepClock())
     return _by_level(loop, database) if loop.now else _alternating(loop, database)
 
 
 # -- steps
 
 
-def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None) -> Iterator[int]:
-    """Yield each step, from the first at which a rule without an atom of the component may make tuples. A step that makes
-    nothing ends the recursion, unless older steps are read or a later step begins anew."""
+def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
+    """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes nothing,
+    and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
     pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
     begins = np.sort(database.columns(steps.begin)[0]).tolist()
-    most_tuples = limits(steps.collected, database.program)
-    for known, _ in pairs:
-        _clear(known, database)
-    done, empty, step = 0, steps.oldest, 0
-    while most is None or done < most:
-        if empty >= steps.oldest:  # no rule reads a tuple
-            step = next((each for each in begins if each > step or not done), None)
-            if step is None:
-                break
-        _hold(steps.step, step, database)
-        yield step
-        done += 1
-        empty = 0 if any(map(database.count, steps.made)) else empty + 1
-        if any(database.count(name) >= limit for name, limit in most_tuples.items()):
+    enough = limits(steps.collected, database.program)
+    if not clock.resumed:
+        clock.step = next(iter(begins), None)
+        for known, _ in pairs:
+            _clear(known, database)
+    while clock.step is not None and (most is None or clock.done < most):
+        _hold(steps.step, clock.step, database)
+        yield clock.step
+        clock.done += 1
+        clock.empty = 0 if any(map(database.count, steps.made)) else clock.empty + 1
+        if any(database.count(name) >= limit for name, limit in enough.items()):
             break
         for known, name in pairs:
             _carry(known, name, database)
-        step += 1
+        after = clock.step + 1
+        clock.step = after if clock.empty < steps.oldest else next((each for each in begins if each >= after), None)
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):
         _clear(name, database)
 

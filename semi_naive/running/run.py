@@ -15,6 +15,7 @@ from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import is_fact
+from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.spark.failures import translate_failures
@@ -24,7 +25,7 @@ from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.driver.local import Local, TooLarge
-from semi_naive.running.loops import rounds, undefined
+from semi_naive.running.loops import StepClock, rounds, undefined
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.spread import Spread
@@ -36,6 +37,7 @@ log = logging.getLogger("semi_naive")
 MAX_REMEMBERED_FACTS = 1_000_000  # of a relation with rules, kept apart so that proofs can name facts
 MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # fewer are not worth a job
 MAX_CLOSURE_PAIRS_PER_EDGE = 4  # of a sparse closure, which is a join; to number its vertices takes longer than to make these
+MAX_NAMES = 3  # of relations in a message of progress
 BYTES_PER_TUPLE = 32  # of a run without a cluster: two indexes of 8 bytes, and as much while their blocks are merged
 
 
@@ -182,11 +184,24 @@ class ProgramRun(RunState):
     def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
         names = loop.remade(self.strata)
-        self.recovery.begin_again(loop.of.collected & self.database.tables.keys())
-        for _ in rounds(loop.of, self.database, self.config.max_iterations):
+        clock = self.recovery.take_up_loop(loop)
+        for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
+            self.recovery.stepped(loop, clock)
             self.recovery.begin_again(names)
             for number in loop.numbers:
                 self._placed(number)
+            if loop.of.steps:
+                self._told_step(loop, loop.of.steps, clock)
+
+    def _told_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
+        """Report progress after a step. Its number stands for the iteration."""
+        made = sum(map(self.database.count, steps.made))
+        tuples = sum(self.database.count(name) for name in steps.collected & self.database.tables.keys())
+        self.now = (self.now or {}) | {"step": clock.step, "iteration": clock.done + 1, "tuples": tuples}
+        if self.progress:
+            names = [name for name, _ in steps.columns]
+            name = f"step {clock.step} of {', '.join(names[:MAX_NAMES])}" + " …" * (len(names) > MAX_NAMES)
+            self.progress(name, loop.numbers[-1] + 1, len(self.compiled.strata), clock.done + 1, made, tuples)
 
     def place_of(self, number: int) -> str:
         """Describe a stratum for an error message."""
@@ -317,7 +332,7 @@ class ProgramRun(RunState):
     def _telling(self, number: int, stratum):
         if self.progress is None and self.watch is None:
             return None
-        name = ", ".join(stratum.relations[:3]) + " …" * (len(stratum.relations) > 3)
+        name = ", ".join(stratum.relations[:MAX_NAMES]) + " …" * (len(stratum.relations) > MAX_NAMES)
 
         def tell(iteration: int, delta: int, tuples: int, **pieces) -> None:
             self.now = (self.now or {}) | {"iteration": iteration, "tuples": tuples, **pieces}

@@ -27,6 +27,10 @@ class _Record(Telling):
             if name in self.given:
                 yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}"
 
+    def steps_done(self, places: list[int]) -> str:
+        numbered = [number for number, stratum in enumerate(self.strata) if stratum.rules]
+        return f", {quantity(max(self.entries[numbered[at - 1]].get('rounds', 1) for at in places), 'step')} done"
+
     def stratum(self, number: int, stratum):
         entry, bodies = self.entries[number], self.run.bodies.get(number, {})
         yield f"plan {entry['plan']}: {entry['reason']}"

@@ -9,7 +9,7 @@ from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra.ir import Program
+from semi_naive.ra.ir import Program, Steps
 
 
 class Telling:
@@ -34,7 +34,11 @@ class Telling:
             yield from ("", "What was done to the rules", *(f"  {line}" for line in made))
         yield from ("", "Facts", *(f"  {line}" for line in self.facts()))
         numbered = [(n, stratum) for n, stratum in enumerate(self.strata) if stratum.rules]
+        places = {number: at for at, (number, _) in enumerate(numbered, 1)}
         for at, (number, stratum) in enumerate(numbered, 1):
+            if (loop := self.run.compiled.loops.get(number)) and loop.of.steps:
+                inside = [places[each] for each in loop.numbers if each in places]
+                yield from ("", *self.in_steps(loop.of.steps, inside))
             recursive = ", recursive" * stratum.recursive
             yield from ("", f"Stratum {at} of {len(numbered)}: {', '.join(map(spoken_name, stratum.relations))}{recursive}")
             yield from (f"  {line}" if line else "" for line in self.stratum(number, stratum))
@@ -47,6 +51,19 @@ class Telling:
 
     def stratum(self, number: int, stratum):
         raise NotImplementedError
+
+    def in_steps(self, steps: Steps, places: list[int]):
+        """Yield lines about a component in steps. places: the numbers of the strata that each step evaluates, in their order."""
+        yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(places)}"
+        strata = f"strata {places[0]} to {places[-1]}, in this order" if len(places) > 1 else f"stratum {places[0]}"
+        yield f"  each step evaluates {strata}; it reads {quantity(steps.oldest, 'step')} before it"
+        kept = [name for name, _ in steps.columns if name in self.program.relations]
+        yield f"  all steps are kept of {enumerated(kept)}" if kept else "  no relation keeps its steps"
+        yield "  on demand: no, as a step is evaluated whole; in a session: a change of what it reads computes all steps anew"
+
+    def steps_done(self, places: list[int]) -> str:
+        """The number of steps that a run has done."""
+        return ""
 
     # -- what strata are told with
 

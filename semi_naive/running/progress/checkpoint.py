@@ -25,7 +25,7 @@ from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal_tuples
 
 CHECKPOINT_SECONDS = 10.0  # since the last checkpoint, after which the end of a stratum makes one
-VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
+VERSION = f"{semi_naive.__version__}, format 5"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
 
@@ -72,11 +72,13 @@ class Checkpoints:
 
     # -- saving
 
-    def save(self, done: set[int], stratum=None) -> int:
+    def save(self, done: set[int], stratum=None, between: tuple[dict, set[str], set[str]] | None = None) -> int:
         """The relations of the strata that are done, and of the one that runs on the partitions; returns the bytes that had to
-        be written."""
+        be written. between: of a loop between two steps its place, the relations that it keeps, and those it makes anew."""
         self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
-        known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in now}
+        place, kept, remade = between or ({}, set(), set())
+        apart = now.keys() | kept | remade
+        known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in apart}
         fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
         spread = {name: relation for name in fresh if (relation := self.database.partitioned(name))}
         self._copy([*now.values(), *spread.values()])
@@ -88,6 +90,7 @@ class Checkpoints:
             "strata": self._strata(),
             "done": [number for number in done if relations.keys() >= set(strata[number].relations)],
             "running": self._running(stratum) if stratum else None,
+            "between": place | {"relations": self._between(kept)} if between else None,
             "rules": self.run.profile.by_place(self.run.program.rules),
         })  # fmt: skip
         self.iteration, self.when = stratum.iteration if stratum else 0, time.perf_counter()
@@ -118,6 +121,12 @@ class Checkpoints:
         for path, (_, stored) in fresh.items():
             self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
             self.size += 8 * stored.run.words
+
+    def _between(self, names: set[str]) -> dict[str, dict]:
+        """Save the relations that a loop keeps between two steps."""
+        spread = {name: relation for name in names if (relation := self.database.partitioned(name))}
+        self._copy([*spread.values()])
+        return {name: self._spread(spread[name]) if name in spread else self._block(name) for name in sorted(names)}
 
     def _spread(self, relation: PartitionedRelation) -> dict:
         parts = {
@@ -177,7 +186,8 @@ class Checkpoints:
                 raise self.files.unusable(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
             if manifest["fingerprint"] != self.fingerprint:
                 return None
-            relations = [*manifest["relations"].values(), *((manifest["running"] or {}).get("relations") or {}).values()]
+            inside = [manifest[part]["relations"] for part in ("running", "between") if manifest[part]]
+            relations = [*manifest["relations"].values(), *(record for each in inside for record in each.values())]
             self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
         return manifest
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from semi_naive.ra.blocks.table import snapshot
+from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra.spark.lost import RunsLost
+from semi_naive.running.loops import StepClock
 from semi_naive.running.progress.state import RunState
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Recovery:
     done: set[int] = field(default_factory=set)
     restarts: int = 0
     running: dict | None = None  # the stratum that the checkpoint was made in the middle of
+    between: dict | None = None  # the loop between two steps of which the checkpoint was made
     events: dict[int, list] = field(default_factory=dict)  # of failed attempts, by stratum
 
     def __post_init__(self):
@@ -80,6 +83,33 @@ class Recovery:
             written = self.checkpoints.save(self.done, stratum)
             seconds = time.perf_counter() - begun
             stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
+
+    def take_up_loop(self, loop: StratumLoop) -> StepClock:
+        """Bring the relations that a loop in steps collects and carries to the state of the checkpoint, or to their facts."""
+        saved, self.between = self.between, None
+        kept = self._kept_between_steps(loop)
+        self.begin_again(kept)
+        if self.checkpoints is None or saved is None or saved["number"] != loop.numbers[0]:
+            return StepClock()
+        with self.checkpoints.files.understood():
+            for name in kept:
+                self.checkpoints.relation(name, saved["relations"][name])
+                self.database.tables[name].settle()
+            return StepClock(saved["step"], saved["done"], saved["empty"], resumed=True)
+
+    def stepped(self, loop: StratumLoop, clock: StepClock) -> None:
+        """Save a checkpoint if one is due before a step of a loop."""
+        kept = self._kept_between_steps(loop)
+        if not self.checkpoints or not loop.of.steps or not clock.done or self.running:
+            return
+        spread = kept & self.database.on_partitions.keys()
+        if self.checkpoints.late() or spread and clock.done % self.run.config.checkpoint_interval == 0:
+            place = {"number": loop.numbers[0], "step": clock.step, "done": clock.done, "empty": clock.empty}
+            self.checkpoints.save(self.done, between=(place, kept, loop.remade(self.run.strata)))
+
+    def _kept_between_steps(self, loop: StratumLoop) -> set[str]:
+        """The relations that a loop in steps collects or carries."""
+        return (loop.of.collected | loop.of.carried) & self.database.tables.keys() if loop.of.steps else set()
 
     def completed(self, numbers: list[int]) -> None:
         """Record that strata have been evaluated: one, or those of a loop."""
@@ -136,7 +166,7 @@ class Recovery:
 
     def _go_on(self, manifest: dict) -> None:
         """Set the run to the position recorded in a manifest."""
-        self.done, self.running = set(manifest["done"]), manifest["running"]
+        self.done, self.running, self.between = set(manifest["done"]), manifest["running"], manifest["between"]
         for name in self.running["relations"] if self.running else ():
             self._forget(name)
 
