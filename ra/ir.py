@@ -368,17 +368,19 @@ class Needs:
 class Steps:
     """The steps of a component (`language.stepping`). `step`: the relation that holds the number of the step; `begin`: the one
     with the steps at which rules without an atom of the component may make tuples; `columns`: each relation that collects its
-    steps, with the place of the step; `oldest`: how many steps back the rules read."""
+    steps, with the place of the step; `oldest`: how many steps back the rules read; `last`: the relations of which only the last
+    step is kept, in r@final, and its number in r@end."""
 
     step: str
     begin: str
     columns: tuple[tuple[str, int], ...]
     oldest: int
+    last: tuple[str, ...] = ()
 
     @property
     def collected(self) -> set[str]:
-        """The relations that have the tuples of all steps."""
-        return {name for name, _ in self.columns}
+        """The relations that each step adds its tuples to."""
+        return {name for name, _ in self.columns if name not in self.last}
 
     @property
     def made(self) -> set[str]:
@@ -405,7 +407,8 @@ class Loop:
     @property
     def carried(self) -> set[str]:
         """The relations that no rule makes: a round has them from those before."""
-        return {*self.turns, *(known for known, _ in self.pairs)}
+        final = [each for name in (self.steps.last if self.steps else ()) for each in (f"{name}@final", f"{name}@end")]
+        return {*self.turns, *(known for known, _ in self.pairs), *final}
 
     @property
     def turns(self) -> tuple[str, ...]:

@@ -142,7 +142,8 @@ class Program:
         for name in named:
             if name in self.relations and self.relations[name].summed:
                 hint = "give them to another relation, and copy them by a rule"
-                raise BadInput(f"{name} is aggregated in its heads and takes no facts", hint=hint)
+                why = "aggregated in its heads" if name in self.checked.sums else "evaluated in steps"
+                raise BadInput(f"{name} is {why} and takes no facts", hint=hint)
         key = named, only_outputs, limited
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None

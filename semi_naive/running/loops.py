@@ -49,17 +49,21 @@ def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | Non
     enough = limits(steps.collected, database.program)
     if not clock.resumed:
         clock.step = next(iter(begins), None)
-        for known, _ in pairs:
-            _clear(known, database)
+        for name in loop.carried & database.tables.keys():
+            _clear(name, database)
     while clock.step is not None and (most is None or clock.done < most):
         _hold(steps.step, clock.step, database)
         yield clock.step
         clock.done += 1
         clock.empty = 0 if any(map(database.count, steps.made)) else clock.empty + 1
-        if any(database.count(name) >= limit for name, limit in enough.items()):
-            break
+        for name in steps.last:
+            if database.count(f"{name}@this"):
+                _carry(f"{name}@final", f"{name}@this", database)
+                _hold(f"{name}@end", clock.step, database)
         for known, name in pairs:
             _carry(known, name, database)
+        if any(database.count(name) >= limit for name, limit in enough.items()):
+            break
         after = clock.step + 1
         clock.step = after if clock.empty < steps.oldest else next((each for each in begins if each >= after), None)
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):

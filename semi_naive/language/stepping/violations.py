@@ -7,7 +7,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded
 from semi_naive.language.reductions.heads import is_aggregate, is_lattice
-from semi_naive.language.trees import walk, written_name
+from semi_naive.language.trees import variable_names, walk, written_name
 from semi_naive.planning.strata import Edge, strong_components
 from semi_naive.ra.ir import Kind
 
@@ -68,8 +68,8 @@ class Violations:
                 hint = f"write the step: {shown}(k, …) with {head.relation}(k + 1, …) in the head"
                 yield self._problem(f"the rule reads {shown} at all steps", atom.span, hint)
             elif before is None:
-                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
                 message = f"the step of {shown} is neither that of the head {head.relation} nor a whole number less"
+                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
                 yield self._problem(message, atom.span, hint)
             elif before < 0:
                 hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
@@ -80,8 +80,8 @@ class Violations:
             message = f"the rule skips from a step of {atom.relation} to the step of {head.relation} that is {min(own)} later"
             yield self._problem(message, atom.span, hint)
         if rule.starts and not rule.single.fact and not self._bound(rule):
-            name = getattr(self.component.step(head), "name", "")
-            hint = f"bind {written_name(name) or 'it'} by an atom of {head.relation}, or of a relation outside of the recursion"
+            names = sorted(map(written_name, variable_names(self.component.step(head))))
+            hint = f"bind {' and '.join(names)} by an atom of {head.relation}, or of a relation outside of the recursion"
             yield self._problem(f"nothing binds the step of {head.relation}", head.span, hint)
 
     def _bound(self, rule: "StepRule") -> bool:
@@ -110,6 +110,7 @@ class Violations:
                 done = "negates" if edge.via == "negation" else "aggregates over"
                 head = rule.single.head.relation
                 hint = f"read the step before: {head}(k + 1, …) :- {'!' * (done == 'negates')}{atom.relation}(k, …)"
+                hint += ", or write .semantics wellfounded" * (done == "negates")
                 message = f"{head} {done} {atom.relation} of its own step, which depends on it"
                 yield self._problem(message, atom.span, hint)
 

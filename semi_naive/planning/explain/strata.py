@@ -9,7 +9,7 @@ from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra.ir import Program, Steps
+from semi_naive.ra.ir import Const, Program, Steps
 
 
 class Telling:
@@ -57,8 +57,13 @@ class Telling:
         yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(places)}"
         strata = f"strata {places[0]} to {places[-1]}, in this order" if len(places) > 1 else f"stratum {places[0]}"
         yield f"  each step evaluates {strata}; it reads {quantity(steps.oldest, 'step')} before it"
-        kept = [name for name, _ in steps.columns if name in self.program.relations]
-        yield f"  all steps are kept of {enumerated(kept)}" if kept else "  no relation keeps its steps"
+        rules = rules_by_head(self.program)
+        for name, at in steps.columns:
+            read = [rule.head.args[at] for rule in rules.get(name, ())]
+            which = "its last step" if name in steps.last else "all its steps"
+            if read and all(isinstance(step, Const) for step in read):
+                which = f"step {enumerated([str(step) for step in read])}"
+            yield f"  kept of {name}: {which if read else 'the steps that are read by the next ones'}"
         yield "  on demand: no, as a step is evaluated whole; in a session: a change of what it reads computes all steps anew"
 
     def steps_done(self, places: list[int]) -> str:

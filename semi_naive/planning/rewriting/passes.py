@@ -5,6 +5,7 @@ from functools import cached_property
 
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
+from semi_naive.planning.rewriting.kept_steps import drop_unread_steps
 from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
@@ -35,8 +36,9 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     whole = given.union(*(loop.read | loop.collected for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
     program = simplify(program, keep, given)
+    program = drop_unread_steps(program, keep)
     asked = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
     program = program if limited else halve(factor(program))
-    return Compiled(program, group_loops(strata(program), loops))
+    return Compiled(program, group_loops(strata(program), program.loops))
