@@ -3,6 +3,7 @@
 import logging
 import time
 from functools import partial
+from itertools import zip_longest
 from typing import Any, cast
 
 import numpy as np
@@ -184,14 +185,28 @@ class ProgramRun(RunState):
     def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
         names = loop.remade(self.strata)
-        clock = self.recovery.take_up_loop(loop)
+        clock, runs = self.recovery.take_up_loop(loop), list[set[str]]()
         for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
             self.recovery.stepped(loop, clock)
             self.recovery.begin_again(names)
+            runs = self._without_unread(runs)
             for number in loop.numbers:
                 self._placed(number)
             if loop.of.steps:
                 self._told_step(loop, loop.of.steps, clock)
+
+    def _without_unread(self, before: list[set[str]]) -> list[set[str]]:
+        """Remove the runs, by partition, that relations on the partitions had before and no longer have. Return those they
+        have."""
+        now: list[set[str]] = []
+        for name in self.database.on_partitions:
+            if relation := self.database.partitioned(name):
+                now += [set() for _ in relation.home.full[len(now) :]]
+                for partition in range(len(relation.home.full)):
+                    now[partition].update(relation.paths(partition))
+        if any(gone := [sorted(old - new) for old, new in zip_longest(before, now, fillvalue=set())]):
+            self.cluster.jobs.discard(gone)
+        return now
 
     def _told_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
         """Report progress after a step. Its number stands for the iteration."""

@@ -53,7 +53,8 @@ def factor(program: Program) -> Program:
 
 def _factors(rule: Rule, cycle: set[str], program: Program) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
     """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is."""
-    found = _components(rule.body) if _may_be_split(rule, cycle, program) else [rule.body]
+    single = {loop.steps.step for loop in program.loops if loop.steps}  # relations of one tuple, which multiply nothing
+    found = _components(rule.body, single) if _may_be_split(rule, cycle, program) else [rule.body]
     needed = variables_of(rule.head)
     for literals in found:
         kept = tuple(var for name, var in variables_of(literals).items() if name in needed)
@@ -69,8 +70,9 @@ def _may_be_split(rule: Rule, cycle: set[str], program: Program) -> bool:
     return not any(program.relations[name].lattice or program.relations[name].stepwise for name in cycle)
 
 
-def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:
-    """The literals that variables connect, in the order of the first of each; those without an atom stay with the first."""
+def _components(body: tuple[Literal, ...], single: set[str]) -> list[tuple[Literal, ...]]:
+    """The literals that variables connect, in the order of the first of each; those without an atom, or with none but of
+    `single` relations, stay with the first."""
     groups: list[tuple[set[str], list[int]]] = []
     for place, literal in enumerate(body):
         names, places = set(variables_of(literal)), [place]
@@ -79,7 +81,8 @@ def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:
             names, places = names | group[0], group[1] + places
         groups.append((names, places))
     groups.sort(key=lambda group: min(group[1]))
-    apart = [places for _, places in groups if any(isinstance(body[place], Atom) for place in places)]
+    atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in single}
+    apart = [places for _, places in groups if not atoms.isdisjoint(places)]
     loose = [place for _, places in groups if places not in apart for place in places]
     if apart:
         apart[0] = apart[0] + loose
