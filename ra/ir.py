@@ -368,8 +368,8 @@ class Needs:
 class Steps:
     """The steps of a component (`language.stepping`). `step`: the relation that holds the number of the step; `begin`: the one
     with the steps at which rules without an atom of the component may make tuples; `columns`: each relation that collects its
-    steps, with the place of the step; `oldest`: how many steps back the rules read; `last`: the relations of which only the last
-    step is kept, in r@final, and its number in r@end."""
+    steps, with the place of the step; `oldest`: how many steps back the rules read; `last`: the relations of which only the
+    last step is kept, in r@final, and its number in r@end."""
 
     step: str
     begin: str

@@ -10,8 +10,8 @@ from semi_naive.ra import ir
 WORDS = {
     "parts": "partial", "values": "counted", "given": "plain", "key": "keys of", "now": "due keys of",
     "needs": "keys needed by", "known": "known", "possible": "possible", "worse": "worse", "better": "better",
-    "dominated": "dominated", "iteration": "iteration of", "this": "this step's", "last": "last step's", "older": "older step's",
-    "step": "step of", "begin": "first steps of", "final": "final", "end": "end of",
+    "dominated": "dominated", "iteration": "iteration of", "this": "this step's", "last": "last step's",
+    "older": "older step's", "step": "step of", "begin": "first steps of", "final": "final", "end": "end of",
 }  # fmt: skip
 ASKED = "recursive_iteration_cnt"
 MADE = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")

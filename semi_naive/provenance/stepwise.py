@@ -7,6 +7,7 @@ The evaluated rules are those of `language.stepping.rules`.
 
 from dataclasses import replace
 
+from semi_naive.language.stepping.rules import STEP
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
@@ -40,7 +41,11 @@ class _Whole:
                 name, _ = self.held[name]
                 at = self.columns[name]
                 ops = {place + (place >= at): op for place, op in ops.items()}
-                heads = tuple(self._head(head, at - sum(place < at for place in ops), at) for head in heads if not self._reads_facts(head.rule))
+                heads = tuple(
+                    self._head(head, at - sum(place < at for place in ops), at)
+                    for head in heads
+                    if not self._reads_facts(head.rule)
+                )
             sums[name] = ops, heads
         loops = tuple(loop for loop in self.before.loops if loop.steps != self.steps)
         return replace(self.before, rules=rules, sums=sums, loops=loops)
@@ -60,22 +65,39 @@ class _Whole:
         of = {place + (place >= at): terms for place, terms in head.of.items()}
         return replace(head, rule=self._whole(head.rule), key=key, of=of)
 
-    def _step(self, before: int) -> ir.Term:
-        step = ir.Var(NUMBER, self.kind)
-        return ir.Call("-", (step, ir.Const(before, self.kind)), self.kind) if before else step
+    def _step(self, before: int) -> ir.Var:
+        return ir.Var(NUMBER + str(before or ""), self.kind)
 
     def _whole(self, rule: ir.Rule) -> ir.Rule:
-        return replace(rewrite.transform(rule, self._change), plan=None)
+        """A rule with the step in each atom: that of the head, the rule's own variable for one before, or one more variable."""
+        atoms = [node for node in rewrite.walk(rule.body) if isinstance(node, ir.Atom)]
+        read = sorted({self.held[atom.relation][1] for atom in atoms if atom.relation in self.held} - {0})
+        own = {before: name for literal in rule.body for before, name in self._told(literal)}
+        terms = {before: own.get(before, self._step(before)) for before in read} | {0: self._step(0)}
+        more = [self._equation(before) for before in read if before not in own]
+        made = rewrite.transform(rule, lambda node: self._change(node, terms))
+        return replace(made, body=(*made.body, *more), plan=None)
 
-    def _change(self, node):
+    def _equation(self, before: int) -> ir.Compare:
+        less = ir.Call("-", (self._step(0), ir.Const(before, self.kind)), self.kind)
+        return ir.Compare("=", self._step(before), less, self.kind)
+
+    def _told(self, literal):
+        """Yield the number of steps, and the variable, of an equation that `language.stepping.rules` has made: k = step - 1."""
+        if isinstance(literal, ir.Compare) and isinstance(literal.left, ir.Var) and isinstance(literal.right, ir.Call):
+            op, args = literal.right.op, literal.right.args
+            if op == "-" and isinstance(args[0], ir.Var) and args[0].name == STEP and isinstance(args[1], ir.Const):
+                yield args[1].value, literal.left
+
+    def _change(self, node, terms: dict[int, ir.Var]):
         if not isinstance(node, ir.Atom):
             return node
         if node.relation == self.steps.step:
-            return ir.Compare("=", node.args[0], self._step(0), self.kind)
+            return ir.Compare("=", node.args[0], terms[0], self.kind)
         if node.relation in self.given:
             return replace(node, relation=self.given[node.relation])
         if node.relation not in self.held:
             return node
         name, before = self.held[node.relation]
         at = self.columns[name]
-        return ir.Atom(name, (*node.args[:at], self._step(before), *node.args[at:]))
+        return ir.Atom(name, (*node.args[:at], terms[before], *node.args[at:]))

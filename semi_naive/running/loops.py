@@ -42,8 +42,8 @@ def rounds(loop: ir.Loop, database: Database, most: int | None = None, clock: St
 
 
 def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
-    """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes nothing,
-    and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
+    """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes
+    nothing, and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
     pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
     begins = np.sort(database.columns(steps.begin)[0]).tolist()
     enough = limits(steps.collected, database.program)

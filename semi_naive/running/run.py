@@ -3,7 +3,6 @@
 import logging
 import time
 from functools import partial
-from itertools import zip_longest
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +37,7 @@ log = logging.getLogger("semi_naive")
 MAX_REMEMBERED_FACTS = 1_000_000  # of a relation with rules, kept apart so that proofs can name facts
 MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # fewer are not worth a job
 MAX_CLOSURE_PAIRS_PER_EDGE = 4  # of a sparse closure, which is a join; to number its vertices takes longer than to make these
+SWEPT_STEPS = 16  # of a component in steps, after which a job removes unread files: it takes 0.05 to 0.1 s
 MAX_NAMES = 3  # of relations in a message of progress
 BYTES_PER_TUPLE = 32  # of a run without a cluster: two indexes of 8 bytes, and as much while their blocks are merged
 
@@ -185,28 +185,22 @@ class ProgramRun(RunState):
     def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
         names = loop.remade(self.strata)
-        clock, runs = self.recovery.take_up_loop(loop), list[set[str]]()
+        clock = self.recovery.take_up_loop(loop)
         for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
             self.recovery.stepped(loop, clock)
             self.recovery.begin_again(names)
-            runs = self._without_unread(runs)
             for number in loop.numbers:
                 self._placed(number)
             if loop.of.steps:
                 self._told_step(loop, loop.of.steps, clock)
+                self._sweep(clock.done)
 
-    def _without_unread(self, before: list[set[str]]) -> list[set[str]]:
-        """Remove the runs, by partition, that relations on the partitions had before and no longer have. Return those they
-        have."""
-        now: list[set[str]] = []
-        for name in self.database.on_partitions:
-            if relation := self.database.partitioned(name):
-                now += [set() for _ in relation.home.full[len(now) :]]
-                for partition in range(len(relation.home.full)):
-                    now[partition].update(relation.paths(partition))
-        if any(gone := [sorted(old - new) for old, new in zip_longest(before, now, fillvalue=set())]):
-            self.cluster.jobs.discard(gone)
-        return now
+    def _sweep(self, steps_done: int) -> None:
+        """Remove the files of steps that no relation has any more: on a cluster by a job, which is done after some steps."""
+        spread = self.database.on_partitions
+        due = self.cluster.seems_local or steps_done % SWEPT_STEPS == 0
+        if due and spread and all(map(self.database.partitioned, spread)):  # others read files that they do not name
+            self.cluster.sweep(frozenset(path for each in spread.values() for path in cast(Any, each).paths))
 
     def _told_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
         """Report progress after a step. Its number stands for the iteration."""

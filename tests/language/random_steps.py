@@ -36,7 +36,11 @@ def step_rules(draw, head: str, kind: str):
         form = draw(st.sampled_from(["atom", "edge", "not", "count", "sum"]))
         before = draw(st.integers(0, 2)) if earlier else draw(st.integers(1, 2))
         name = draw(st.sampled_from(earlier if before == 0 else NAMES))
-        args = tuple(draw(st.permutations(["x", "y", "_"]))[:2]) if form != "atom" else draw(st.sampled_from([("y", "z"), ("z", "x")]))
+        args = (
+            tuple(draw(st.permutations(["x", "y", "_"]))[:2])
+            if form != "atom"
+            else draw(st.sampled_from([("y", "z"), ("z", "x")]))
+        )
         literals.append((form, name, before, args))
     bound = ["x", "y", *(["z"] if any(each[0] == "atom" for each in literals[1:]) else [])]
     args = tuple(draw(st.sampled_from([*bound, f"w{at}"])) if each[0] in ("count", "sum") else draw(st.sampled_from(bound))
@@ -48,8 +52,14 @@ def step_rules(draw, head: str, kind: str):
 def step_programs(draw):
     """(kind of each relation, rules)."""
     kinds = {name: draw(st.sampled_from(AGGREGATES[name])) for name in NAMES}
-    rules = [StepRule("a", ("x", "y"), (), 0), StepRule("a", ("x", "y"), (("atom", "c", 1, ("x", "y")), ("not", "b", 1, ("y", "_"))))]
-    rules += [StepRule("c", ("x", "y"), (("atom", "b", 0, ("x", "y")),)), StepRule("b", ("x", "y"), (("atom", "a", 0, ("x", "y")),))]
+    rules = [
+        StepRule("a", ("x", "y"), (), 0),
+        StepRule("a", ("x", "y"), (("atom", "c", 1, ("x", "y")), ("not", "b", 1, ("y", "_")))),
+    ]
+    rules += [
+        StepRule("c", ("x", "y"), (("atom", "b", 0, ("x", "y")),)),
+        StepRule("b", ("x", "y"), (("atom", "a", 0, ("x", "y")),)),
+    ]
     rules += [draw(step_rules(name, kinds[name])) for name in draw(st.lists(st.sampled_from(NAMES), max_size=5))]
     return kinds, draw(st.permutations(rules))
 
@@ -69,21 +79,17 @@ def in_steps(kinds: dict, rules: list[StepRule]) -> str:
 def _text(kinds: dict, rule: StepRule) -> str:
     if rule.begin is not None:
         return f"{_head(kinds, rule, rule.head, f'{rule.begin}, ')} :- e(x, y)."
-    latest = min(before for form, _, before, _ in rule.literals if form != "edge")
-    terms = {0: "k", 1: "k + 1", 2: "k + 2"}
-    body, oldest = [], max(before for form, _, before, _ in rule.literals if form != "edge")
-    if rule.style == 0:  # head k + 1 :- body k
-        step = terms[oldest]
-        body = [_literal(each, at, lambda name, before: f"{name}(", lambda before: f"{terms[oldest - before]}, ") for at, each in enumerate(rule.literals)]
-        grounded = any(form == "atom" and before == oldest for form, _, before, _ in rule.literals)
+    ages = [before for form, _, before, _ in rule.literals if form != "edge"]
+    oldest = max(ages)
+    grounded = any(form == "atom" and before == oldest for form, _, before, _ in rule.literals)
+    if rule.style == 0 and grounded:  # head k + 1 :- body k
+        terms = {before: f"k + {oldest - before}".removesuffix(" + 0") for before in range(3)}
+        step, body = terms[0], [_literal(each, at, f"{each[1]}({terms[each[2]]}, ") for at, each in enumerate(rule.literals)]
     else:  # head k :- body j, k = j + 1
-        step = "k"
-        body = [_literal(each, at, lambda name, before: f"{name}(", lambda before: f"k{before or ''}, ") for at, each in enumerate(rule.literals)]
-        body += [f"k = k{n} + {n}" if rule.style == 1 else f"k{n} = k - {n}" for n in (1, 2) if f"(k{n}," in " ".join(body)]
-        grounded = True
-    if not grounded:
-        return _text(kinds, StepRule(rule.head, rule.args, rule.literals, None, 2))
-    bound = [f"{'k' if rule.style else step} <= {BOUND}"] * bool(latest)
+        step, body = "k", [_literal(each, at, f"{each[1]}(k{each[2] or ''}, ") for at, each in enumerate(rule.literals)]
+        used = [n for n in (1, 2) if f"(k{n}," in " ".join(body)]
+        body += [f"k = k{n} + {n}" if rule.style == 1 else f"k{n} = k - {n}" for n in used]
+    bound = [f"{step} <= {BOUND}"] * bool(min(ages))
     return f"{_head(kinds, rule, rule.head, f'{step}, ')} :- {', '.join([*body, *bound])}."
 
 
@@ -92,29 +98,35 @@ def _head(kinds: dict, rule: StepRule, name: str, step: str) -> str:
     return f"{name}({step}{rule.args[0]}, {value})"
 
 
-def _literal(literal, at: int, atom, step) -> str:
-    form, name, before, args = literal
+def _literal(literal, at: int, begin: str) -> str:
+    """A literal; `begin`: its atom as far as the arguments besides the step."""
+    form, _, _, args = literal
     if form == "edge":
         return f"e({', '.join(args)})"
     if form == "sum":
-        return f"w{at} = sum v{at} : {{ {atom(name, before)}{step(before)}{args[0]}, v{at}) }}"
-    inside = f"{atom(name, before)}{step(before)}{', '.join(args)})"
+        return f"w{at} = sum v{at} : {{ {begin}{args[0]}, v{at}) }}"
+    inside = f"{begin}{', '.join(args)})"
     return {"atom": inside, "not": f"!{inside}", "count": f"w{at} = count : {{ {inside} }}"}[form]
 
 
 def unfolded(kinds: dict, rules: list[StepRule]) -> str:
     """The text of a program with relations for each step."""
-    lines = [declared(kinds, [f"_{n}" for n in range(-2, LAST + 1)], "").replace("_-", "_m")]
-    for rule in rules:
-        for n in range(LAST + 1):
-            name = f"{rule.head}_{n}"
-            if rule.begin is not None:
-                if rule.begin in ("x", n):
-                    lines.append(f"{_head(kinds, rule, name, '')} :- e(x, y), x = {n}." if rule.begin == "x" else f"{_head(kinds, rule, name, '')} :- e(x, y).")
-                continue
-            latest = min(before for form, _, before, _ in rule.literals if form != "edge")
-            if latest and n > BOUND:
-                continue
-            body = [_literal(each, at, lambda name, before: f"{name}_{n - before}(".replace("_-", "_m"), lambda before: "") for at, each in enumerate(rule.literals)]
-            lines.append(f"{_head(kinds, rule, name, '')} :- {', '.join(body)}.")
+    lines = [declared(kinds, [held("", n) for n in range(-2, LAST + 1)], "")]
+    lines += [text for rule in rules for n in range(LAST + 1) if (text := _at_step(kinds, rule, n))]
     return "\n".join(lines)
+
+
+def held(name: str, step: int) -> str:
+    """The relation of one step."""
+    return f"{name}_{step}".replace("-", "m")
+
+
+def _at_step(kinds: dict, rule: StepRule, step: int) -> str:
+    """A rule for the tuples of one step; empty if it makes none there."""
+    head = _head(kinds, rule, held(rule.head, step), "")
+    if rule.begin is not None:
+        return f"{head} :- e(x, y), x = {step}." if rule.begin == "x" else f"{head} :- e(x, y)." * (rule.begin == step)
+    if step > BOUND and min(before for form, _, before, _ in rule.literals if form != "edge"):
+        return ""
+    body = [_literal(each, at, f"{held(each[1], step - each[2])}(") for at, each in enumerate(rule.literals)]
+    return f"{head} :- {', '.join(body)}."

@@ -129,6 +129,11 @@ class AggregatedRelation:
             return list(self._single_head_rules(self.heads[0]))
         return [*self._parts(), self._combining_rule()]
 
+    @property
+    def _told(self) -> str:
+        """The relation as it was declared."""
+        return self.relation.name.partition("@")[0]
+
     def _name(self, what: str) -> str:
         return f"{self.relation.name}@{what}"
 
@@ -214,7 +219,7 @@ class AggregatedRelation:
         variables = [self._fresh("v", kind) for kind in self.extra[name].kinds]
         width = len(self.key_types)
         of = {at: (variables[width + place],) for place, at in enumerate(self.ops)}
-        text = f"{self.relation.name}: what its rules without aggregates say"
+        text = f"{self._told}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
         return Head(rule, tuple(variables[:width]), of, True)
 
@@ -248,7 +253,7 @@ class AggregatedRelation:
         body: list = [ir.Atom(parts.name, (ir.Wild(), *key, *(ir.Wild() for _ in parts.kinds[first:])))]
         places = iter(range(first, parts.arity))
         made = {at: self._total(at, op, key, places, body) for at, op in self.ops.items()}
-        text = f"{self.relation.name}: what its rules say, together"
+        text = f"{self._told}: what its rules say, together"
         return ir.Rule(self._head(key, made), tuple(body), span=self.relation.span, text=text)
 
     def _total(self, at: int, op: str, key, places: Iterator[int], body: list) -> ir.Term:

@@ -3,9 +3,9 @@
     share(k + 1, v, sum(p / d)) :- rank(k, u, p), degree(u, d), edge(u, v), k < 20.
     rank(k + 1, v, 0.15 / n + 0.85 * s) :- share(k + 1, v, s), size(n).
 
-A component is in steps if in every rule the step of the head is that of the latest atom of the component, or one more, and if the
-rules, read within one step, are stratified. Then each step is complete before the next begins, so negation and aggregates mean
-what they say. A component is only evaluated in steps if it could not be evaluated otherwise, or if it sums in recursion.
+A component is in steps if in every rule the step of the head is that of the latest atom of the component, or one more, and if
+the rules, read within one step, are stratified. Then each step is complete before the next begins, so negation and aggregates
+mean what they say. A component is only evaluated in steps if it could not be evaluated otherwise, or if it sums in recursion.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -3,10 +3,10 @@
     share@this(v, sum(p / d)) :- rank@last(u, p), degree(u, d), edge(u, v), rank@step(step), k = step - 1, k < 20.
     rank@this(v, 0.15 / n + 0.85 * s) :- share@this(v, s), size(n).
 
-`rank@this` is the step that is being evaluated, `rank@last` the one before, `rank@older2` the one before that. The step is not in
-their tuples: `rank@step` holds it, for rules that need it. These rules are stratified. A loop (`ir.Loop`) evaluates their strata
-once for each step, from the first of `rank@begin` on: the steps at which rules without an atom of the component may make tuples.
-The relation as it was declared collects the steps:
+`rank@this` is the step that is being evaluated, `rank@last` the one before, `rank@older2` the one before that. The step is not
+in their tuples: `rank@step` holds it, for rules that need it. These rules are stratified. A loop (`ir.Loop`) evaluates their
+strata once for each step, from the first of `rank@begin` on: the steps at which rules without an atom of the component may make
+tuples. The relation as it was declared collects the steps:
 
     rank(step, v, p) :- rank@step(step), rank@this(v, p).
 """
@@ -85,11 +85,14 @@ def _single(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
 
 def _within(component: StepComponent, rule: StepRule) -> Single:
     """A clause over the relations of its step and of those before."""
+
     def change(node):
         if isinstance(node, syntax.Atom) and node.relation in component.columns:
             name = held(node.relation, component.before(rule, node) or 0)
             at = component.columns[node.relation]
-            return replace(node, relation=name, args=tuple(rebuilt(each, change) for place, each in enumerate(node.args) if place != at))
+            return replace(
+                node, relation=name, args=tuple(rebuilt(each, change) for place, each in enumerate(node.args) if place != at)
+            )
         return None
 
     root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # of a component without violations
@@ -111,7 +114,9 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
     found: list = [syntax.Atom(name, (step,), span=span)] * bool(used)
     for each in used:
         if each != step.name:
-            moved = syntax.Functor("-" if before[each] > 0 else "+", (step, syntax.Number(abs(before[each]), span=span)), span=span)
+            moved = syntax.Functor(
+                "-" if before[each] > 0 else "+", (step, syntax.Number(abs(before[each]), span=span)), span=span
+            )
             found.append(syntax.Constraint("=", (syntax.Variable(each, span=span), moved), span=span))
     return found
 
@@ -123,7 +128,9 @@ def _beginning(component: StepComponent, rule: StepRule) -> Single:
     name, span = begin_of(component), step.span
     if root is None:
         return _single(rule, syntax.Atom(name, (syntax.Number(more, span=span),), span=span), ())
-    return _single(rule, syntax.Atom(name, (step,), span=span), _needed(outside(rule, component.columns), {*variable_names(step)}))
+    return _single(
+        rule, syntax.Atom(name, (step,), span=span), _needed(outside(rule, component.columns), {*variable_names(step)})
+    )
 
 
 def _needed(literals: list, names: set[str]) -> list:

@@ -1,4 +1,4 @@
-"""What keeps a component from being in steps: the rule, the atom, the broken condition, and the nearest form that is allowed."""
+"""The conditions of components in steps: the rule and the atom that break one, and the nearest form that is allowed."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -24,7 +24,7 @@ class _Record(Telling):
 
     def facts(self):
         for name in self.program.relations:
-            if name in self.given:
+            if name in self.given and name not in self.carried:
                 yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}"
 
     def steps_done(self, places: list[int]) -> str:

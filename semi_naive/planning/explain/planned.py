@@ -39,6 +39,8 @@ class _Expectation(Telling):
     def __init__(self, run, known: bool):
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
+        for name in self.carried:
+            self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)
         if not known:
             for name in self.program.relations:
                 if name in self.inputs or (name in self.given and not run.database.count(name)):
@@ -48,7 +50,7 @@ class _Expectation(Telling):
         if not self.known:
             yield "not given: each relation that is read is supposed to have 1,000 tuples; plans and orders depend on that"
         for name in self.program.relations:
-            if name in self.given or name in self.inputs or self.run.database.count(name):
+            if name not in self.carried and (name in self.given or name in self.inputs or self.run.database.count(name)):
                 supposed = "supposed " * (name in self.sizes.supposed)
                 yield f"{self.named(name)}: {supposed}{estimated(self.sizes.count(name), 'tuple')}"
 

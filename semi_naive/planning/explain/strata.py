@@ -21,6 +21,8 @@ class Telling:
         every = run.compiled.strata
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in every]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
+        loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
+        self.carried = {name: float(name in loop.turns) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
 
     def text(self) -> str:
@@ -53,7 +55,7 @@ class Telling:
         raise NotImplementedError
 
     def in_steps(self, steps: Steps, places: list[int]):
-        """Yield lines about a component in steps. places: the numbers of the strata that each step evaluates, in their order."""
+        """Yield lines about a component in steps. places: the numbers of the strata that a step evaluates, in their order."""
         yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(places)}"
         strata = f"strata {places[0]} to {places[-1]}, in this order" if len(places) > 1 else f"stratum {places[0]}"
         yield f"  each step evaluates {strata}; it reads {quantity(steps.oldest, 'step')} before it"
@@ -82,7 +84,8 @@ class Telling:
             if lattice := self.program.relations[name].lattice:
                 *key, (value, _) = self.program.relations[name].attributes
                 best = {"min": "least", "max": "greatest"}[lattice]
-                yield f"{name}: of each {enumerated([n for n, _ in key]) if key else 'relation'} the {best} {value}"
+                each = enumerated([n for n, _ in key]) if key else "relation"
+                yield f"{spoken_name(name)}: of each {each} the {best} {value}"
 
     def rule(self, rule, found, note: str = ""):
         """`found`: of each version (rule, the atom that reads the delta, parts, number) the body, or None."""

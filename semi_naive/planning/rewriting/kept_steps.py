@@ -19,7 +19,7 @@ from semi_naive.ra import ir
 
 
 def drop_unread_steps(program: ir.Program, keep: set[str] | None) -> ir.Program:
-    """The program with rules that collect only the steps that are read. keep: the relations that are wanted whole; None: all."""
+    """The program with rules that collect only the steps that are read. keep: the relations wanted whole; None: all."""
     if keep is None:
         return program
     whole = keep | {directive.relation for directive in program.directives}
@@ -56,7 +56,9 @@ def _atoms(body: Iterable, name: str) -> list[ir.Atom]:
 
 def _reads_last(rule: ir.Rule, name: str, at: int) -> bool:
     """True if a rule reads a relation in steps only at the greatest step that it has."""
-    last = {literal.result.name for literal in rule.body if isinstance(literal, ir.Aggregate) and _is_greatest(literal, name, at)}
+    last = {
+        literal.result.name for literal in rule.body if isinstance(literal, ir.Aggregate) and _is_greatest(literal, name, at)
+    }
     equal = [each for each in rule.body if isinstance(each, ir.Compare) and each.op == "="]
     for each in equal:
         for one, other in ((each.left, each.right), (each.right, each.left)):
@@ -85,7 +87,10 @@ def _with_last(program: ir.Program, made: ir.Rule, at: int) -> ir.Program:
     attributes = tuple(each for place, each in enumerate(relation.attributes) if place != at)
     own = {final: ir.Relation(final, attributes), end: ir.Relation(end, (relation.attributes[at],))}
     body = ir.Atom(end, (made.head.args[at],)), replace(held, relation=final)
-    rules = [replace(made, body=body, text=f"{name}: the tuples of its last step") if rule is made else rule for rule in program.rules]
+    rules = [
+        replace(made, body=body, text=f"{name}: the tuples of its last step") if rule is made else rule
+        for rule in program.rules
+    ]
     loops = [replace(loop, steps=replace(loop.steps, last=(*loop.steps.last, name)))
              if loop.steps and name in loop.steps.collected else loop for loop in program.loops]  # fmt: skip
     return replace(program, relations=program.relations | own, rules=rules, loops=tuple(loops))

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from semi_naive.ra.blocks.table import snapshot
 from semi_naive.planning.rewriting.loops import StratumLoop
+from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.running.loops import StepClock
 from semi_naive.running.progress.state import RunState

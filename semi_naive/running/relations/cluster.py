@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from semi_naive.ra.storage.runs import Store
     from semi_naive.running.relations.local_jobs import LocalJobs
 
+FOLDERS = "runs", "shared", "tries"  # of a store on every host, with files of one job each
+
 
 class Cluster:
     """The partitions of one run: threads of this process until Spark is needed, or Spark's. `spark`: a session, a context, a
@@ -40,6 +42,7 @@ class Cluster:
         self.known: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
         self.labels = 0
+        self._swept = 0  # `labels` at the last sweep
 
     @property
     def started(self) -> bool:
@@ -171,6 +174,17 @@ class Cluster:
         from semi_naive.ra.values.broadcast_values import BroadcastValues
 
         return BroadcastValues(*shared.snapshots, dict(self._sent))
+
+    def sweep(self, kept: frozenset[str]) -> None:
+        """Remove the files of jobs from all hosts, but for some paths, if any were written since the last time."""
+        from semi_naive.ra.partitions.subtracting import Sweep
+
+        if self.labels > self._swept:
+            sweep = Sweep([self.store.path(folder) for folder in FOLDERS], kept)
+            sweep(0, ())
+            if not self.local:
+                self.jobs.job(sweep)
+            self._swept = self.labels
 
     def bucket_map(self) -> BucketMap:
         """The bucket map of a relation whose sizes are unknown."""

@@ -9,7 +9,7 @@ this process, and the transaction is repeated.
 import logging
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -23,7 +23,6 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import Gone
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.partitions.subtracting import Sweep
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.spark.lost import RunsLost
@@ -38,7 +37,6 @@ from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange,
 
 log = logging.getLogger("semi_naive")
 
-FOLDERS = "runs", "shared", "tries"  # the folders of a session on every host that have files of one job each
 MAX_CHANGED_PART = 1 / 32  # of a recomputed relation: beyond it the recomputed table replaces the old one and its indexes
 CLOSURE_FACTOR = 4  # times local_tuples: the pairs of a closure in this process, where an edge that changes few is quick
 MIN_COLUMNS_TO_REPACK = 3  # two columns are packed alike whatever their values
@@ -77,7 +75,6 @@ class MaterializedRelations:
         self.closures: dict[int, Closure] = {}  # strata that are transitive closures
         self.merged: dict[str, Table] = {}  # relations that the open transaction changed, in few blocks, as a run has them
         self.readers: weakref.WeakSet[InRuns] = weakref.WeakSet()  # relations on the partitions that may be read
-        self.swept = 0  # `Cluster.labels` at the last sweep
         self.origin = self.state()  # the state before the open transaction
 
     def use(self, tables: dict[str, Table], spread: dict[str, OnPartitions]) -> None:
@@ -265,13 +262,8 @@ class MaterializedRelations:
         try:
             if not read:
                 self._release()
-            elif cluster.labels > self.swept:
-                kept: Iterable[str] = frozenset().union(*(each.paths for each in read))
-                sweep = Sweep([cluster.store.path(folder) for folder in FOLDERS], frozenset(kept))
-                sweep(0, ())
-                if not cluster.local:
-                    cluster.jobs.job(sweep)
-                self.swept = cluster.labels
+            else:
+                cluster.sweep(frozenset().union(*(each.paths for each in read)))
         except Exception:
             log.exception("unread files could not be removed; they are removed when the session is closed")
 
