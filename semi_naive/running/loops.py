@@ -45,10 +45,10 @@ def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | Non
     """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes
     nothing, and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
     pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
-    begins = np.sort(database.columns(steps.begin)[0]).tolist()
+    begins = np.sort(database.columns(steps.begin)[0])
     enough = limits(steps.collected, database.program)
     if not clock.resumed:
-        clock.step = next(iter(begins), None)
+        clock.step = _at_least(begins, None)
         for name in loop.carried & database.tables.keys():
             _clear(name, database)
     while clock.step is not None and (most is None or clock.done < most):
@@ -65,9 +65,15 @@ def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | Non
         if any(database.count(name) >= limit for name, limit in enough.items()):
             break
         after = clock.step + 1
-        clock.step = after if clock.empty < steps.oldest else next((each for each in begins if each >= after), None)
+        clock.step = after if clock.empty < steps.oldest else _at_least(begins, after)
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):
         _clear(name, database)
+
+
+def _at_least(begins: np.ndarray, step: int | None) -> int | None:
+    """The first of some sorted steps that is not less than a step; None if there is none."""
+    place = 0 if step is None else int(np.searchsorted(begins, step))
+    return int(begins[place]) if place < begins.size else None
 
 
 def _clear(name: str, database: Database) -> None:

@@ -14,6 +14,7 @@ from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
+from semi_naive.planning.rewriting.kept_steps import drop_unread_steps
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
 from semi_naive.planning.rewriting.simplify import simplify
@@ -29,6 +30,8 @@ PASSES = {
     "share": share,
     "halve": halve,
     "factor": factor,
+    "steps": lambda program: program,  # by the checks: without it these rules cannot be ordered
+    "kept steps": lambda program: drop_unread_steps(program, set()),
 }
 
 
