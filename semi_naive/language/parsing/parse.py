@@ -14,7 +14,7 @@ from semi_naive.language.parsing.build_terms import TermBuilder
 from semi_naive.language.parsing.preprocess import preprocess
 from semi_naive.language.parsing.reduce import NameBuilder, ParseState, Reduce
 from semi_naive.language.parsing.syntax_errors import STATEMENTS, syntax_problem
-from semi_naive.language.parsing.tables import Reduction, Tables, tables
+from semi_naive.language.parsing.tables import ParserRule, Tables, tables
 from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
 
@@ -131,7 +131,7 @@ def _parser() -> tuple[Tables, ParseState, list[tuple]]:
     return found, state, [(rule.size, _maker(rule, builders), rule.symbol) for rule in found.reductions]
 
 
-def _maker(rule: Reduction, builders: list[Reduce]) -> Callable[[list], Any]:
+def _maker(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
     """The function from the values of a rule's symbols to the value of the rule."""
     if not rule.method:
         return Repeated
