@@ -62,8 +62,8 @@ def test_the_size_of_each_relation_counts(monkeypatch, tmp_path):
     facts = iter([{"b": 101}, {"c": 101}])
     monkeypatch.setattr(souffle, "compiled", lambda program, compiler: "binary")
     monkeypatch.setattr(souffle, "shell", lambda *asked: Sample(1.0, 101, next(facts)))
+    given = SimpleNamespace(compilers=[compilers.SouffleCompiler("", "", 64)], repeat=1, timeout=1)
     with pytest.raises(WrongCount, match="'b': 101} and {'c': 101}"):
-        given = SimpleNamespace(compilers=[compilers.SouffleCompiler("", "", 64)], repeat=1, timeout=1)
         souffle.measured(souffle.sized(workload), tmp_path, given)
 
 
