@@ -48,7 +48,9 @@ class Greedy:
         self.met: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it
 
     def __call__(self, atoms, bound):
-        if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
+        if len(atoms) == 1 and (self.taken or self.first is None) and not self.given:
+            chosen, reason = atoms[0], "the last atom" if self.taken else "the only atom"
+        elif self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
             chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
         elif self.given:
             wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
@@ -59,9 +61,8 @@ class Greedy:
             chosen, reason = min(starts, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
         else:
             chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
-        if len(atoms) == 1 and reason == FEWEST:
-            reason = "the last atom" if self.taken else "the only atom"
-        self.take(*chosen, bound, reason)
+        number, atom = chosen
+        self.take(number, atom, bound, reason)
         return chosen
 
     def take(self, number: int, atom: Atom, bound, reason: str) -> None:
