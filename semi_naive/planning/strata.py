@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
+from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra import ir
 from semi_naive.ra.cached import cached
 
@@ -22,6 +23,11 @@ class Stratum:
     def reads(self) -> frozenset[str]:
         """The relations in the bodies of its rules."""
         return frozenset(names_read(self.rules))
+
+    @cached
+    def makes_numbers(self) -> bool:
+        """True if a rule uses autoinc()."""
+        return any(map(has_autoinc, self.rules))
 
 
 @dataclass(frozen=True)

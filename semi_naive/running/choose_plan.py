@@ -8,9 +8,8 @@ from semi_naive.host.account import part
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.detect_closure import ReachabilityShape, following
-from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.ir import Atom, Autoinc, Rule
+from semi_naive.ra.ir import Atom
 
 MAX_READ_FACTOR = 4  # times Config.local_tuples: the most that a stratum reads in the driver
 
@@ -84,7 +83,7 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
     if limited := limits(stratum.relations, database.program):
         return None, f"{next(iter(limited))} has a .limitsize, which ends the recursion of all groups at once"
     closed = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
-    if closed or any(makes_numbers(rule) for rule in stratum.rules):
+    if closed or stratum.makes_numbers:
         return None, in_one_place(stratum, relations)
     found, shape = carried(stratum, relations), following(stratum, database, config)
     if not found and not (shape and shape.closure):
@@ -110,7 +109,7 @@ def limits(relations: Collection[str], program) -> dict[str, int]:
 
 def in_one_place(stratum: Stratum, relations) -> str:
     """Why a stratum cannot be spread over partitions; empty if it can."""
-    if any(makes_numbers(rule) for rule in stratum.rules):
+    if stratum.makes_numbers:
         return "autoinc() counts in one place"
     if any(relations[name].eqrel for name in stratum.relations):
         return "the classes of an equivalence relation are united in one place"
@@ -128,8 +127,3 @@ def in_one_place(stratum: Stratum, relations) -> str:
         if len(own) > 1 and any(atom.relation in best for atom in own):
             return f"{own[0].relation} is aggregated in recursion, and a rule joins it with another of its stratum"
     return ""
-
-
-def makes_numbers(rule: Rule) -> bool:
-    """True if the rule uses autoinc()."""
-    return any(isinstance(node, Autoinc) for node in walk(rule))
