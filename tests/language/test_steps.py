@@ -298,7 +298,7 @@ def test_programs_that_are_nearly_in_steps(rule, message, hint):
         Program(NEARLY + rule, "near.dl")
     said = str(error.value)
     assert (
-        f"Unable to evaluate a, b in steps: {message}".replace(": skips", ": the rule skips").replace(
+        f"Unable to evaluate a, b in steps of k: {message}".replace(": skips", ": the rule skips").replace(
             ": reads", ": the rule reads"
         )
         in said

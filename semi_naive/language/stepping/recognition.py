@@ -110,8 +110,10 @@ def find_components(
 
 def _well_formed(singles: list[Single], group, relations, env: TypeEnvironment) -> bool:
     """True if all atoms of a group have the declared arity, of types that are known, and the group may be in steps."""
-    declared = [relations[name] for name in group]
+    declared, recorded = [relations[name] for name in group], {node.born_of for node in relations.values()}
     if any({"eqrel", "inline"} & node.qualifiers or node.lattices or node.born_of for node in declared):
+        return False
+    if not recorded.isdisjoint(group):
         return False
     if any(type_name not in env for node in declared for _, type_name in node.attributes):
         return False
@@ -128,7 +130,8 @@ def _sums(single: Single) -> bool:
 
 
 def _best(singles, group, relations, env, source) -> tuple[StepComponent | None, list[Problem]]:
-    """The choice of steps with the fewest violations, and these; no component if no rule goes from one step to a later one."""
+    """The first choice of steps without a violation, or else the first one with its violations; no component if no rule goes
+    from one step to a later one."""
     rules, best = [step_rule(single, set(group)) for single in singles], None
     for columns in _choices(rules, group, relations, env):
         component = StepComponent(columns, rules)
@@ -136,8 +139,10 @@ def _best(singles, group, relations, env, source) -> tuple[StepComponent | None,
         if not any(moves):
             continue
         violations = list(Violations(component, relations, env, source).all())
-        if best is None or len(violations) < len(best[1]):
+        if best is None or not violations:
             best = component, violations
+        if not violations:
+            break
     return best or (None, [])
 
 

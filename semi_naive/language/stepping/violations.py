@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from semi_naive.language import syntax
+from semi_naive.language.checks import COUNTING
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded
 from semi_naive.language.reductions.heads import is_aggregate, is_lattice
@@ -24,6 +25,7 @@ class Violations:
     def all(self) -> Iterator[Problem]:
         yield from self._declarations()
         for rule in self.component.rules:
+            yield from self._counting(rule)
             yield from self._aggregated(rule)
             yield from self._rule(rule)
         yield from self._own_step()
@@ -53,6 +55,13 @@ class Violations:
                 yield self._problem(f"{node.relation} is evaluated in steps, and cannot be read", node.span, hint)
 
     # -- one rule
+
+    def _counting(self, rule: "StepRule") -> Iterator[Problem]:
+        """Report numbers that depend on how rules are evaluated."""
+        for literal in rule.single.literals:
+            for node in walk(literal):
+                if isinstance(node, syntax.Functor) and node.name in COUNTING:
+                    yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
 
     def _aggregated(self, rule: "StepRule") -> Iterator[Problem]:
         step = self.component.step(rule.single.head)
@@ -116,7 +125,8 @@ class Violations:
 
     def _problem(self, message: str, span, hint: str) -> Problem:
         names = ", ".join(self.component.columns)
-        return Problem(f"Unable to evaluate {names} in steps: {message}", span, hint)
+        steps = dict.fromkeys(self.relations[name].attributes[at][0] for name, at in self.component.columns.items())
+        return Problem(f"Unable to evaluate {names} in steps of {' and '.join(steps)}: {message}", span, hint)
 
 
 def outside(rule: "StepRule", group) -> list:

@@ -147,6 +147,7 @@ def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Ch
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
     _check_directives(checked.directives, texts)
+    _check_loops(checked, texts)
     return CheckedShape(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
 
@@ -212,6 +213,16 @@ def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str])
     found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
     if found:
         raise ProgramError([Problem(message, span, hint) for message, span in found], texts)
+
+
+def _check_loops(checked: ir.Program, texts: dict[str, str]) -> None:
+    """Raise ProgramError for recursion that is evaluated in rounds: subscriptions follow strata one by one."""
+    hint = "write these rules into the program of the session, and register rules that read their result"
+    names = [min(loop.collected or {name for _, name in loop.pairs}) for loop in checked.loops]
+    found = [Problem(f"Registered rules for {name} recur in steps, through sums or through negation",
+                     checked.relations[name].span or syntax.NOWHERE, hint) for name in names]  # fmt: skip
+    if found:
+        raise ProgramError(found, texts)
 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
