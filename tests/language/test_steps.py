@@ -125,6 +125,7 @@ def test_sessions_compute_all_steps_anew(edges, chance):
             after = (before - {row[:-1] for row in told if row[-1] < 0}) | {row[:-1] for row in told if row[-1] > 0}
             assert after == cdlp(present)
         assert "in a session: a change of what it reads computes all steps anew" in session.explain()
+        assert "computed anew, in rounds" in session.explain("label", changes=True)
 
 
 def test_sessions_on_partitions(here):

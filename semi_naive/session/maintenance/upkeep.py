@@ -6,6 +6,7 @@ Contents never change in place: those of the epoch before remain valid, and are 
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 from typing import Any
 
 from semi_naive.config import Config
@@ -13,6 +14,7 @@ from semi_naive.host import limits
 from semi_naive.host.jit import load_kernels
 from semi_naive.planning.maintaining import maintaining
 from semi_naive.planning.rewriting.passes import Compiled
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
@@ -226,14 +228,17 @@ class Upkeep:
 
     def explain_changes(self, name: str | None, known: Callable[[str], Any]) -> str:
         """Format the rules that maintain all strata, or that of one relation. known: raises if there is no such relation."""
-        strata = [each for each in self.run.strata if each.rules and (name is None or name in each.relations)]
+        strata = [(number, each) for number, each in enumerate(self.run.strata)
+                  if each.rules and (name is None or name in each.relations)]  # fmt: skip
         if name is not None and not strata:
             known(name)
             return f"{name}\n  no rule derives it\n"
-        return "\n".join(map(self._explained, strata))
+        return "\n".join(starmap(self._explained, strata))
 
-    def _explained(self, stratum: Stratum) -> str:
+    def _explained(self, number: int, stratum: Stratum) -> str:
         """Format the rules that maintain a stratum, by step."""
+        if number in self.run.looping:
+            return f"{', '.join(map(spoken_name, stratum.relations))}\n  computed anew, in rounds, if what the rounds read changes\n"
         relations = {name: self.program.relations[name] for name in stratum.relations}
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, each in relations.items() if each.lattice is not None}
