@@ -238,7 +238,8 @@ class Upkeep:
     def _explained(self, number: int, stratum: Stratum) -> str:
         """Format the rules that maintain a stratum, by step."""
         if number in self.run.looping:
-            return f"{', '.join(map(spoken_name, stratum.relations))}\n  computed anew, in rounds, if what the rounds read changes\n"
+            names = ", ".join(map(spoken_name, stratum.relations))
+            return f"{names}\n  computed anew, in rounds, if what the rounds read changes\n"
         relations = {name: self.program.relations[name] for name in stratum.relations}
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, each in relations.items() if each.lattice is not None}
