@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 LAST = 5  # steps from 0 on; rules go on to the next one below `BOUND`
 BOUND = 4
+LARGE = 16  # no value that a rule reads or makes, but for its sum, is as large
 NAMES = ("a", "b", "c")
 AGGREGATES = {"a": ("plain",), "b": ("plain", "sum", "count", "min", "max"), "c": ("plain", "sum", "count", "min", "max")}
 
@@ -26,14 +27,14 @@ class StepRule:
 def step_rules(draw, head: str, kind: str):
     """A rule of a relation: it reads its own step of relations before it in `NAMES`, and of itself if it is plain."""
     earlier = NAMES[: NAMES.index(head)]
-    if draw(st.integers(0, 3)) == 0:
+    if draw(st.integers(0, 5)) == 0:
         args = draw(st.permutations(["x", "y"]))
         return StepRule(head, tuple(args), (), draw(st.sampled_from([0, 0, 1, "x"])))
     literals, low = [], draw(st.integers(0, 1)) if earlier or kind == "plain" else 1
     own = [*earlier, *([head] if kind == "plain" else [])]
     literals.append(("atom", draw(st.sampled_from(own if low == 0 else NAMES)), low, ("x", "y")))
-    for _ in range(draw(st.integers(0, 2))):
-        form = draw(st.sampled_from(["atom", "edge", "not", "count", "sum"]))
+    for _ in range(draw(st.integers(1, 3))):
+        form = draw(st.sampled_from(["atom", "edge", "not", "not", "count", "sum"]))
         before = draw(st.integers(0, 2)) if earlier else draw(st.integers(1, 2))
         name = draw(st.sampled_from(earlier if before == 0 else NAMES))
         args = (
@@ -60,7 +61,7 @@ def step_programs(draw):
         StepRule("c", ("x", "y"), (("atom", "b", 0, ("x", "y")),)),
         StepRule("b", ("x", "y"), (("atom", "a", 0, ("x", "y")),)),
     ]
-    rules += [draw(step_rules(name, kinds[name])) for name in draw(st.lists(st.sampled_from(NAMES), max_size=5))]
+    rules += [draw(step_rules(name, kinds[name])) for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4))]
     return kinds, draw(st.permutations(rules))
 
 
@@ -89,8 +90,18 @@ def _text(kinds: dict, rule: StepRule) -> str:
         step, body = "k", [_literal(each, at, f"{each[1]}(k{each[2] or ''}, ") for at, each in enumerate(rule.literals)]
         used = [n for n in (1, 2) if f"(k{n}," in " ".join(body)]
         body += [f"k = k{n} + {n}" if rule.style == 1 else f"k{n} = k - {n}" for n in used]
-    bound = [f"{step} <= {BOUND}"] * bool(min(ages))
-    return f"{_head(kinds, rule, rule.head, f'{step}, ')} :- {', '.join([*body, *bound])}."
+    bound = [f"{step} <= {BOUND}"] * _moves(rule)
+    return f"{_head(kinds, rule, rule.head, f'{step}, ')} :- {', '.join([*body, *bound, *_small(rule)])}."
+
+
+def _moves(rule: StepRule) -> bool:
+    """True if a rule makes tuples of a step from those of steps before: then it ends at `BOUND`."""
+    return all(before for form, _, before, _ in rule.literals if form == "atom")
+
+
+def _small(rule: StepRule) -> list[str]:
+    """Literals that keep the values of the head small: sums of sums would make many."""
+    return [f"{name} < {LARGE}" for name in sorted({*rule.args, "x", "y"})]
 
 
 def _head(kinds: dict, rule: StepRule, name: str, step: str) -> str:
@@ -126,7 +137,7 @@ def _at_step(kinds: dict, rule: StepRule, step: int) -> str:
     head = _head(kinds, rule, held(rule.head, step), "")
     if rule.begin is not None:
         return f"{head} :- e(x, y), x = {step}." if rule.begin == "x" else f"{head} :- e(x, y)." * (rule.begin == step)
-    if step > BOUND and min(before for form, _, before, _ in rule.literals if form != "edge"):
+    if step > BOUND and _moves(rule):
         return ""
     body = [_literal(each, at, f"{held(each[1], step - each[2])}(") for at, each in enumerate(rule.literals)]
-    return f"{head} :- {', '.join(body)}."
+    return f"{head} :- {', '.join([*body, *_small(rule)])}."

@@ -82,14 +82,14 @@ def check_random(here, layout, program, edges) -> None:
     assert dict(zip(NAMES, found, strict=True)) == wanted, text
 
 
-@settings(max_examples=300, **SETTINGS)
+@settings(max_examples=200, **SETTINGS)
 @given(step_programs(), PAIRS)
 def test_random_programs_in_the_driver(machine, program, edges):
     check_random(None, {}, program, edges)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:], ids=str)
-@settings(max_examples=3, **SETTINGS)
+@settings(max_examples=20, **SETTINGS)
 @given(program=step_programs(), edges=PAIRS)
 def test_random_programs_in_other_layouts(here, layout, program, edges):
     check_random(here, layout, program, edges)
