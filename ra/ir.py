@@ -283,7 +283,8 @@ class Relation:
     transitivity. `summed`: the heads aggregate, so no fact can be added. `dominated`: the rules of `removal` remove tuples,
     comparing tuples of `worse` with tuples of `better`. `joins`: the least upper bounds of the last attributes, which are of
     user-defined lattices (see `ra.reduce.upper_bounds`). `watched`: the numbers of its iterations are needed; `follows`: for a
-    relation without rules, the relations whose iterations it follows (`running.driver.iterations`)."""
+    relation without rules, the relations whose iterations it follows (`running.driver.iterations`). `rounded`: the last
+    attribute is a sum or a mean of floats, and the only one that aggregates (`ra.reduce.of_relation.rounded`)."""
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
@@ -296,6 +297,7 @@ class Relation:
     joins: tuple = field(default=(), compare=False, repr=False)
     watched: bool = False
     follows: tuple[str, ...] = ()
+    rounded: bool = False
 
     @property
     def arity(self) -> int:

@@ -23,6 +23,15 @@ def best_of(relation: Relation) -> Best | None:
     return Best(relation.lattice, relation.kinds[-1])
 
 
+def rounded(relation: Relation) -> Best | None:
+    """The reduction on the partitions of a relation with one sum of floats for each key. Two tasks, or two batches of one, may
+    add up a key in different orders, and their results differ in the last bits: the greatest is kept. Without it such a key had
+    two tuples, and rules that read them counted it twice: 2 of 19,496 vertices in a step of PageRank."""
+    from semi_naive.ra.reduce.best import Best
+
+    return Best("max", relation.kinds[-1]) if relation.rounded else None
+
+
 def closing(relation: Relation) -> Reduction | None:
     """Return a reduction that sessions can follow, and that depends on the tuples alone."""
     if not relation.eqrel:

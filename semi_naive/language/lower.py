@@ -13,7 +13,7 @@ from itertools import count
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
-from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate
+from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
 from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
@@ -66,7 +66,7 @@ def lowered(
         found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
         made = AggregatedRelation(found[name], ops, heads[name])
-        found[name] = replace(found[name], summed=True)
+        found[name] = replace(found[name], summed=True, rounded=is_rounded(ops, found[name]))
         rules += made.rules()
         found |= made.extra
     return ir.Program(

@@ -3,6 +3,7 @@
 import os
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from session_cases import SETTINGS
 from step_programs import CDLP, LIFE, MEANS, PAGE_RANK, PATHS, PLAY, QUEUE, cdlp, life, means, page_rank, paths, play, queue
 
 from semi_naive import Program, ProgramError
+from semi_naive.graphs.generators import rmat
 from semi_naive.io.errors import BadInput
 
 SMALL = st.integers(0, 5)
@@ -411,3 +413,29 @@ def test_two_components_in_a_row_and_many_facts():
     with Program(text).run({}) as result:
         assert result["on"].to_set() == on and result["size"].to_set() == set(sizes.items())
         assert result["total"].to_set() == {(k, sum(n for j, n in sizes.items() if j <= k)) for k in sizes}
+
+
+def test_a_sum_of_floats_has_one_result_for_each_key_on_the_partitions(here):
+    """Batches add up a key in different orders: two vertices of this graph had two ranks in step 3."""
+    edges = rmat(15, 420_000, seed=1)
+    edges = np.unique(edges[edges[:, 0] != edges[:, 1]], axis=0)
+    edges = edges[np.random.default_rng(1).permutation(len(edges))[:345_319]]
+    text = """
+    .decl edge(x: number, y: number)
+    .input edge
+    .decl degree(x: number, n: number)
+    degree(x, count(y)) :- edge(x, y).
+    .decl rank(k: number, x: number, r: float)
+    .output rank
+    rank(0, v, 1.0) :- edge(v, _) ; edge(_, v).
+    rank(k + 1, v, sum(p / to_float(d))) :- rank(k, u, p), degree(u, d), edge(u, v), k < 3.
+    """
+    degree, ranks = np.bincount(edges[:, 0], minlength=1 << 15), np.zeros(1 << 15)
+    ranks[np.unique(edges)] = 1.0
+    for _ in range(3):
+        ranks = np.bincount(edges[:, 1], (ranks / np.maximum(degree, 1))[edges[:, 0]], 1 << 15)
+    options = {"plan": "balanced", "local_tuples": 0, "partitions": 2}
+    with Program(text).run({"edge": edges}, here, **options) as result:
+        rows = [row for row in result["rank"].to_list() if row[0] == 3]
+    assert len({x for _, x, _ in rows}) == len(rows)
+    assert {x: r for _, x, r in rows if r} == pytest.approx({x: ranks[x] for x in np.flatnonzero(ranks).tolist()})

@@ -75,6 +75,12 @@ def is_lattice(ops: Ops, arity: int) -> bool:
     return list(ops) == [arity - 1] and ops[arity - 1] in ("min", "max")
 
 
+def is_rounded(ops: Ops, relation: ir.Relation) -> bool:
+    """True if the last column, and no other, is a sum or a mean of floats."""
+    last = relation.arity - 1
+    return list(ops) == [last] and ops[last] in ("sum", "mean") and relation.kinds[last] == ir.Kind.FLOAT
+
+
 def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]):
     """Report aggregated relations that are read, as their facts would not take part in the aggregation."""
     for node in source.statements:
@@ -242,6 +248,8 @@ class AggregatedRelation:
             args += [next(made).result] if op == "mean" else []
         number_type = ir.Type(ir.Kind.NUMBER, ir.Kind.NUMBER)
         self._declare(self._name("parts"), [number_type, *self.key_types, *(ir.Type(term.kind, term.kind) for term in args)])
+        parts = self.extra[self._name("parts")]
+        self.extra[parts.name] = replace(parts, rounded=is_rounded(self.ops, self.relation) and len(args) == 1)
         made_head = ir.Atom(self._name("parts"), (ir.Const(number, ir.Kind.NUMBER), *key, *args))
         yield replace(head.rule, head=made_head, body=(*body, *added), plan=None)
 

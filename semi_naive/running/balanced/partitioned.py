@@ -22,7 +22,7 @@ from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.local_insert import Born, absorb, inserts
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.weighing import Meetings
-from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.reduce.of_relation import best_of, rounded
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Exchange
@@ -122,12 +122,14 @@ class Partitioned:
 
     def _free(self, name: str) -> bool:
         """True if a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
-        return name in self.stratum.relations and not self.database.program.relations[name].lattice
+        relation = self.database.program.relations[name]
+        keyed = relation.lattice or relation.rounded and self.database.rounding
+        return name in self.stratum.relations and not keyed
 
     def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
         """Return a relation of the stratum without tuples, with an index for each order."""
         relation = self.database.program.relations[name]
-        best = best_of(relation)
+        best = best_of(relation) or (rounded(relation) if self.database.rounding else None)
         if self.walk:
             orders = {self.walk.order: 1}
         elif best or not orders:

@@ -18,7 +18,7 @@ from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.partitions.fingerprint import Fingerprint, FingerprintPieces
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.reduce.of_relation import best_of, rounded
 from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.running.progress.state import RunState
@@ -213,7 +213,7 @@ class Checkpoints:
         relation = self.run.program.relations[name]
         if "order" in record:
             home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
-            spread = PartitionedRelation(name, relation.arity, [home], best_of(relation))
+            spread = PartitionedRelation(name, relation.arity, [home], best_of(relation) or rounded(relation))
             self.deal({name: spread}, {name: record})
             spread.settle()
             self.database.place(name, spread, self.cluster)

@@ -50,6 +50,7 @@ class RunState:
             raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program
         self.database = Database(self.program, self.values)
+        self.database.rounding = not self.keeps  # delta rules keep every tuple that they make
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
         self.cluster = Cluster(self.spark, self.config)

@@ -58,6 +58,7 @@ class Database:
         self.kept: dict = {}  # tries and sieves that steps have made
         self.position = 0, 1
         self.most, self.exact, self.unions = MOST, False, True
+        self.rounding = True  # sums of floats on the partitions are reduced to one for each key (`ra.reduce.of_relation`)
 
     def empty_table(self, name: str) -> Table:
         """Make a table of a relation that has no tuples."""
