@@ -6,7 +6,7 @@ from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Rule, Term, Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.evaluate import Held, Move, Version
+from semi_naive.ra.rules.evaluate import WaitingBindings, Move, Version
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
@@ -21,9 +21,9 @@ class _Cutting:
         self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
         self.segments: list[list] = [[]]
         self.moves: list[Move] = []
-        self.holds: dict[int, Held] = {}  # by the segment that begins with it
-        self.gathers: dict[int, tuple[Gather, Held]] = {}
-        self.waiting: list[Held] = []  # without a Gather yet
+        self.holds: dict[int, WaitingBindings] = {}  # by the segment that begins with it
+        self.gathers: dict[int, tuple[Gather, WaitingBindings]] = {}
+        self.waiting: list[WaitingBindings] = []  # without a Gather yet
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes
         self.at: tuple | None = None  # (variables, bucket map): bindings are at the bucket that these have there
 
@@ -106,7 +106,7 @@ class _Cutting:
             self._cut(step.outer, step.keep, self.groups, len(keys))
         elif self.segments[-1] or len(self.segments) - 1 in self.holds:
             self._cut((), step.keep, "same")
-        held = self.holds[len(self.segments) - 1] = Held(self._columns((), step.keep), step.outer)
+        held = self.holds[len(self.segments) - 1] = WaitingBindings(self._columns((), step.keep), step.outer)
         self.waiting.append(held)
         self._make_again(step.outer)
         self.at = keys, self.groups
