@@ -21,7 +21,8 @@ GONE = (
 
 @contextmanager
 def explain_missing_runs() -> Iterator[None]:
-    """Turn a missing run into an error that says why the tuples are gone, without the worker's traceback. The worker ends."""
+    """Translate a missing run into an error that says why the tuples are gone, without the worker's traceback. The worker
+    ends."""
     try:
         yield
     except RunMissing as missing:
@@ -31,7 +32,7 @@ def explain_missing_runs() -> Iterator[None]:
 
 @dataclass
 class Touch:
-    """A task that reads nothing of its partition's runs, but fails if one is not on its host, or cut short."""
+    """A task that reads no tuples, but fails if a run of its partition is missing on its host, or truncated."""
 
     runs: list[list[Run]]
 
@@ -43,7 +44,9 @@ class Touch:
 
 @dataclass
 class Each:
-    """An adapter of a reader to `DataFrame.mapInArrow`: one row in for each partition, its batches out."""
+    """An adapter of a reader to `DataFrame.mapInArrow`: each input row is the number of a partition; the output is its
+    batches.
+    """
 
     reader: Reader
 
@@ -56,8 +59,9 @@ class Each:
 
 @dataclass
 class InBytes:
-    """A partition's batches, in bytes: Spark carries them from the Python worker that reads to the one that gives them to the
-    JVM as columns."""
+    """A task that serialises a partition's batches: as bytes, Spark carries them from the Python worker that reads them to the
+    one that gives them to the JVM as columns.
+    """
 
     reader: Reader
 
@@ -73,7 +77,7 @@ class InBytes:
 
 
 def unwrapped(rows):
-    """The batches again."""
+    """Yield the batches that `InBytes` serialised."""
     import pyarrow as pa
 
     for row in rows:
@@ -82,7 +86,7 @@ def unwrapped(rows):
 
 
 def anywhere(pieces: int, reader: Reader, schema):
-    """The DataFrame of the batches of so many pieces, which any host can make."""
+    """Return the DataFrame of the batches of a number of pieces, which any host can read."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
@@ -90,10 +94,10 @@ def anywhere(pieces: int, reader: Reader, schema):
 
 
 def dataframe(jobs, runs: list[list[Run]], reader: Reader, schema):
-    """The DataFrame of the batches that a reader of `runs` yields.
+    """Return the DataFrame of the batches that a reader of `runs` yields.
 
-    Costs one small job on a cluster, by which each partition's runs are on one host: what the user makes of the DataFrame is
-    computed by Spark alone. There tuples go through two Python workers, as only an RDD is computed where its anchors are.
+    Takes one small job on a cluster, which brings each partition's runs to one host; Spark alone computes what the user derives
+    from the DataFrame. Tuples pass through two Python workers there, as only an RDD is computed at its anchors.
     """
     from pyspark.sql import SparkSession
 
