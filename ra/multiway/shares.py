@@ -14,7 +14,7 @@ from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.storage.runs import Store
 
-TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
+TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
@@ -40,7 +40,7 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
 
 @dataclass
 class Share:
-    """A task: its part of the ranges, in one thread."""
+    """A task that joins its share of the ranges in one thread."""
 
     query: ConjunctiveQuery
     order: tuple[str, ...]
@@ -56,6 +56,6 @@ class Share:
 
 
 def _lean(join: Leapfrog) -> Domain:
-    """Without the names of values where no kernel asks for them."""
-    asked = join.shape.constants or join.query.comparisons
-    return join.tries.domain if asked else replace(join.tries.domain, names=NOTHING)
+    """Return the query's domain, without the values if the kernel does not read them."""
+    reads_values = join.shape.constants or join.query.comparisons
+    return join.tries.domain if reads_values else replace(join.tries.domain, names=NOTHING)

@@ -1,15 +1,19 @@
-"""The part of a kernel that joins variables over one set by the bits of a small matrix; see `local` for when and why."""
+"""The part of the kernel generator that joins several variables over one set, by the bits of a small adjacency matrix (see
+`tries.local`).
+"""
 
 from semi_naive.ra.multiway.tries.local import SetVariables
 
 
 class ByBits:
-    """Mixed into the generator: writes the loops over a run's variables. The i-th value of the set is bit i of a row."""
+    """A mixin of the generator, which writes the loops over the variables of a `SetVariables`. The i-th value of the set is bit
+    i of a row.
+    """
 
-    run: SetVariables | None = None  # whose loops are being written
+    run: SetVariables | None = None  # the variables whose loops are being written
 
     def _in_matrix(self, run: SetVariables, group: list[int], total: str) -> None:
-        """Both ways: by bits if the set is short enough, else as any variables."""
+        """Write the loops in two versions: by bits, for a set that is short enough, and as for any variables."""
         array, low, high = self.place(run.values)
         self.matrices["places = np.full(size, np.int32(-1), np.int32)"] = None
         with self.block(f"if {high} - {low} <= LIMIT:"):
@@ -25,15 +29,17 @@ class ByBits:
             self._looped(group[0], group[1:], total)
 
     def _by_bits(self, depth: int, rest: list[int], total: str) -> None:
-        """A variable of a run: the bits of the rows that refine it, or all of the set."""
-        by = tuple(sorted(self.run.refined[depth].items()))
+        """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set."""
+        restricting_rows = tuple(sorted(self.run.refined[depth].items()))
         _, low, high = self.place(self.run.values)
         if self._counts(depth):
-            return self.write(f"{total} += {self._bits_counted(depth, by) if by else f'{high} - {low}'}")
-        if not by:
+            return self.write(
+                f"{total} += {self._bits_counted(depth, restricting_rows) if restricting_rows else f'{high} - {low}'}"
+            )
+        if not restricting_rows:
             with self.block(f"for i{depth} in range({high} - {low}):"):
                 return self._bound_by_bits(depth, rest, total)
-        source, row = self._row_of(by)
+        source, row = self._row_of(restricting_rows)
         with self.block(f"for k{depth} in range(words):"):
             self.write(f"w{depth} = {source}[{row} + k{depth}]")
             with self.block(f"while w{depth} != 0:"):
@@ -42,7 +48,8 @@ class ByBits:
                 self._bound_by_bits(depth, rest, total)
 
     def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
-        """Intersect the rows that are known together from here on, as far as deeper variables are not merely counted."""
+        """Write the intersections of rows that are known once a variable is bound, except those that deeper variables only
+        count."""
         array, low, _ = self.place(self.run.values)
         if depth < self.keep:
             self.write(f"x{depth} = np.int64({array}[{low} + i{depth}])")
@@ -56,7 +63,8 @@ class ByBits:
             self.after(depth, rest, total)
 
     def _known_by_bits(self, depth: int) -> list[tuple]:
-        """The beginnings of deeper variables' rows that end at this variable, and are more than counted once."""
+        """Return the sets of rows, as (depth, slot) pairs, that are complete once this variable is bound, and that deeper
+        variables use more than once."""
         found: dict[tuple, None] = {}
         for user, refined in self.run.refined.items():
             by = tuple(sorted(refined.items()))
@@ -66,17 +74,19 @@ class ByBits:
                     found[by[:length]] = None
         return sorted(found, key=len)
 
-    def _row_of(self, by: tuple) -> tuple[str, str]:
-        """(array, position) of the row of bits that some rows have in common."""
-        if len(by) > 1:
-            return f"s{self.number(by)}", "0"
-        ((depth, slot),) = by
+    def _row_of(self, rows: tuple) -> tuple[str, str]:
+        """Return (array, position), as source, of the row of bits that some rows have in common."""
+        if len(rows) > 1:
+            return f"s{self.number(rows)}", "0"
+        ((depth, slot),) = rows
         return f"bits{slot}", f"i{depth} * words"
 
-    def _rows(self, by: tuple) -> str:
-        return ", ".join((*self._row_of(by[:-1]), *self._row_of(by[-1:])))
+    def _rows(self, rows: tuple) -> str:
+        """Return the arguments, as source, of a kernel that intersects the last of some rows with the others."""
+        return ", ".join((*self._row_of(rows[:-1]), *self._row_of(rows[-1:])))
 
-    def _bits_counted(self, depth: int, by: tuple) -> str:
-        if len(by) == 1 or self.parents[depth] != by[-1][0]:
-            return f"count_row({', '.join(self._row_of(by))}, words)"
-        return f"count_both({self._rows(by)}, words)"
+    def _bits_counted(self, depth: int, rows: tuple) -> str:
+        """Return the source of the number of bits that some rows have in common."""
+        if len(rows) == 1 or self.parents[depth] != rows[-1][0]:
+            return f"count_row({', '.join(self._row_of(rows))}, words)"
+        return f"count_both({self._rows(rows)}, words)"
