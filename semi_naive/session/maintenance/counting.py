@@ -1,4 +1,6 @@
-"""Count the bindings that the bodies of aggregates gain and lose (`planning.maintaining.counted`). No binding is stored."""
+"""Maintain the counts and sums of aggregates: count the bindings that their bodies gain and lose
+(`planning.maintaining.counted`). No binding is stored.
+"""
 
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -22,7 +24,7 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
 
-MIN_TUPLES_TO_SHARE = 64  # changed tuples: with fewer, one core is as quick as several
+MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
 
 @dataclass
@@ -46,34 +48,41 @@ class Counts:
         table.settle()
         return table
 
-    def changed(self, one: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """Evaluate the bindings that the body of an aggregate has gained, or those that it has lost. The caller has set the
-        delta of each relation in `below` to its new tuples, or to its lost tuples. Return parts for `_summed`."""
+    def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
+        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return parts for `_summed`.
+
+        below: the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples.
+        """
         tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
-        nots = [each for each in one.body if isinstance(each, Not) and each.atom.relation in below]
-        for number, each in enumerate(nots):
-            block = getattr(below[each.atom.relation], other)
-            for name, some in (_aside(one, number), block), (_flipping(one, number), _projected(block, each.atom)):
-                self.local.indexes.arities[name] = some.arity
-                tables[name] = Table(some.arity)
-                tables[name].begin_with(some)
+        nots = [negation for negation in aggregate.body if isinstance(negation, Not) and negation.atom.relation in below]
+        for number, negation in enumerate(nots):
+            block = getattr(below[negation.atom.relation], other)
+            for name, tuples in (
+                (_aside(aggregate, number), block),
+                (_flipping(aggregate, number), _projected(block, negation.atom)),
+            ):
+                self.local.indexes.arities[name] = tuples.arity
+                tables[name] = Table(tuples.arity)
+                tables[name].begin_with(tuples)
         try:
-            rule = Rule(one.atom, one.body)
-            unchanged = tuple(Not(replace(each.atom, relation=_aside(one, n))) for n, each in enumerate(nots))
-            for place, parts in versions(rule, one.reads):
-                if (change := below.get(one.body[place].relation)) and getattr(change, own).size:
-                    wanted.append((one.body + unchanged, parts, place, (one.relation, place, *nots)))
-            for number, each in enumerate(nots):
-                if getattr(below[each.atom.relation], other).size:
-                    first = Atom(_flipping(one, number), tuple(term for term in each.atom.args if not isinstance(term, Wild)))
-                    body = (first, *one.body, *unchanged[number + 1 :])
-                    wanted.append((body, {0: "delta"}, 0, (one.relation, number, each, *nots)))
-            return self._made(one, wanted)
+            rule = Rule(aggregate.atom, aggregate.body)
+            unchanged = tuple(Not(replace(negation.atom, relation=_aside(aggregate, n))) for n, negation in enumerate(nots))
+            for place, parts in versions(rule, aggregate.reads):
+                if (change := below.get(aggregate.body[place].relation)) and getattr(change, own).size:
+                    wanted.append((aggregate.body + unchanged, parts, place, (aggregate.relation, place, *nots)))
+            for number, negation in enumerate(nots):
+                if getattr(below[negation.atom.relation], other).size:
+                    first = Atom(
+                        _flipping(aggregate, number), tuple(term for term in negation.atom.args if not isinstance(term, Wild))
+                    )
+                    body = (first, *aggregate.body, *unchanged[number + 1 :])
+                    wanted.append((body, {0: "delta"}, 0, (aggregate.relation, number, negation, *nots)))
+            return self._made(aggregate, wanted)
         finally:
             for number in range(len(nots)):
-                tables.pop(_aside(one, number), None)
-                tables.pop(_flipping(one, number), None)
+                tables.pop(_aside(aggregate, number), None)
+                tables.pop(_flipping(aggregate, number), None)
 
     def change(self, one: CountedAggregate, gained: list, lost: list) -> Change:
         """The change of the relation of counts, from its table before the change and the bindings gained and lost."""
@@ -125,10 +134,11 @@ class Counts:
         except EvaluationError as error:
             raise located(error, one.rule) from None
 
-    def _weighed(self, one: CountedAggregate, batch: Batch, names: list[str]):
-        """(columns of the outer variables, weights) of a batch. A weight counts bindings; for a sum, times the value."""
+    def _weighed(self, aggregate: CountedAggregate, batch: Batch, names: list[str]):
+        """Return (columns of the outer variables, weights) of a batch. A weight is the number of bindings, for a sum multiplied
+        by the value."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
-        if (target := one.literal.target) is not None:
+        if (target := aggregate.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)
             weights = weights * column.view(np.int64)
         return [batch.columns[name] for name in names], weights
@@ -158,9 +168,9 @@ def _weighing(step):
     return Weigh(step) if isinstance(step, Join) and step.every and not step.binds else step
 
 
-def _aside(one: CountedAggregate, number: int) -> str:
-    """Name the tuples of a negated atom's relation on the other side of a change."""
-    return f"{one.relation}~{number}"
+def _aside(aggregate: CountedAggregate, number: int) -> str:
+    """Return the name of the temporary relation with the changed tuples of a negated atom on the other side of a change."""
+    return f"{aggregate.relation}~{number}"
 
 
 def _flipping(one: CountedAggregate, number: int) -> str:

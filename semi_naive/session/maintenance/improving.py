@@ -18,7 +18,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
 from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
 
-MAX_DEPTH = 20  # of terms within terms, and equalities of variables, that are examined
+MAX_DEPTH = 20  # nested terms and equalities of variables that are examined
 
 
 def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
@@ -77,7 +77,7 @@ def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], block
 
 @dataclass
 class _Known:
-    """Facts about the terms of a rule. way: 1 if less is better, -1 if more is."""
+    """Facts about the terms of a rule. way: 1 if less is better, -1 if more is better."""
 
     rule: Rule
     way: int
@@ -143,7 +143,8 @@ class _Known:
 
 
 def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
-    """True if no value of a column has the other sign. The bits of a float have its sign; those of a NaN are positive."""
+    """True if no value of a column has the opposite sign. place: the column; sign: 1 or -1. The sign bit of a float counts; a
+    NaN is positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
 

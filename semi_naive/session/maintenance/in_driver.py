@@ -34,8 +34,8 @@ from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.recomputation import is_stepwise
 
-MAX_CHANGED_PART = 0.2  # of what a stratum reads and has: if more has changed, the stratum is computed anew
-MAX_CHANGED_TUPLES = 100  # changed tuples that are followed whatever part they are
+MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
+MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained, whatever fraction they are
 
 
 class InDriver:
@@ -64,10 +64,10 @@ class InDriver:
         return self.rules[number]
 
     def forget_counts(self, number: int) -> None:
-        """Drop the counts of a stratum's aggregates, as it is computed anew."""
+        """Drop the stored counts of a stratum's aggregates, because the stratum is recomputed."""
         if (rules := self.rules.get(number)) and rules.counts:
-            for one in rules.counts.counted:
-                self.relations.tables.pop(one.relation, None)
+            for aggregate in rules.counts.counted:
+                self.relations.tables.pop(aggregate.relation, None)
 
     def lacks_counts(self, number: int) -> bool:
         """True if a stratum has been maintained by counts that are missing now."""
@@ -84,8 +84,14 @@ class InDriver:
         return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
 
     def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
-        """Maintain a stratum by its rules within a budget, and return its changes. After OverBudget the tables, also those of
-        relations that it reads, are inconsistent."""
+        """Maintain a stratum by its rules within a budget, and return its changes.
+
+        own: the changes of explicit facts of the stratum's relations.
+        changes: the changes of relations so far.
+        most: the budget, in bindings.
+
+        After OverBudget the tables are inconsistent, also those of relations that it reads.
+        """
         self.relations.mark_new(stratum.reads, changes)
         rules = cast(DeleteRederive, self.rules[number])
         if (counts := rules.counts) and counts.missing:
@@ -99,10 +105,10 @@ class InDriver:
                     if name in stratum.relations or name in below:
                         self.relations.tables[name].blocks("full", order)  # made once, also for later transactions
                 suspected = self._overdelete(rules, own, below, self.relations.ticks.get(number))
-                found = self._derive(number, rules, own, below, suspected)
-        for one in counts.counted if counts else ():
-            self.relations.tables[one.relation].settle()
-        return found
+                derived = self._derive(number, rules, own, below, suspected)
+        for aggregate in counts.counted if counts else ():
+            self.relations.tables[aggregate.relation].settle()
+        return derived
 
     # -- the steps of a change
 
@@ -159,18 +165,21 @@ class InDriver:
         return {name: change}
 
     def _begun(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
-        """A relation without suspects, with new explicit facts in `new`, and with its reduction if it has one. Then explicit
-        facts that a suspect has superseded are inserted again."""
+        """Return the table of a relation with which insertion starts: without its suspects (`rest`), with new explicit facts in
+        `new`, and with the relation's reduction, if any.
+
+        For a relation with a reduction, explicit facts that a suspect had superseded are inserted again.
+        """
         if name not in rules.closed:
-            found = snapshot(rest)
+            table = snapshot(rest)
         else:
-            found = closed(rules.closed[name], rest)
+            table = closed(rules.closed[name], rest)
             for facts in self.relations.facts.tables(name) if own or suspected else ():
                 for block in explicit_again(rules.closed[name], facts, suspected):
-                    found.insert_block(block)
+                    table.insert_block(block)
         if own:
-            found.insert_block(own.born)
-        return found
+            table.insert_block(own.born)
+        return table
 
     def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
         """The change of a relation that was `rest` without its suspects. Its table gets the indexes made meanwhile."""

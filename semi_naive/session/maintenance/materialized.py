@@ -39,16 +39,16 @@ from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange,
 log = logging.getLogger("semi_naive")
 
 FOLDERS = "runs", "shared", "tries"  # the folders of a session on every host that have files of one job each
-MAX_CHANGED_PART = 1 / 32  # of a recomputed relation: beyond it the recomputed table replaces the old one and its indexes
-CLOSURE_FACTOR = 4  # times local_tuples: the pairs of a closure in this process, where an edge that changes few is quick
-MIN_COLUMNS_TO_REPACK = 3  # two columns are packed alike whatever their values
+MAX_CHANGED_PART = 1 / 32  # the changed fraction of a recomputed relation above which the old table and its indexes are dropped
+CLOSURE_FACTOR = 4  # times local_tuples: the most pairs of a closure in this process, where changing an edge is fast
+MIN_COLUMNS_TO_REPACK = 3  # columns from which a packing depends on the values; two columns always have the same
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class State:
-    """The relations of a session at an epoch. It is never changed, except to replace lost runs by equal ones."""
+    """The relations of a session at an epoch. It is immutable, except that lost runs are replaced by equal ones."""
 
     tables: dict[str, Table]
     spread: dict[str, OnPartitions]
@@ -64,7 +64,7 @@ class State:
 
 
 class MaterializedRelations:
-    """All relations of a session, with their explicit facts. A relation on the partitions has an empty table as well.
+    """All relations of a session, with their explicit facts. A relation on the partitions has an empty table, too.
 
     Tables in `run.database` are settled and have no reduction, except while their stratum is evaluated.
     """
@@ -81,7 +81,7 @@ class MaterializedRelations:
         self.origin = self.state()  # the state before the open transaction
 
     def use(self, tables: dict[str, Table], spread: dict[str, OnPartitions]) -> None:
-        """Make these the current relations: those in this process, and those on the partitions."""
+        """Make these tables, and these relations on the partitions, the current contents."""
         self.tables, self.spread = tables, spread
         self.database.tables, self.database.on_partitions = cast(dict, tables), cast(dict, spread)
 
@@ -109,8 +109,11 @@ class MaterializedRelations:
         return self.facts.table(name, self.run.program.relations[name].arity)
 
     def restart(self, name: str) -> None:
-        """Reset a relation to its explicit facts, as new tuples. If it has a choice, the first facts of the program's text win.
-        Packings are kept, so that the words of old and new tuples can be compared."""
+        """Reset a relation to its explicit facts, as new tuples.
+
+        Of a relation with a choice, the first facts in the program's text take precedence. The packing is kept, so that old and
+        new tuples can be compared as words.
+        """
         self.spread.pop(name, None)
         known = self.tables[name].packing if name in self.tables else None
         table = self.tables[name] = self.database.empty_table(name)
@@ -143,6 +146,8 @@ class MaterializedRelations:
         return change
 
     def compared_tables(self, name: str, before: Table, after: Table) -> Change:
+        """Return the difference between two tables of a relation, and store the better of them: the old one if they are equal,
+        the old one with the change applied if that is small, else the new one."""
         if not before.count and isinstance(after, Implied):
             return after.since_nothing()
         change = difference(before, after)
@@ -276,7 +281,7 @@ class MaterializedRelations:
             log.exception("unread files could not be removed; they are removed when the session is closed")
 
     def _release(self) -> None:
-        """Release what Spark holds for this session, as all tuples are in this process."""
+        """Release Spark's resources of this session, as all tuples are in this process."""
         run = self.run
         if run.cluster.started:
             run.cluster.release()
