@@ -15,8 +15,8 @@ from semi_naive.running.balanced.run_ahead import RunAhead
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 
-MAX_DRIVER_DELTA_TUPLES = 100_000  # that the driver joins sooner than a job, where it can read the runs
-MAX_RETURNS_TO_DRIVER = 2  # of one stratum: one that grows again and again stays on the partitions
+MAX_DRIVER_DELTA_TUPLES = 100_000  # delta tuples up to which the driver, if it can read the runs, is faster than a job
+MAX_RETURNS_TO_DRIVER = 2  # times that a stratum returns to the driver; after that it stays on the partitions
 
 
 @dataclass

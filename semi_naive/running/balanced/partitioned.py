@@ -40,7 +40,7 @@ from semi_naive.running.relations.statics import Statics
 
 @dataclass
 class Partitioned:
-    """One stratum on the partitions. `local`: its evaluation in the driver, whose tuples and iterations are taken over."""
+    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations it continues."""
 
     local: Local
     database: Database
@@ -61,7 +61,9 @@ class Partitioned:
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.walk = walk_of(self.local, self.config)
-        self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # of the relations, after the last iteration
+        self.runs: list[set[str]] = [
+            set() for _ in range(self.partitions)
+        ]  # the runs of the relations after the last iteration, by partition
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
@@ -183,6 +185,8 @@ class Partitioned:
         return max([self.database.size(name) for name in names], default=1) or 1
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        """Return the expected number of tuples of `other` that a tuple of `relation` joins with, on columns of the one and
+        places of the other."""
         if {relation, other} & {*self.relations, *self.stratum.relations}:
             return alone(self, other, places)
         return self.database.join_fanout(relation, columns, other, places)
@@ -196,6 +200,7 @@ class Partitioned:
         return None if own else self.database.matching(relation, constants)
 
     def distinct(self, relation: str, column: int) -> float:
+        """Return the expected number of distinct values of a column."""
         if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)
         return self.database.distinct(relation, column)

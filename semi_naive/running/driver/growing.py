@@ -18,16 +18,16 @@ from semi_naive.ra.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
 
-FIRST_LOOK_SECONDS = 5.0  # that a recursion takes before its new values are examined
-CONFIRMING_SECONDS = 1.0  # between a look that finds new values only and the one that confirms it
-SAMPLED_TUPLES = 16  # of a delta that are looked up
-SCANNED_TUPLES_PER_LOOKUP = 1 << 20  # of a block, where no index begins with the other columns
-CONFIRMING_LOOKS = 2  # in a row that find new values only
+FIRST_LOOK_SECONDS = 5.0  # time of a recursion before its new values are first examined
+CONFIRMING_SECONDS = 1.0  # time between a positive examination and the one that confirms it
+SAMPLED_TUPLES = 16  # tuples of a delta that are looked up
+SCANNED_TUPLES_PER_LOOKUP = 1 << 20  # tuples of a block that are scanned if no index begins with the other columns
+CONFIRMING_LOOKS = 2  # consecutive positive examinations before the warning
 ADVICE = "max_iterations, query_seconds, query_bytes or .limitsize limits it"
 
 
 class Growing:
-    """A recursion by some rules, of relations of its `own`."""
+    """The detection for the recursion of some rules over the relations `own`."""
 
     def __init__(self, rules: Iterable[Rule], own: set[str]):
         self.rules, self.own = rules, own
@@ -43,7 +43,8 @@ class Growing:
         return time.monotonic() > self.next
 
     def look(self, tables: Mapping[str, Any]) -> None:
-        """Look at the newest delta of each relation. tables: those of this process, or relations on the partitions."""
+        """Examine the newest delta of each relation, and warn if the recursion creates only new values. tables: tables of this
+        process, or relations on the partitions."""
         making = {rule.head.relation: rule for rule in self.rules if made_places(rule, self.own)}
         for name, rule in making.items():
             table = tables.get(name)
