@@ -12,7 +12,7 @@ from typing import Protocol
 
 from semi_naive.ra.ir import Atom, Const
 
-BOUND_ATOM_SELECTIVITY = 0.5  # of an atom whose columns are all bound: a guess
+BOUND_ATOM_SELECTIVITY = 0.5  # the assumed selectivity of an atom whose columns are all bound
 
 
 class Sizes(Protocol):

@@ -10,7 +10,7 @@ from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Term, Var
 
 INTEGERS = Kind.NUMBER, Kind.UNSIGNED
-TOTAL = {"+", "-", "*", "neg", "band", "bor", "bxor", "bnot"}  # operators that fail for no operands
+TOTAL = {"+", "-", "*", "neg", "band", "bor", "bxor", "bnot"}  # operators that are defined for all operands
 
 
 def solved(literal: Compare, bound: set[str]) -> tuple[str, Term] | None:

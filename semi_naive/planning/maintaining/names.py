@@ -46,12 +46,12 @@ def gained(name: str) -> str:
 
 
 def before(name: str) -> str:
-    """Name the tuples that a relation had before this transaction, in rules that read it as it is now."""
+    """Return the name of a relation's contents before this transaction, for rules that otherwise read its current contents."""
     return f"{name}~"
 
 
 def after(name: str) -> str:
-    """Name the tuples that a relation has now, in rules that read it as it was before this transaction."""
+    """Return the name of a relation's current contents, for rules that otherwise read its contents before this transaction."""
     return f"{name}'"
 
 
