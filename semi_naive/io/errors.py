@@ -21,7 +21,7 @@ class BadInput(ValueError):
         self.message, self.file, self.line, self.column, self.hint, self.shell = message, file, line, column, hint, shell
 
     def in_shell(self) -> "BadInput":
-        """The same error as the command line prints it."""
+        """Return the error with the advice for the command line."""
         return BadInput(self.message, self.file, self.line, self.column, self.shell or self.hint)
 
     def __str__(self):

@@ -22,9 +22,10 @@ from semi_naive.ra.text.hashing import hash_strings
 
 @dataclass
 class SendSymbols:
-    """Sends the distinct strings of a partition's input to partitions by their hash, and reports the number of rows.
+    """A task that sends the distinct strings of a partition's input to partitions by their hash, and reports the number of
+    rows.
 
-    `read`: turns a record of the source into parts; None if the records are parts already.
+    read: turns a record of the source into parts; None if the records are parts already.
     """
 
     read: Callable | None
@@ -35,28 +36,29 @@ class SendSymbols:
             yield 0, report_of(part)
             if part.symbols is not None:
                 strings = part.symbols.unique()
-                where = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
+                destinations = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
                 for destination in range(self.partitions):
-                    if (where == destination).any():
-                        yield destination, strings.filter(where == destination)
+                    if (destinations == destination).any():
+                        yield destination, strings.filter(destinations == destination)
 
 
 class UniteSymbols:
-    """Yields the distinct strings that arrived, as one Arrow array."""
+    """A task that yields the distinct strings that arrived, as one Arrow array."""
 
     def __call__(self, partition, records):
         import pyarrow as pa
 
         yield from reports(records, partition)
-        found = [record for record in records if isinstance(record, pa.Array)]
-        if found:
-            yield pa.concat_arrays(found).unique()
+        arrays = [record for record in records if isinstance(record, pa.Array)]
+        if arrays:
+            yield pa.concat_arrays(arrays).unique()
 
 
 @dataclass
 class SendParts:
-    """Sends each tuple of a partition's input to its bucket's partition. `symbols`: the columns of symbols, whose ids are those
-    of `values`."""
+    """A task that sends each tuple of a partition's input to its bucket's partition. symbols: the columns of symbols, whose ids
+    refer to `values`.
+    """
 
     relation: PartitionedRelation
     read: Callable | None

@@ -16,12 +16,12 @@ from semi_naive.ra.spark.spark_context import is_connect
 
 @dataclass(frozen=True)
 class Source:
-    """The facts of `relation`; `types`: all types by name, for records in its attributes."""
+    """A source of the facts of `relation`. types: all types by name, for records in its attributes."""
 
     relation: Relation
     types: dict
 
-    large = False  # true if it is large enough for a Spark job
+    large = False  # True if it is large enough for a Spark job
     matrix = None
 
     @property
@@ -38,11 +38,12 @@ class Source:
         return (self,)
 
     def prepared(self) -> Callable[[object], np.ndarray]:
-        """A function from values to columns. Work that needs no values may be done at once. Any thread may call it."""
+        """Return a function from values to columns. Work that does not depend on values may be done immediately. Any thread may
+        call it."""
         return self.columns
 
     def rows(self) -> int | None:
-        """The approximate number of rows, without reading them; None if only reading tells."""
+        """Return the approximate number of rows without reading them; None if it is unknown."""
         return None
 
 
@@ -60,7 +61,7 @@ class Given(Source):
 
 @dataclass(frozen=True)
 class SparkFrame(Source):
-    """A Spark DataFrame, whose rows stay in Spark."""
+    """A Spark DataFrame, whose rows remain in Spark."""
 
     frame: object
 

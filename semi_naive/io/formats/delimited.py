@@ -1,4 +1,4 @@
-"""Reading text with one tuple a line: plain text by a kernel, clean text by Arrow's CSV parser, other text line by line."""
+"""Read text with one tuple a line: simple text by a kernel, other regular text by Arrow's CSV parser, all else line by line."""
 
 import io
 import re

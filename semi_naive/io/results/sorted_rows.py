@@ -27,7 +27,7 @@ from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merge_sorted_runs
 
-RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
+RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up in an array with an entry for every id
 
 
 @dataclass
@@ -63,7 +63,7 @@ class _Slice:
 
 @dataclass
 class Blocks:
-    """Blocks that share no tuple, as a source of rows. `order`: the relation's column of each block column."""
+    """Disjoint blocks as a source of rows. order: the relation's column stored in each column of the blocks."""
 
     blocks: list[Block]
     order: tuple[int, ...]
@@ -90,12 +90,16 @@ class Blocks:
 
 @dataclass
 class Keys:
-    """The meaning of a column's keys. `bits`: the value of each key. `texts`: its text, if keys are ranks. `flip`: keys are
-    unsigned numbers with the top bit flipped."""
+    """The meaning of a column's keys.
+
+    bits: the value of each key.
+    texts: if keys are ranks, the text of each.
+    flip: keys are unsigned numbers with the top bit flipped.
+    """
 
     kind: Kind
     bits: np.ndarray | None = None
-    texts: Any = None  # a list, or of symbols a pyarrow array
+    texts: Any = None  # a list, or for symbols a pyarrow array
     flip: bool = False
 
     @cached_property
@@ -136,18 +140,19 @@ class Keys:
 
 
 class SortedRows:
-    """The rows of a source in order, in pieces of about `size` rows. `style` says how records are shown.
+    """The rows of a source in order, in pieces of about `size` rows.
 
-    threads: None for one for each core; 1 in a task of Spark, beside which others run.
+    style: how records are printed.
+    threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
     """
 
     def __init__(self, source: Columns | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None):
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
-            given = zip(source.all(), relation.attributes, strict=True)
-            found = [keyed_column(column, type_, types, values, style) for column, (_, type_) in given]
-            self.keys, self.few = [keys for keys, _ in found], sorted_rows([column for _, column in found])
+            columns_with_attributes = zip(source.all(), relation.attributes, strict=True)
+            keyed = [keyed_column(column, type_, types, values, style) for column, (_, type_) in columns_with_attributes]
+            self.keys, self.few = [keys for keys, _ in keyed], sorted_rows([column for _, column in keyed])
             self.cuts = np.zeros((2, 0), np.int64)
             return
         parts = source.parts()
@@ -164,15 +169,17 @@ class SortedRows:
         self.cuts = cuts(self.runs, size)
 
     def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
+        """Return (packing, sorted runs) of the keys of all rows."""
+
         def keyed(part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)
-        for number, of in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
-            bounds = widen(bounds, of) if number else of
+        for number, part_bounds in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
+            bounds = widen(bounds, part_bounds) if number else part_bounds
         packing = Packing(bounds)
         words = self._in_threads(lambda part: sort_unique(pack_columns(keyed(part), packing, part.size)), parts)
-        return packing, [WordRun(each) for each in words]
+        return packing, [WordRun(part_words) for part_words in words]
 
     def _in_threads(self, make, given) -> Iterable:
         return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)

@@ -1,4 +1,4 @@
-"""Conversion of columns of Arrow values or texts to columns of 64-bit words: the last step of every reader."""
+"""Convert columns of Arrow values or texts to columns of 64-bit values: the last step of every reader."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ def arrow_type(kind: Kind):
 
 
 def plain_type(found):
-    """An Arrow type; for a dictionary-encoded type, that of its values."""
+    """Return an Arrow type; for a dictionary-encoded type, the type of its values."""
     import pyarrow as pa
 
     return found.value_type if pa.types.is_dictionary(found) else found
@@ -63,7 +63,7 @@ def record_ids(nested: list, type_, types: dict, values) -> np.ndarray:
 
 
 def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
-    """A list of results of `bits.of_value`, or of nested records, as int64."""
+    """Return a list of results of `bits.of_value`, or of nested records, as int64 (n,)."""
     if type_.kind == Kind.RECORD:
         return record_ids(column, type_, types, values)
     if type_.kind == Kind.SYMBOL:

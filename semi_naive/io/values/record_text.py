@@ -1,4 +1,4 @@
-"""Records and branches as text: parsing `[1, [2, nil]]` and `$Cons(1, $Nil)` in fact files, and the styles of printing both."""
+"""Records and branches as text: parse `[1, [2, nil]]` and `$Cons(1, $Nil)` in fact files, and print them in several styles."""
 
 import json
 import re
@@ -9,11 +9,11 @@ from semi_naive.io.values.bits import Mismatch, abbreviated, float_text, of_text
 from semi_naive.ra.ir import Kind
 
 SPACE = " \t\n\v\f\r"
-NAME = re.compile(r"[?\w.]*")  # of a branch, qualified
+NAME = re.compile(r"[?\w.]*")  # the name of a branch, possibly qualified
 
 
 class TableStyle:
-    """The style of .csv files. `rfc4180`: the text is inside of a quoted field, so quotes are doubled."""
+    """The style of .csv files. rfc4180: the text is inside a quoted field, so quotes are doubled."""
 
     nil = "nil"
 
@@ -53,6 +53,7 @@ class JsonStyle:
         return short_float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:
+        """Return the text before, between and after the fields of a record."""
         opened, closed = "{}" if self.objects else "[]"
         if not names:
             return [opened + closed]
@@ -60,8 +61,8 @@ class JsonStyle:
         return [opened + keys[0], *[f", {key}" for key in keys[1:]], closed]
 
     def branch(self, name: str, names: list) -> list[str]:
-        """A branch as ["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}. Soufflé defines no form for
-        branches."""
+        """Return the parts of a branch as ["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}. Soufflé defines
+        no form for branches."""
         if self.objects:
             first, *others = self.pieces(names)
             opened = f"{{{json.dumps(name)}: {first}"
@@ -70,7 +71,7 @@ class JsonStyle:
 
 
 class _Open(NamedTuple):
-    """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its fields so far."""
+    """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its parsed fields."""
 
     fields: tuple
     end: str
@@ -112,7 +113,8 @@ def parse_record(text: str, type_, types: dict):
 
 
 def _begin_value(text: str, at: int, type_, end: str) -> tuple:
-    """A scalar or nil with its end, or an `_Open` and the position of its first field."""
+    """Parse the beginning of a value at a position. Return (a scalar or nil, end of it), or (`_Open`, position of its first
+    field). end: the closing bracket around the value."""
     if type_.kind == Kind.SYMBOL:
         return _symbol(text, at, end)
     if type_.kind != Kind.RECORD:
@@ -149,6 +151,7 @@ def _number(text: str, at: int, kind: Kind, close: str) -> tuple:
 
 
 def _symbol(text: str, at: int, close: str) -> tuple:
+    """Parse a symbol, quoted or up to the next comma or closing bracket. Return (string, end)."""
     if not text.startswith('"', at):
         end = _end_of_field(text, at, close)
         return text[at:end], end
@@ -164,6 +167,7 @@ def _symbol(text: str, at: int, close: str) -> tuple:
 
 
 def _end_of_field(text: str, at: int, close: str) -> int:
+    """Return the position of the next comma or closing bracket."""
     ends = [end for end in (text.find(",", at), text.find(close, at)) if end >= 0]
     if not ends:
         raise Mismatch(f"{abbreviated(text)}: expected ',' or {close!r} before the end")
@@ -171,6 +175,7 @@ def _end_of_field(text: str, at: int, close: str) -> int:
 
 
 def _expect(text: str, at: int, char: str) -> int:
+    """Return the position after an expected character."""
     if text[at : at + 1] != char:
         found = repr(text[at]) if at < len(text) else "the end"
         raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {found}")
@@ -178,6 +183,7 @@ def _expect(text: str, at: int, char: str) -> int:
 
 
 def _skip(text: str, at: int) -> int:
+    """Return the first position from `at` on that is not white space."""
     while at < len(text) and text[at] in SPACE:
         at += 1
     return at

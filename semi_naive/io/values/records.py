@@ -1,4 +1,5 @@
-"""Packing nested Python values or text into records, and unpacking them. Nothing recurses, so lists of a million cells work.
+"""Convert nested Python values or text into records, and records back. Nothing is recursive, so lists of a million cells
+work.
 
 A record is packed after its fields: nodes are collected first, and then packed by height, all of one height and type by one
 call of `values.pack`.
@@ -15,11 +16,11 @@ from semi_naive.ra.ir import Kind
 from semi_naive.ra.values import branches
 
 NIL = 0
-NOT_YET = object()  # of a value whose fields have not been looked at
+NOT_YET = object()  # the tag of a value whose fields have not been visited
 
 
 class Records:
-    """The nodes of one reading: `add` numbers them, `ids` gives their record ids once all are added."""
+    """The records of one reading, as nodes: `add` numbers them; `ids` returns their record ids after all have been added."""
 
     def __init__(self, types: dict, values):
         self.types, self.values = types, values
@@ -27,23 +28,26 @@ class Records:
         self.heights = []
 
     def add(self, value, type_) -> int | None:
-        """The number of the node of a nested value: None for nil, else a tuple, a list, or a dict by field names. A branch is a
-        `Branch`, or (name, field, …), or {name: fields}. Raises Mismatch for a value that does not fit the type."""
-        done = []  # numbers of finished records, taken by the records they are fields of
+        """Add a nested value, and return the number of its node; None for nil.
+
+        A record is a tuple, a list, or a dict by field names. A branch is a `Branch`, or (name, field, …), or {name: fields}.
+        Raises Mismatch for a value that does not fit the type.
+        """
+        finished = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
             item, kind, tag = waiting.pop()
             if tag is not NOT_YET:
-                done.append(self._node(item, kind, tag, done))
+                finished.append(self._node(item, kind, tag, finished))
             elif item is None and not kind.branches:
-                done.append(None)
+                finished.append(None)
             else:
                 tag, fields = _branch(item, kind) if kind.branches else (None, _fields(item, kind.fields, f"a {kind.name}"))
                 waiting.append((fields, kind, tag))
                 nested = zip(fields, fields_of_tag(kind, tag), strict=True)
                 children = [(f, self.types[name]) for f, (_, name) in nested if self.types[name].kind == Kind.RECORD]
                 waiting += [(field, type_of, NOT_YET) for field, type_of in children]
-        return done.pop()
+        return finished.pop()
 
     def _node(self, fields, type_, tag, done: list) -> int:
         """Pop the fields of a record, which were finished last to first, from the end of `done`."""
@@ -71,6 +75,8 @@ class Records:
         return found[[len(self.nodes) if number is None else number for number in numbers]]
 
     def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
+        """Return the record ids of nodes of one type and branch. rows: the fields of each; found: the record ids of the nodes
+        packed so far."""
         fields = fields_of_tag(type_, tag)
         columns = np.empty((len(fields), len(rows)), np.int64)
         for at, (_, name) in enumerate(fields):
@@ -117,18 +123,23 @@ def _branch(value, type_) -> tuple[int, list]:
 
 
 class Unpacked:
-    """The fields of records and of the records in them, fetched level by level. `fields[type name, id]` is (tag, a tuple of
-    Python values, with ids for records); the tag is None unless the type has branches."""
+    """The fields of records and of the records inside them, fetched level by level.
+
+    fields: for each (type name, id): (tag, tuple of Python values, with ids for records). The tag is None unless the type has
+    branches.
+    """
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
         self.types, self.fields, self.made, self.pieces = types, {}, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
             pending = defaultdict(set)
-            for name, some in frontier.items():
-                self._load(types[name], sorted(some), values, pending)
+            for name, ids_of_type in frontier.items():
+                self._load(types[name], sorted(ids_of_type), values, pending)
             frontier = {
-                name: new for name, some in pending.items() if (new := {i for i in some if (name, i) not in self.fields})
+                name: unknown
+                for name, ids_of_type in pending.items()
+                if (unknown := {i for i in ids_of_type if (name, i) not in self.fields})
             }
 
     def _load(self, type_, wanted: list, values, pending: dict) -> None:
