@@ -29,19 +29,22 @@ def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax
 
 
 def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[Problem]):
+    """Return the declaration of a relation that records another one, with that one's attributes; report errors."""
     if not isinstance(node, syntax.RelationDecl) or not node.born_of:
         return node
-    of = declared.get(node.born_of)
-    if of is None:
+    recorded = declared.get(node.born_of)
+    if recorded is None:
         problems.append(Problem(f"Undefined relation {node.born_of}", node.span, f"declare it: .decl {node.born_of}(…)"))
         return node
-    if of.born_of:
-        hint = f"take the relation that {of.name} records: {of.born_of}"
-        problems.append(Problem(f"Relation {of.name} is made by no rules, and so by no iterations", node.span, hint))
+    if recorded.born_of:
+        hint = f"take the relation that {recorded.name} records: {recorded.born_of}"
+        problems.append(Problem(f"Relation {recorded.name} is made by no rules, and so by no iterations", node.span, hint))
         return node
-    if "inline" in of.qualifiers:
-        problems.append(Problem(f"Relation {of.name} is inlined, and so made by no iterations", node.span, "leave out inline"))
-    return replace(node, attributes=(*of.attributes, ATTRIBUTE))
+    if "inline" in recorded.qualifiers:
+        problems.append(
+            Problem(f"Relation {recorded.name} is inlined, and so made by no iterations", node.span, "leave out inline")
+        )
+    return replace(node, attributes=(*recorded.attributes, ATTRIBUTE))
 
 
 def birth_problems(source: syntax.SourceProgram, relations, found: list[Single]) -> Iterator[Problem]:

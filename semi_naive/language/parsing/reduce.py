@@ -27,7 +27,8 @@ def saying(children):
 
 
 def node(method):
-    """A rule that becomes a node: the method gets the span, then the children without punctuation and keywords."""
+    """Decorate the method of a grammar rule that becomes a node: it gets the span, then the children without punctuation and
+    keywords."""
 
     @wraps(method)
     def reduced(self, children):
@@ -37,7 +38,7 @@ def node(method):
 
 
 def worded(method):
-    """A rule whose words and operators matter: the method gets the span, then every child."""
+    """Decorate the method of a grammar rule whose words and operators matter: it gets the span, then every child."""
 
     @wraps(method)
     def reduced(self, children):
@@ -47,7 +48,7 @@ def worded(method):
 
 
 class Reduce:
-    """Stateless except for `begin`, whose origin and problems are those of one parse in one thread."""
+    """The base class of builders. Stateless except for `begin`, whose origin and problems belong to one parse in one thread."""
 
     def __init__(self):
         self._now = threading.local()
@@ -62,6 +63,7 @@ class Reduce:
         self._now.lonely.clear()
 
     def between(self, children) -> Span:
+        """Return the span from the first to the last of some children."""
         first, last = _edge(children, False), _edge(children, True)
         start = self._span(first)
         if first is last:

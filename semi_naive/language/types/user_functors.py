@@ -1,4 +1,4 @@
-"""User-defined functors: checks of their declarations, and of the functions given for them."""
+"""User-defined functors: check their declarations, and the Python functions given for them."""
 
 import inspect
 from collections.abc import Mapping
