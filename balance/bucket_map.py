@@ -43,8 +43,8 @@ class BucketMap:
         return np.array([len(homes) for homes in self.homes], dtype=np.int64)
 
     def resize(self, changes: dict[int, int]) -> "BucketMap":
-        """Give each bucket in `changes` that many subbuckets; the first ones keep their partition, so that
-        a refined bucket ships only the share that has to leave.
+        """Return the map in which each bucket in `changes` has that many subbuckets. The first ones keep their partition, so
+        that a refined bucket ships only the share that must move.
 
         >>> BucketMap.deal(2, 3).resize({0: 4}).homes
         ((0, 2, 0, 1), (1,))

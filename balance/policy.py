@@ -6,11 +6,11 @@ Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of
 
 import numpy as np
 
-MOST = 4096  # subbuckets of a bucket: beyond, a table of them costs more than the imbalance
+MOST = 4096  # subbuckets of a bucket, at most: with more, a table of them costs more than the imbalance
 
 
 def imbalance_ratio(loads) -> float:
-    """Heaviest ÷ average; 1.0 is perfect, and what nothing at all has.
+    """Return heaviest ÷ average; 1.0 is perfect, and the ratio of no tuples at all.
 
     >>> imbalance_ratio([3, 1, 1, 1])
     2.0
@@ -40,15 +40,15 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
 
 
 def _worth_splitting(subs: list[int], factor: int, at_least: int) -> bool:
-    """Whether the heaviest subbucket weighs enough, earlier splits helped, and there may be more subbuckets."""
+    """True if the heaviest subbucket has enough tuples, earlier splits helped, and there may be more subbuckets."""
     heaviest = max(subs)
     return heaviest >= at_least and (len(subs) == 1 or heaviest <= 0.75 * sum(subs)) and len(subs) * factor <= MOST
 
 
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
-    """When more than `fraction` of the buckets are refined, the light ones get 1/`factor` of their subbuckets.
-
-    Light: even merged by `factor` its subbuckets would stay below the average one, so it is not refined again at once.
+    """Return the light refined buckets with 1/`factor` of their subbuckets, if more than `fraction` of the buckets are refined.
+    A bucket is light if its subbuckets, merged by `factor`, stay below the average one, so that it is not immediately
+    refined again.
 
     >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
     {1: 1}
