@@ -15,7 +15,7 @@ NICENESS = 10  # added to the process's niceness
 
 
 class Renderer:
-    """Renders a record by its call: returns the body of the report. Raises RuntimeError on failure."""
+    """A function from a record to the body of its report, computed in another process. Raises RuntimeError on failure."""
 
     def __init__(self):
         self.process, self.lock = None, threading.Lock()
@@ -30,6 +30,7 @@ class Renderer:
         return answer["body"]
 
     def _asked(self, request: dict) -> dict:
+        """Send a request to the process and return its answer."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -65,6 +66,7 @@ def answer(request: dict) -> dict:
 
 
 def answer_requests() -> None:
+    """Answer requests from standard input until it ends: the main function of the process."""
     with contextlib.suppress(AttributeError, OSError):
         os.nice(NICENESS)
     for line in sys.stdin:
