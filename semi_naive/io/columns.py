@@ -15,12 +15,8 @@ from semi_naive.io.values.fields import kind_of_arrow
 
 SAMPLED_ROWS = 1000  # rows of a text from which types are inferred
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
-AFFINITY = {
-    "INT": "number",
-    "REAL": "float",
-    "FLOA": "float",
-    "DOUB": "float",
-}  # the type of a column of SQLite by a part of its declared type
+# The type of a column of SQLite by a part of its declared type.
+AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 

@@ -16,11 +16,8 @@ from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_desc
 from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
 from semi_naive.ra.ir import Kind
 
-ARRAYS = (
-    ("polars", "Series"),
-    ("pandas", "Series"),
-    ("pyarrow", "ChunkedArray"),
-)  # the types of a single column, which is not a table
+# The types of a single column, which is not a table.
+ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))
 ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
 
 

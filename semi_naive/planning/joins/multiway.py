@@ -19,16 +19,12 @@ from semi_naive.ra.rules.steps import WORTH
 
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
 MIN_FANOUT = 0.01  # the least expected number of tuples for a value, as 0 would hide every later join
-HINTS = {
-    "multiway": ("always", ".join"),
-    "binary": ("never", ".join"),
-}  # for each hint on a rule: the mode, and the qualifier that requests it
+# For each hint on a rule: the mode, and the qualifier that requests it.
+HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
 MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
-SHIPPED, SPREADING = (
-    1_000_000,
-    4,
-)  # bindings of binary joins, in all and for each binding, from which BiGJoin is worth its stages
+# Bindings of binary joins, in all and for each binding, from which BiGJoin is worth its stages.
+SHIPPED, SPREADING = 1_000_000, 4
 BIGJOIN_COST_RATIO = 2.5  # a binding sent by BiGJoin takes 330 ns, one of binary joins 130 ns
 READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
 

@@ -24,9 +24,8 @@ from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.database import Database
 
 LOOKUPS_PER_COPY = 8  # searches for a tuple from which sending a copy of it is worthwhile
-HEAVY = (
-    1 / 16
-)  # a partition's share of the work in one bucket from which it is heavy: lighter ones average out to 1.2× the mean
+# A partition's share of the work in one bucket from which it is heavy: lighter ones average out to 1.2× the mean.
+HEAVY = 1 / 16
 UNEVEN = 2  # ratio to an average bucket from which a bucket is heavy: less may be chance
 
 
