@@ -46,8 +46,7 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
     """Return each record as text; see `Unpacked.text`."""
-    unpacked = Unpacked(ids[ids != NIL], type_, types, values)
-    return [unpacked.text(i, type_, style) for i in ids.tolist()]
+    return Unpacked(ids[ids != NIL], type_, types, values).texts(ids.tolist(), type_, style)
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Chosen, Compiler, InDriver, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import Chosen, Compiler, DriverDatabase, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
@@ -50,7 +50,9 @@ class Greedy:
 
     def __call__(self, atoms, bound):
         """Choose the next of the (place, atom) pairs in `atoms`, if the variables in `bound` are bound."""
-        if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
+        if len(atoms) == 1 and (self.taken or self.first is None) and not self.given:
+            chosen, reason = atoms[0], "the last atom" if self.taken else "the only atom"
+        elif self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
             chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
         elif self.given:
             wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
@@ -65,9 +67,8 @@ class Greedy:
             chosen, reason = min(starts, key=lambda candidate: self._cost_from(candidate, atoms)), "the cheapest start"
         else:
             chosen, reason = min(atoms, key=lambda candidate: self._rank(candidate, bound)), FEWEST
-        if len(atoms) == 1 and reason == FEWEST:
-            reason = "the last atom" if self.taken else "the only atom"
-        self.take(*chosen, bound, reason)
+        number, atom = chosen
+        self.take(number, atom, bound, reason)
         return chosen
 
     def take(self, number: int, atom: Atom, bound, reason: str) -> None:
@@ -120,8 +121,8 @@ class Greedy:
         """Estimate the number of tuples of an atom that match one binding. If the values of its bound columns all come from one
         large relation, the estimate includes skew: a value that is frequent in one relation often is in the other."""
         places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
-        matches = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
-        return fanout(self.sizes, atom, part, list(places)) if matches is None else matches
+        partners_ = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
+        return fanout(self.sizes, atom, part, list(places)) if partners_ is None else partners_
 
     def _partners(self, atom: Atom, places: tuple[int, ...]) -> float | None:
         """Estimate the tuples that the values of variables meet, if all are from one relation and the estimate exists."""
@@ -173,7 +174,7 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: InDriver | None = None,
+    indexed: bool = False, in_driver: DriverDatabase | None = None,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:

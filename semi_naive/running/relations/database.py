@@ -97,8 +97,8 @@ class Database:
         return made
 
     def repays_index(self, relation: str, bindings: float) -> bool:
-        """True if an index that only one rule searches is worth building; see `planning.joins.body.InDriver`. bindings: the
-        bindings that the join would otherwise make."""
+        """True if an index that only one rule searches is worth building; see `planning.joins.body.DriverDatabase`. bindings:
+        the bindings that the join would otherwise make."""
         table = self.tables[relation]
         if relation in self.on_partitions or not isinstance(table, Table) or table.reduction:
             return False
@@ -106,7 +106,7 @@ class Database:
 
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
         """Return the fraction of a relation's tuples that are distinct in some columns if an index of only these is worth
-        building, else 1; see `planning.joins.body.InDriver`."""
+        building, else 1; see `planning.joins.body.DriverDatabase`."""
         if not self.repays_index(relation, bindings):
             return 1.0
         table = self.tables[relation]
