@@ -1,4 +1,4 @@
-"""Rules registered while a session runs: checked on registration, and evaluated while they have subscribers.
+"""Rules registered while a session runs: checked on registration, and evaluated as long as they have subscribers.
 
     near(y) :- reach($src, y).      becomes      near(src, y) :- near.parameters(src), reach(src, y).
 
@@ -26,24 +26,32 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import CheckedShape, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
-OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")  # pragmas allowed: no files
+# The pragmas allowed in registered rules, which read no files.
+OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")
 
 
 @dataclass(frozen=True, eq=False)
 class Inlined:
-    """A relation of the session's program that is inlined: its declaration and its clauses stand in for it."""
+    """A relation of the session's program that is inlined: its declaration and clauses, which replace it in rules that read
+    it.
+    """
 
     statements: list
 
 
 @dataclass(eq=False)
 class Registered:
-    """A relation with registered rules. `text`: the rules as registered; `parameters`: the names of the first attributes;
-    `reads`: the relations of the session that the rules read, without inlined ones; `inlines`: inlined relations that they
-    read. `make`: parses and checks the text when it is needed; `types`: the types that it declares. `define`: for a relation
-    qualified `inline`, returns the statements that replace it in the rules of a reader; it is evaluated for its own
-    subscriptions and queries only. `users`: the number of subscriptions, queries and evaluated rules that use the relation;
-    `strata`: the numbers of its strata while it has users."""
+    """A relation defined by registered rules.
+
+    text: the rules as registered.
+    make: parses and checks the text when that is first needed; types: the types that it declares.
+    parameters: the names of the first attributes.
+    reads: the relations of the session that the rules read, without inlined ones; inlines: the inlined ones.
+    define: for a relation qualified `inline`, returns the statements that replace it in the rules of a reader; the relation
+    itself is evaluated only for its own subscriptions and queries.
+    users: the number of subscriptions, queries and evaluated rules that use the relation; strata: the numbers of its strata
+    while it has users.
+    """
 
     name: str
     text: str
@@ -66,7 +74,7 @@ class Registered:
 
     @property
     def asked(self) -> str:
-        """The name of the relation of the values of parameters that are asked for."""
+        """The name of the relation that has the requested values of the parameters."""
         return f"{self.name}.parameters"
 
     def compiled(self) -> Compiled:
@@ -167,7 +175,7 @@ def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
 
 
 def parameters_as_variables(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
-    """Replace the parameters of rules by variables. The one tuple of `rules.asked` gives them values."""
+    """Return a program with the parameters of rules replaced by variables, whose values are the one tuple of `rules.asked`."""
     written = _Rules.of(rules.name, rules.text, known, program)
     written.depend = set()
     return _check_rules(written, known, program)[1]
@@ -207,7 +215,7 @@ def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> 
 
 
 def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str]) -> None:
-    """Raise ProgramError if there are directives, also in components."""
+    """Raise ProgramError if there are directives, including those in components."""
     hint = "facts come by transactions, and changes go to subscribers: take it out"
     found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
     if found:
@@ -215,13 +223,16 @@ def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str])
 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
+    """Return the syntax node that declares a relation."""
     attributes = tuple((name, type_.name) for name, type_ in relation.attributes)
     lattices = tuple(range(relation.arity - len(relation.joins), relation.arity))
     return syntax.RelationDecl(relation.name, attributes, lattices=lattices)
 
 
 class _Rules:
-    """The statements of a text of rules: parameters become attributes, and further relations are named after `name`."""
+    """The statements in a text of rules: parameters become attributes, and the names of further relations get the prefix
+    `name`.
+    """
 
     @classmethod
     def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
@@ -234,6 +245,8 @@ class _Rules:
     def __init__(
         self, name: str, source: syntax.SourceProgram, own: dict, known: Known, types: dict[str, ir.Type], whole: bool
     ):
+        """own: the relations that the text declares; known: those of the session, by name; whole: inlined relations are
+        evaluated as well."""
         self.name, self.source, self.own, self.known, self.types, self.within = name, source, own, known, types, ""
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
@@ -255,12 +268,14 @@ class _Rules:
             depend |= more
 
     def _asks(self, node, depend: set[str]) -> bool:
+        """True if a node is a parameter, or an atom of a relation that depends on parameters (`depend`)."""
         if isinstance(node, syntax.Variable):
             return node.name.startswith("$")
         return isinstance(node, syntax.Atom) and node.relation in depend
 
     def _types(self) -> list[tuple[str, str]]:
-        """(attribute, type) of each parameter; the type is that of an atom's attribute in whose place it occurs."""
+        """Return the (attribute, type) of each parameter: the type is that of the atom's attribute in whose place the parameter
+        occurs."""
         types: dict[str, str] = {}
         waiting = [(node.args, self._attributes(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
         while waiting:
@@ -336,6 +351,7 @@ def _nodes(clause: syntax.Clause) -> Iterable:
 
 
 def _unused_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, by appending underscores."""
     while name in taken:
         name += "_"
     return name
