@@ -115,12 +115,13 @@ def union(keys, masks, other_keys, other_masks):
 
 @njit(two(u64, u64, u64, u64), **JIT)
 def minus(keys, masks, known, known_masks):
-    """Subtract chunks from chunks. Gallops where the others are many more."""
+    """Return the (keys, masks) of chunks without the words of other chunks. Uses galloping search if the others are many
+    more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
-    many = known.size > 16 * keys.size
+    gallops = known.size > 16 * keys.size
     for i in range(keys.size):
-        if many:
+        if gallops:
             j = seek_word(known, j, keys[i])
         else:
             while j < known.size and known[j] < keys[i]:
@@ -135,13 +136,13 @@ def minus(keys, masks, known, known_masks):
 
 @njit(two(u64, u64, u64), **JIT)
 def minus_words(keys, masks, known):
-    """Subtract ascending words from chunks. Gallops where the words are many more."""
+    """Return the (keys, masks) of chunks without ascending words. Uses galloping search if the words are many more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
-    many = known.size > 16 * keys.size
+    gallops = known.size > 16 * keys.size
     for i in range(keys.size):
         key, mask = keys[i], masks[i]
-        if many:
+        if gallops:
             j = seek_word(known, j, key << SIX)
         else:
             while j < known.size and known[j] >> SIX < key:

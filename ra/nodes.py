@@ -59,6 +59,8 @@ def __hash__(self):
 
 
 def _repr(names: list[str]) -> Callable:
+    """Return the `__repr__` of a class with these fields."""
+
     def shown(self):
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 

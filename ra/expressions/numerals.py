@@ -8,13 +8,14 @@ from semi_naive.ra.ir import Kind
 
 _BLANKS = r"[ \t\n\v\f\r]*"
 _INTEGER = re.compile(_BLANKS + r"([+-]?[0-9]+)")
-_BASED = re.compile(r"(-?0x[0-9a-fA-F]+|-?0b[01]+)")  # only at the very beginning
+_BASED = re.compile(r"(-?0x[0-9a-fA-F]+|-?0b[01]+)")  # only at the beginning of the string
 _DECIMAL = re.compile(_BLANKS + r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
 _HEXADECIMAL = re.compile(_BLANKS + r"([+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)", re.IGNORECASE)
 _NAMED = re.compile(_BLANKS + r"([+-]?(?:inf(?:inity)?|nan))", re.IGNORECASE)
 
 
 def _integer(string: str) -> int:
+    """Return the integer at the beginning of a string."""
     if found := _BASED.match(string):
         return int(found[1], 0)
     found = _INTEGER.match(string)
@@ -35,6 +36,7 @@ def to_number(string: str) -> int:
 
 
 def to_unsigned(string: str) -> int:
+    """Return the unsigned at the beginning of a string. Raises ValueError if there is none."""
     value = _integer(string)
     if not 0 <= value < 2**64 or string.startswith("-"):
         raise ValueError("does not fit into a 64-bit unsigned")
@@ -57,6 +59,7 @@ def to_float(string: str) -> float:
 
 
 def _finite(read, digits: str) -> float:
+    """Return a float read from digits. Raises ValueError if it is too large."""
     try:
         value = read(digits)
     except OverflowError:

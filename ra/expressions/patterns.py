@@ -16,7 +16,7 @@ import numpy as np
 from semi_naive.ra.text.arrow_arrays import booleans_of, strings_of
 
 SECONDS = 10
-KEPT = 1024  # compiled expressions
+KEPT = 1024  # compiled expressions that are cached
 
 _NAMED_CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -49,11 +49,11 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 
 
 class BadRegularExpression(ValueError):
-    """Not a regular expression."""
+    """An invalid regular expression."""
 
 
 class TooLong(ValueError):
-    """Python's `re` has tried for too long."""
+    """Python's `re` has exceeded its time."""
 
 
 def matching(pattern: str, strings) -> np.ndarray:
@@ -74,7 +74,8 @@ def matching(pattern: str, strings) -> np.ndarray:
 
 @lru_cache(KEPT)
 def linear(pattern: str) -> bool:
-    """True if RE2 supports the expression. Only the main thread can interrupt Python's `re`, which matches the others.
+    """True if RE2 supports the expression. Others are matched by Python's `re`, which can be interrupted only in the main
+    thread.
 
     >>> linear("(a+)+b"), linear(r"(a+)+b(?=c)")
     (True, False)
@@ -100,7 +101,7 @@ def _tried(expression: re.Pattern, string: bytes) -> bool:
 
 @contextmanager
 def _at_most(seconds: float):
-    """TooLong after so many seconds. Without a limit in other threads than the first, where no signals come."""
+    """Raise TooLong after a time. There is no limit outside of the main thread, as only that gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -205,7 +206,8 @@ def _character(escape: str) -> str:
 
 
 def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
-    """Translate a bracket expression, from behind its opening bracket; return it with the place where it ends."""
+    """Translate a bracket expression, given the position behind its opening bracket. Returns it with the position of its
+    end."""
     members = []
     while at < len(pattern) and pattern[at] != "]":
         found = _MEMBER.match(pattern, at)

@@ -29,7 +29,8 @@ _COMPARISONS = {
 
 
 def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
-    """A column of `size` rows. `columns` has one for each variable; `values` is what ids stand for (ra.values.values).
+    """Return the values of a term, a column of `size` rows. columns: one for each variable; values: the content of ids
+    (`ra.values.values`).
 
     >>> x = Var("x", Kind.NUMBER)
     >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
@@ -39,7 +40,7 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
 
 
 def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
-    """Of which rows a Compare, a Test or a Truth is true."""
+    """Return booleans (n,): the rows for which a Compare, a Test or a Truth is true."""
     if isinstance(literal, Truth):
         return np.full(size, literal.value)
     if isinstance(literal, ir.Test):
@@ -53,7 +54,7 @@ def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -
 
 
 def _column(term: Term, columns, size: int, values) -> np.ndarray:
-    """As `evaluate`, but a constant may come without memory of its own."""
+    """As `evaluate`, but the column of a constant may be a read-only broadcast."""
     if isinstance(term, Var):
         return columns[term.name]
     if isinstance(term, Const):
@@ -70,6 +71,7 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
 
 
 def _constant(term: Const, values) -> np.int64:
+    """Return the 64 bits of a constant."""
     if term.kind == Kind.SYMBOL:
         return values.intern([term.value])[0]
     if term.kind == Kind.RECORD:
@@ -78,6 +80,7 @@ def _constant(term: Const, values) -> np.int64:
 
 
 def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
+    """Return the values of a functor, given those of its arguments."""
     op, kind = term.op, term.kind
     if op.startswith("@"):
         if term.function is None:
@@ -97,6 +100,7 @@ def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
 
 
 def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) -> np.ndarray:
+    """Return a column converted between kinds by a functor to_…."""
     if source == target:
         return column
     if target == Kind.SYMBOL:
@@ -107,6 +111,7 @@ def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) ->
 
 
 def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -> np.ndarray:
+    """Return booleans (n,) of a comparison of two columns."""
     if op not in ("=", "!="):
         sides = [left, right]
         left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (order_of_values(side, kind) for side in sides)

@@ -137,8 +137,8 @@ def _command(conf) -> list[str]:
 
 
 def _start_java(command: list[str], report_path: str, output, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
-    """Start the process, and return it with its port and secret. told: the file in which it reports these; said: a file for its
-    output, which is read only if it does not start."""
+    """Start the process, and return it with its port and secret. report_path: the file into which it writes these; output: a
+    file for its output, which is read only if it does not start."""
     from pyspark.serializers import UTF8Deserializer, read_int
 
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": report_path}

@@ -32,7 +32,7 @@ def open_(ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fields(payloads: np.ndarray, width: int, values) -> np.ndarray:
-    """The fields (width, n) of branches that have so many, given their payloads."""
+    """Return the fields (width, n) of branches of this number of fields, given their payloads."""
     if width < 2:
         return payloads.reshape(1, -1)[:width]
     return values.fields(payloads, width)

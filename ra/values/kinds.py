@@ -1,4 +1,4 @@
-"""64 bits as numbers of their kind, and numbers as 64 bits.
+"""Convert 64-bit patterns to numbers of their kind, and back.
 
 Equal values have equal bits. So joins, sets of tuples, indexes and the machine compare bits, and need not know the kind. Two
 values of floats have several patterns of bits: -0.0 is stored as 0.0, and every NaN as the same NaN. Floats are in the order of
@@ -9,10 +9,11 @@ import numpy as np
 
 from semi_naive.ra.ir import Kind
 
-DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # symbols and records are ids, int64
+# The types of numbers; symbols and records are ids, int64.
+DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 SIGN = np.int64(-1 << 63)
-NAN = np.array(np.nan).view(np.int64)[()]  # its sign is 0: as bits it lies above infinity
-LONGEST = 4000  # digits of a whole number in text; Python makes none of more than 4,300, and no text of them
+NAN = np.array(np.nan).view(np.int64)[()]  # its sign is 0, so as bits it is above infinity
+LONGEST = 4000  # digits of an integer in text; Python's limit is 4,300
 
 
 def dtype_of(kind: Kind) -> type:
