@@ -39,8 +39,8 @@ class Course:
             self.since = now
 
     def note_compiled(self, iteration: int, rows: np.ndarray, seconds: float) -> None:
-        """Record iterations that the machine has run after an iteration. found: rows of (number of iterations, tuples born,
-        tuples after them, instructions); the seconds are divided by instructions."""
+        """Record the iterations that the machine (compiled evaluation) has run after an iteration. rows: (number of iterations,
+        tuples born, tuples after them, instructions) of each group; the seconds are divided by instructions."""
         seconds_per_instruction, iteration = seconds / max(1, int(rows[:, 3].sum())), self.before + iteration
         for steps, born, full, work in rows.tolist():
             iteration += steps

@@ -125,7 +125,7 @@ def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofB
 
 
 def _box(entry: dict, names: dict[str, str]) -> ProofBox:
-    """Return the box of a tuple. told: its entry in the proof; names: the label of each rule, which is extended."""
+    """Return the box of a tuple. entry: of the proof; names: the label of each rule, to which labels are added."""
     text = shortened(entry["atom"], MAX_TUPLE_CHARACTERS)
     if "rule" not in entry:
         return ProofBox(text, "fact")

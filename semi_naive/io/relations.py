@@ -67,7 +67,7 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
 
 
 def _kinds(names, types: list, type_names, where: str = "") -> list[Kind]:
-    """Return the kinds of columns by their Arrow types; a column without values has numbers. told: the types as text for
+    """Return the kinds of columns by their Arrow types; a column without values has numbers. type_names: the types as text, for
     errors."""
     import pyarrow as pa
 
