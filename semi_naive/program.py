@@ -1,4 +1,4 @@
-"""Datalog programs: compiled once, run on facts any number of times.
+"""Datalog programs: compiled once, then run on facts any number of times.
 
 from semi_naive import Program
 
@@ -221,6 +221,7 @@ class Program:
         return program_shown(self)
 
     def __repr__(self) -> str:
+        """The numbers of relations and rules, and the outputs."""
         program = self.checked
         counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)

@@ -1,4 +1,4 @@
-"""The command `semi-naive run`; `__main__` defines its options."""
+"""The implementation of the command `semi-naive run`, whose options are in `__main__`."""
 
 import json
 import logging
@@ -95,7 +95,7 @@ def printing(given: dict) -> dict:
 
 
 def print_summary(trace: dict, strata: bool) -> None:
-    """Print the last line of a run on standard error: the results, and the time of each part; if asked for, also of each
+    """Print the last line of a run on standard error: the results, and the time of each part. strata: also a line for each
     stratum."""
     from semi_naive.plots.pages.summary import outcome
 
@@ -157,7 +157,7 @@ def check_pragma(path: str | None, sandbox) -> None:
 
 
 def check_folders(facts: str, output: str, include_dirs) -> None:
-    """Raise errors before the run that would otherwise come after it."""
+    """Raise errors for folders that do not exist before the run begins."""
     if not os.path.isdir(facts):
         raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
     for folder in include_dirs:
@@ -202,7 +202,8 @@ def check_cores(master: str | None, cores: int | None) -> None:
 
 
 def spark_of(master: str | None, jobs: str | None):
-    """Spark as the command line says, started when it is needed; None leaves it to the run."""
+    """Return Spark as the command line requests, started when it is first needed; None leaves the choice to the run. jobs: the
+    value of -j."""
     if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
         raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
     cores = int(jobs) if jobs and jobs != "auto" else None

@@ -69,14 +69,16 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0):
 
 
 class Shell:
-    """The commands of one session, read from a stream. An error ends it unless the stream is a terminal; an open transaction is
-    rolled back, so nothing is half done."""
+    """Executes the commands for one session, read from a stream. An error ends it unless the stream is a terminal; then an open
+    transaction is rolled back.
+    """
 
     def __init__(self, session, stream, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
         self.open = None
 
     def run(self) -> None:
+        """Read and execute commands until the end."""
         try:
             for number, line in self._lines():
                 try:
@@ -88,12 +90,13 @@ class Shell:
                         raise wrong from error
                     click.echo(f"semi-naive: {wrong}", err=True)
             if self.open is not None:
-                told = "the input ends inside of a transaction, which is rolled back"
-                raise BadInput(told, "<stdin>", hint="end it with commit")
+                message = "the input ends inside of a transaction, which is rolled back"
+                raise BadInput(message, "<stdin>", hint="end it with commit")
         finally:
             self._abort()
 
     def _lines(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, line) of the stream, after a prompt on a terminal."""
         number = 0
         while True:
             if self.interactive:
@@ -120,21 +123,25 @@ class Shell:
     # -- commands
 
     def _begin(self) -> None:
+        """Begin a transaction."""
         if self.open is not None:
             raise BadInput("a transaction is open already", hint="commit or abort it")
         self.open = self.session.transaction().begin()
 
     def _commit(self) -> None:
+        """Commit the open transaction, and print its changes."""
         transaction, self.open = self._opened(), None
         transaction.commit()
         self._print(transaction)
 
     def _abort(self) -> None:
+        """Roll back the open transaction, if any."""
         if self.open is not None:
             transaction, self.open = self.open, None
             transaction.abort()
 
     def _opened(self):
+        """Return the open transaction. Raises BadInput if there is none."""
         if self.open is None:
             raise BadInput("no transaction is open", hint="begin one with begin")
         return self.open
@@ -152,12 +159,14 @@ class Shell:
         self._change("delete", *self._file(rest, "unload"))
 
     def _change(self, operation: str, relation: str, rows) -> None:
+        """Change facts, in the open transaction or in one of their own. operation: the method of a transaction."""
         if self.open is not None:
             getattr(self.open, operation)(relation, rows)
         else:
             self._print(getattr(self.session, operation)(relation, rows))
 
     def _query(self, rest: str) -> None:
+        """Print the answers of a query."""
         answer = self.session.query(rest)
         for line in self._texts(answer.relation, answer.encoded()):
             click.echo(line)
@@ -183,6 +192,7 @@ class Shell:
         return name, [tuple(map(_python, fields, relation.kinds))]
 
     def _file(self, rest: str, command: str) -> tuple[str, str]:
+        """Return the relation and the path that are the arguments of a command."""
         name, rest = _split_word(rest)
         path = _fields(rest)
         if len(path) != 1:
@@ -194,6 +204,7 @@ class Shell:
     # -- out
 
     def _print(self, transaction) -> None:
+        """Print the changes of a committed transaction."""
         for name, changes in transaction.changes.items():
             relation, columns = self.session.relations[name], changes.encoded()
             for sign in (-1, 1):
@@ -223,7 +234,7 @@ def _split_word(text: str) -> tuple[str, str]:
 
 
 def _printed(kind: Kind, value) -> str:
-    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a leading quote is quoted.
+    r"""Return a value as text that `_fields` reads back: text with a tab, a line break or a leading quote is quoted.
 
     >>> print(_printed(Kind.SYMBOL, "a b"), _printed(Kind.SYMBOL, "a\nb"))
     a b "a\nb"
@@ -259,7 +270,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _unquoted(field: str) -> str:
-    """A field between tabs, without its quotes if it has them."""
+    """Return a field between tabs, without its quotes if it has them."""
     if not field.startswith('"'):
         return field
     found, end = _quoted_field(field, 1)
@@ -302,6 +313,7 @@ def _python(field: str, kind: Kind):
 
 
 def _message(error: Exception) -> str:
+    """Return the text of an error."""
     if isinstance(error, BadInput):
         return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

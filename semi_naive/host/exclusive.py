@@ -24,8 +24,8 @@ log = logging.getLogger("semi_naive")
 
 _files: set = set()  # files of the locks that this process holds
 
-POLL_SECONDS = 0.005  # seconds between two looks at a lock
-LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
+POLL_SECONDS = 0.005  # seconds between two attempts to get a lock
+LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process, which takes 3, or ten times as long on a busy machine
 
 
 @contextlib.contextmanager
@@ -55,6 +55,7 @@ def _is_locked(path, patience: float, opened: list) -> bool:
 
 
 def _let_go(path, opened: list) -> None:
+    """Release a lock and remove its file."""
     for file in opened:
         if file in _files and not file.closed:
             _files.discard(file)
@@ -86,6 +87,7 @@ def _lock_taken(file, until: float) -> bool:
 
 
 def _is_at(file, path) -> bool:
+    """True if a path still names an open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

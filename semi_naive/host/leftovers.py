@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end in once its standard input is closed
+ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end after its standard input is closed
 SECOND_REMOVAL_SECONDS = (
     0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
 )
@@ -83,6 +83,7 @@ def end(patience: float = 0.0) -> None:
 
 
 def _remove(path: str) -> None:
+    """Remove a file or folder, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         import shutil
 

@@ -1,5 +1,6 @@
-"""HTML of programs, relations and runs for notebooks: tables without scripts or the page's styles, in the colours around them.
-All text from users is escaped."""
+"""Format programs, relations and runs as HTML for notebooks: tables without scripts and styles of the page, in the surrounding
+colours. All text from users is escaped.
+"""
 
 from html import escape
 from typing import Any
@@ -8,13 +9,13 @@ from semi_naive.host.numbers import quantity, shortened
 from semi_naive.notebooks.figures import balance_svg, strata_svg
 
 ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others
-MAX_LISTED = 30  # relations and strata shown at most
-MAX_VALUE_CHARACTERS = 80  # of a value
+MAX_LISTED = 30  # the most relations and strata that are shown
+MAX_VALUE_CHARACTERS = 80  # the most characters of a value
 LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 
 
 def tuples_shown(found: Any, about: str = "") -> str:
-    """A relation by itself: a heading and its first tuples. about: HTML between these."""
+    """Return a relation: a heading and its first tuples. about: HTML between these."""
     return f"{_html_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
@@ -49,16 +50,16 @@ def relations_shown(headline: str, found: Any) -> str:
 
 
 def program_shown(program: Any) -> str:
-    """A program: its inputs and outputs, and its strata, drawn in order."""
+    """Return a program: its inputs and outputs, and a drawing of its strata."""
     found = program.compile().strata
-    said = {"reads": program.inputs, "writes": program.outputs}
-    lines = [f"<b>{word}</b> {escape(_some_names(names))}" for word, names in said.items() if names]
+    labelled = {"reads": program.inputs, "writes": program.outputs}
+    lines = [f"<b>{word}</b> {escape(_some_names(names))}" for word, names in labelled.items() if names]
     drawn = strata_svg(found, set(program.inputs), set(program.outputs))
     return f"{_html_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
 
 
 def run_shown(headline: str, trace: dict) -> str:
-    """A closure or a simulation: a summary and its balance."""
+    """Return a closure or a simulation: a summary and its balance."""
     from semi_naive.plots.pages.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
@@ -71,7 +72,7 @@ def text_shown(headline: str, text: str) -> str:
 
 
 def clipped_value(value) -> str:
-    """A value as text of limited length.
+    """Return a value as text of limited length.
 
     >>> clipped_value("a" * 100)[-3:], clipped_value(None), clipped_value((1, "a"))
     ('aa…', 'nil', '(1, a)')
@@ -101,6 +102,7 @@ def _table(head: list[tuple[str, str]], rows: list[list[str]]) -> str:
 
 
 def _cells(row: list[str], styles: list[str]) -> str:
+    """Return the cells of a table's row. styles: of each column; without, the row is a name and a value."""
     if not styles:
         name, value = row
         return f'<th style="{LEFT}">{name}</th><td style="{LEFT}">{value}</td>'
