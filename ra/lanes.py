@@ -115,8 +115,8 @@ def _merge_rows(left, right):
         i = j = 0
         for k in range(size):
             out[lane, k] = left[lane, i] if origin[k] & 1 else right[lane, j]
-            i += origin[k] & 1
-            j += origin[k] >> 1
+            i += np.int64(origin[k] & 1)  # without a cast an uncompiled sum is an int8
+            j += np.int64(origin[k] >> 1)
     return out
 
 
