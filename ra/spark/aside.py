@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-POLL_SECONDS = 0.25  # time between two calls of `meanwhile`
+POLL_SECONDS = 0.25  # time between two checks for signals, and two calls of `meanwhile`
 CANCEL_SECONDS = 5.0  # time that a cancelled job may take to end
 
 Made = TypeVar("Made")
@@ -87,8 +87,9 @@ def aside(
     """
     begun = threads.calls.begin(call)
     try:
-        while not begun.done.wait(POLL_SECONDS if meanwhile else None):
-            meanwhile()
+        while not begun.done.wait(POLL_SECONDS):  # never longer: a signal that the system gives another thread wakes nobody
+            if meanwhile:
+                meanwhile()
     except BaseException:
         for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # a cancellation between two jobs has no effect
             with contextlib.suppress(Exception):
