@@ -1,4 +1,5 @@
-"""The classes of an equivalence relation: an inserted pair brings all pairs that reflexivity, symmetry and transitivity add.
+"""The reduction of equivalence relations (eqrel): an inserted pair adds all pairs that follow by reflexivity, symmetry and
+transitivity.
 
 Classes are kept by union-find (Nappa, Zhao, Subotić, Scholz 2019, "Fast parallel equivalence relations in a Datalog
 compiler"). Their pairs are tuples like all others, so a class of n takes 8 n² bytes.
@@ -32,8 +33,10 @@ def _unite(parents, lefts, rights):
 
 @njit(types.void(i64, i64, i64, i64, i64, i64), **JIT)
 def _pair_up(members, order, old, starts, lefts, rights):
-    """Fill in the pairs of members of different old classes that are now in one, in ascending order within a class. The members
-    of the largest old class meet only those outside it, so the work is proportional to the pairs."""
+    """Write the pairs of members of different old classes that are now in one class, ascending within a class, to `lefts` and
+    `rights`. The members of the largest old class are only paired with others, so the work is proportional to the pairs.
+    members: the values; old: the old class of each, -1 if it is new; order[starts[i] : starts[i + 1]]: the places of the
+    members of the i-th new class."""
     sizes, outside, filled = np.zeros(old.size, np.int64), np.empty(old.size, np.int64), 0
     for at in range(starts.size - 1):
         found = order[starts[at] : starts[at + 1]]
@@ -60,8 +63,8 @@ def _pair_up(members, order, old, starts, lefts, rights):
 
 @dataclass
 class Classes(Reduction):
-    """`members`: all values, ascending; `classes`: of each, the place of the least value of its class. The arrays are replaced,
-    never changed.
+    """The classes of an equivalence relation. members: all values, ascending; classes: for each, the place of the least value
+    of its class. The arrays are replaced, never changed.
 
     >>> table = Table(2, reduction=Classes())
     >>> table.insert([np.array([1, 5]), np.array([2, 2])], 2), sorted(table.columns()[0].tolist())

@@ -1,5 +1,6 @@
-"""The reduction that the declaration and the heads of a relation ask for. Few relations have any, so each is loaded when it is
-asked for."""
+"""Choose the reduction of a relation by its declaration and heads. Few relations have one, so each module is imported only when
+it is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def best_of(relation: Relation) -> Best | None:
+    """Return the reduction of a relation with a lattice; None if it has none."""
     if not relation.lattice:
         return None
     from semi_naive.ra.reduce.best import Best
