@@ -1,4 +1,4 @@
-"""The passes between checks and planning, in their order."""
+"""The passes between checking and planning, in their order."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from semi_naive.ra import ir
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program after all passes, and its strata in the order they are evaluated in."""
+    """A program after all passes, and its strata in the order of evaluation."""
 
     program: ir.Program
     strata: list[Stratum]

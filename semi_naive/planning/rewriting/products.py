@@ -52,8 +52,7 @@ def factor(program: Program) -> Program:
 
 
 def _factors(rule: Rule, cycle: frozenset[str] | None) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
-    """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the relations
-    of the head's stratum, or None if its rules cannot be split."""
+    """Yield the factors of a rule's body, each with the variables of its relation, or None if it is not replaced."""
     found = _components(rule.body) if len(rule.body) > 1 else [rule.body]
     if cycle is None or len(found) < 2 or not _may_be_split(rule):
         yield rule.body, None
@@ -67,12 +66,14 @@ def _factors(rule: Rule, cycle: frozenset[str] | None) -> Iterator[tuple[tuple[L
 
 
 def _may_be_split(rule: Rule) -> bool:
+    """True if a rule has only atoms and tests, and neither a plan nor features that depend on the order of evaluation."""
     plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
     return plain and not (rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)))
 
 
 def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:
-    """The literals that variables connect, in the order of the first of each; those without an atom stay with the first."""
+    """Return the literals grouped by common variables, in the order of the first literal of each; literals without an atom are
+    added to the first group."""
     groups: list[tuple[set[str], list[int]]] = []
     for place, literal in enumerate(body):
         names, places = set(variables_of(literal)), [place]

@@ -19,7 +19,7 @@ from semi_naive.ra.ir import Atom, Compare, Program, Relation, Rule, Type, Var, 
 
 
 def halve(program: Program) -> Program:
-    """The program with such rules split. Only where the half has fewer variables than it joins.
+    """Return the program with such rules split, if the half has fewer variables than it joins.
 
     >>> from semi_naive.ra.ir import Kind
     >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
@@ -53,8 +53,8 @@ def halve(program: Program) -> Program:
 
 
 def _half(rule: Rule, cycle: frozenset[str]):
-    """(the literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
-    it, and the filters on their variables; None where nothing is to be gained."""
+    """Return (literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
+    it, and the filters on their variables. None if nothing is gained."""
     plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not (rule.plan or rule.join)
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     recursive = [atom for atom in atoms if atom.relation in cycle]
@@ -83,5 +83,6 @@ def _simple(atom: Atom) -> bool:
 
 
 def _key_of_half(body, kept) -> str:
-    """The same for the same half under the same names; other names make another, which costs a relation and no more."""
+    """Return a key that is equal for equal halves with equal variable names. Equal halves with other names only cost one more
+    relation."""
     return f"{', '.join(map(str, body))} → {', '.join(map(str, kept))}"
