@@ -1,4 +1,6 @@
-"""State carried from one round of a loop to the next: see `language.wellfounded` and `language.reductions.recursive_sums`."""
+"""Evaluate loops (`ra.ir.Loop`) round by round: pass the relations of one round to the next; see `language.wellfounded` and
+`language.reductions.recursive_sums`.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,8 +18,8 @@ AROUND = (
 
 
 def rounds(loop: ir.Loop, database: Database) -> Iterator[int]:
-    """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
-    evaluates the strata of the loop before it asks for the next number."""
+    """Yield the number of each round, after putting the relations that it reads from earlier rounds into the database. The
+    caller evaluates the strata of the loop before it continues the iteration."""
     return _by_level(loop, database) if loop.now else _alternating(loop, database)
 
 
@@ -84,7 +86,7 @@ def _by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 class _Keys:
-    """The keys of all relations of a loop, numbered: those of one relation after those of another."""
+    """The keys of all relations of a loop, numbered consecutively."""
 
     def __init__(self, loop: ir.Loop, database: Database):
         self.loop, self.database = loop, database
@@ -97,11 +99,12 @@ class _Keys:
         self.keys, self.needed = (np.concatenate(each) for each in zip(*found, strict=True))
 
     def _pairs(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
-        """(keys, keys that they need) as numbers."""
+        """Return (keys, keys that they need) as numbers."""
         columns, width = self.database.columns(needs.relation), self.rows[needs.of].shape[0]
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
 
     def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
+        """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
         codes = _codes(np.concatenate([self.rows[name], columns], axis=1))
         order = np.argsort(codes[:size])

@@ -1,4 +1,4 @@
-"""Aggregates in heads: how the columns of a relation are aggregated, and the rules that the heads become.
+"""Aggregates in heads: determine how the columns of a relation are aggregated, and the rules that the heads become.
 
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
@@ -102,20 +102,18 @@ def kind_problems(typings: list, heads: dict[str, Ops]):
 
 @dataclass(frozen=True)
 class Head:
-    """A lowered rule whose head aggregates: `key` has the terms of the other columns in order, `of` the arguments of each
-    aggregate by column. For a head without aggregates `of` has values."""
+    """A lowered rule whose head aggregates. key: the terms of the other columns, in order; of: the arguments of each aggregate,
+    by column, or the values if the head does not aggregate.
+    """
 
-    rule: ir.Rule  # its head is unused
+    rule: ir.Rule  # its head is not used
     key: tuple
     of: dict[int, tuple]
     aggregates: bool
 
 
 class AggregatedRelation:
-    """One relation that is aggregated in heads: turns its heads into rules.
-
-    `extra` are relations that the rules need besides.
-    """
+    """A relation that is aggregated in heads; it turns its heads into rules. extra: further relations that the rules need."""
 
     def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
         self.relation, self.ops, self.heads = relation, ops, heads
@@ -125,6 +123,7 @@ class AggregatedRelation:
         self._numbers = count(1)
 
     def rules(self) -> list[ir.Rule]:
+        """Return the rules that derive the relation."""
         if len(self.heads) == 1 and self.heads[0].aggregates:
             return list(self._single_head_rules(self.heads[0]))
         return [*self._parts(), self._combining_rule()]
@@ -146,8 +145,8 @@ class AggregatedRelation:
     # -- one rule
 
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
-        """Yield the rules of a relation with one head: the rule itself, and before it those that collect the values to be
-        counted."""
+        """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
+        itself."""
         key, body = self._named_key(head)
         added: list[ir.Aggregate] = []
         for at, op in self.ops.items():
@@ -189,6 +188,7 @@ class AggregatedRelation:
         return replace(head.rule, head=ir.Atom(name, (*key, *args)), body=tuple(body), plan=None)
 
     def _counted(self, at: int, key) -> ir.Aggregate:
+        """Return the aggregate that counts the collected values of a column."""
         relation = self.extra[self._name(f"values{at}")]
         atom = ir.Atom(relation.name, (*key, *(self._fresh("v", kind) for kind in relation.kinds[len(key) :])))
         return ir.Aggregate(self._fresh("count", ir.Kind.NUMBER), "count", None, (atom,))
@@ -282,7 +282,7 @@ def _counts_bindings(args: tuple, key, body) -> bool:
 
 
 def _determining_variables(body) -> set[str]:
-    """The variables that determine a binding of a body: those of its atoms and ranges. Variables equal to an expression
-    follow."""
+    """Return the variables that determine a binding of a body: those of its atoms and ranges. Other variables are equal to
+    expressions of these."""
     found = set(rewrite.variables_of(rewrite.positive_atoms(body)))
     return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}
