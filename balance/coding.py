@@ -1,6 +1,6 @@
-"""The lengths of sorted words as `ra.storage.codec` codes them for the wire, counted without making the bytes.
+"""The lengths of sorted words in the encoding of `ra.storage.codec`, computed without making the bytes.
 
-Written so that the same lines run on Python's integers and, compiled, inside a kernel.
+The code runs unchanged on Python's integers and, compiled, inside a kernel.
 """
 
 import numpy as np

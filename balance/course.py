@@ -1,7 +1,8 @@
-"""How a recursive stratum has come along in the driver: what each iteration made, in entries of which there are never many.
+"""The course of a recursive stratum in the driver: the sizes and times of its iterations, recorded in a bounded number of
+entries.
 
-An entry is one iteration, and later several: where there would be more than `ROOM` entries, two neighbours become one, and from
-then on an entry is of twice as many iterations. So a record of a million iterations is as large as one of a thousand.
+An entry is one iteration, and later several: when there are more than `ROOM` entries, each two neighbours are merged, and from
+then on an entry has twice as many iterations. So the record of a million iterations is as large as that of a thousand.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""What work costs on a machine: the prices by which the simulator turns counts into seconds, and how they are fitted.
+"""Prices of work: the simulator converts counts into seconds by them. They are fitted to traces of real runs.
 
-Linear in what is counted: tuples, bytes, messages. The network's part follows the usual model, latency and bandwidth for
-each rank's link, and a collective that takes log2(ranks) rounds.
+The model is linear in the counted quantities: tuples, bytes, messages. The network has the usual model: latency and bandwidth
+for each rank's link, and a collective operation of log2(ranks) rounds.
 """
 
 from dataclasses import asdict, dataclass, fields, replace

@@ -1,11 +1,10 @@
-"""The policies that place buckets: the paper's rules, or the expected work of the next iteration.
+"""Policies that place buckets on partitions: the paper's rules, or the expected work of the next iteration.
 
-The paper splits a bucket by four when a subbucket of it exceeds three times the average subbucket, and deals the new ones
-round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
-subbucket that need not be split; and does not ask whether a partition is better off. `plan_map_change` splits in proportion to
-the excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷
-average work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only
-policies`).
+The paper splits a bucket by four when one of its subbuckets exceeds three times the average subbucket, and assigns the new ones
+round-robin. This considers the stored tuples, not those to be joined; waits until a bucket is three times too heavy; never
+moves a subbucket without a split; and ignores whether a partition benefits. `plan_map_change` splits in proportion to the
+excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
+work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
-"""The paper's rules: when to refine, when to consolidate (*Load-balancing Parallel Relational Algebra*, section 3.2).
+"""The paper's rules for refinement and consolidation (*Load-balancing Parallel Relational Algebra*, section 3.2).
 
-Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both answer with
-{bucket: new number of subbuckets}, which `BucketMap.resize` turns into a placement.
+Both depend only on sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both return {bucket: new number of
+subbuckets}, which `BucketMap.resize` turns into a placement.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""A recorded run on the machine we do not have: its trace dealt to any number of ranks, without its tuples.
+"""Replay a recorded run on any number of ranks from its trace alone, without its tuples.
 
-A trace has the sizes of every subbucket in every iteration, and what each phase counted in all. `balance.simulate` needs the
-edges and is exact; this needs the trace alone, also of rules that the simulator does not know, and its work is an estimate.
-*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3.1, for the deal.
+A trace has the sizes of every subbucket in every iteration, and the total counts of each phase. `balance.simulate` needs the
+edges and is exact. This module needs only the trace, and also works for rules that the simulator does not know, but its work is
+an estimate. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3.1, for the assignment of subbuckets.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
-"""What every rank of a machine does in one iteration, counted: kernels of the simulator.
+"""Kernels of the simulator: the work of every rank of a machine in one iteration, counted.
 
-They make the tuples that `ra.joins.local_join` makes, in its order and in its chunks, and keep none of them: only how many met,
-were made, were coded into how many bytes, and where they went. All ranks are in one call: a rank costs nanoseconds, not a task.
+They make the tuples that `ra.joins.local_join` makes, in its order and in its chunks, and keep none of them. They count the
+pairs compared, the heads made, the bytes of their encoding, and their destinations. All ranks are evaluated by one call, so a
+rank takes nanoseconds instead of a task.
 """
 
 import numpy as np

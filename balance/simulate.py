@@ -1,10 +1,11 @@
-"""The machine we do not have: the balanced plan replayed on any number of ranks, counted to the tuple and priced.
+"""A simulated machine: the balanced plan replayed on any number of ranks, with all work counted exactly and priced.
 
-A rank is what a Spark partition is to the engine. What is born in an iteration does not depend on where tuples live; what
-each rank receives, joins, makes, codes and sends does, and is counted here with the engine's own hash, bucket map, policy and
-codec, for all ranks at once (`balance.replay`). The edges are partitioned, as the path is. At as many ranks as the engine had
-partitions its record is reproduced, with replicate_bytes=0 and run_ahead=0, unless the intra-bucket shuffle rolls over too.
-*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4, measured up to 32,768 ranks.
+A rank corresponds to a Spark partition of the engine. The tuples born in an iteration do not depend on where tuples are stored.
+What each rank receives, joins, makes, encodes and sends does, and is counted here with the engine's own hash, bucket map,
+policy and codec, for all ranks at once (`balance.replay`). The edges are partitioned like the path. With as many ranks as the
+engine has partitions, the engine's record is reproduced exactly, for replicate_bytes=0 and run_ahead=0, unless the intra-bucket
+shuffle rolls over, too. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4, measured up to 32,768
+ranks.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""The figures of multiway joins: boxes over the plane for boxed joins, work by partition for BiGJoin.
+"""Draw the figures of multiway joins: the boxes of a boxed join in the plane of two variables, or the work of each partition
+for a BiGJoin.
 
-Of one record or of several, one under the other.
+Several records are drawn one below the other.
 """
 
 import numpy as np

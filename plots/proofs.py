@@ -1,6 +1,6 @@
-"""The figure of a proof: each tuple above the one that it is a premise of, and a table of the rules below.
+"""Draw a proof: each tuple above the one whose premise it is, and a table of the rules below.
 
-It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several steps use is there once.
+The input is the dictionary that `Proof.to_dict` returns. A tuple that several steps use is drawn once.
 """
 
 from dataclasses import dataclass, field

@@ -1,10 +1,10 @@
 """The common style of all figures: colours and hatches that differ in greyscale and for colour-blind readers, ticks, legends,
 saving.
 
-All that is text, tick, spine or outline is plain black and nothing else is, so that a page can have a figure follow its own
-colours: in what `svg(figure, transparent=True)` returns, text has no fill of its own (`svg text {fill: currentColor}`), lines
-say `stroke: #000000` (to be replaced by `currentColor`), nothing is painted white, and the colours below occur as they are
-written here; `NIGHT` has for each what can be told from the others on a dark page.
+Text, ticks, spines and outlines are plain black, and nothing else is, so that a page can show a figure in its own colours. In
+the result of `svg(figure, transparent=True)`, text has no fill of its own (`svg text {fill: currentColor}`), lines have
+`stroke: #000000` (to be replaced by `currentColor`), nothing is white, and the colours occur exactly as written below. `NIGHT`
+has a distinguishable colour for each on a dark page.
 """
 
 import io

@@ -1,8 +1,9 @@
-"""Sets of words as chunks: of all words that agree in all but their lowest six bits, what they agree in, and 64 bits.
+"""Sets of words as chunks: a chunk contains the words that agree in all but their lowest six bits, as a key and a mask of 64
+bits.
 
-The key of a chunk is word >> 6, and bit i of its mask says whether word << 6 | i is there. Keys ascend. Where words lie close
-together, as the tuples of one row of a dense relation do, a chunk of 16 bytes holds up to 64 of them, and sets are united and
-subtracted 64 words at a time. No mask is 0.
+The key of a chunk is word >> 6, and bit i of its mask is set if the word key << 6 | i is in the set. Keys ascend, and no mask
+is 0. If words are close together, as the tuples of one row of a dense relation, a chunk of 16 bytes holds up to 64 of them, and
+sets are united and subtracted 64 words at a time.
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
-"""Rules as they are evaluated: typed, with one head, without disjunction, every aggregate and generator on its own.
+"""The intermediate representation of rules: typed, with one head, without disjunction, each aggregate and generator a literal
+of its own.
 
-What `semi_naive.language.lower` makes of a program, what the planner rearranges, and what both the evaluator and the
-tests' oracle read. A variable is its name: two variables of a rule with the same name are the same, also inside of an
-aggregate, whose own variables have names that occur nowhere else in the rule.
+`semi_naive.language.lower` makes it from a program, the planner rewrites it, and the evaluator and the tests' oracle read it. A
+variable is identified by its name: two variables of a rule with the same name are the same, also inside an aggregate. Variables
+that only occur inside an aggregate have names that are unique in the rule.
 
 Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or record the id that `ra.values.values` gave it.
 """

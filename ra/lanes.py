@@ -1,6 +1,8 @@
-"""Kernels on blocks of tuples: words of several lanes (lanes, n), and columns (arity, n). Pure, compiled, no Spark.
+"""Kernels on sets of tuples that are several machine words wide: arrays of words (lanes, n), a lane for each word of a tuple,
+and of columns (arity, n).
 
-"Sorted" means ascending in lexicographic order, the first row most significant.
+"Sorted" means ascending in lexicographic order, the first row most significant. `ra.words` has the kernels for tuples of one
+word.
 """
 
 import numpy as np

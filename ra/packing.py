@@ -1,8 +1,8 @@
-"""Packing: a tuple of any integers as one machine word, or as few as it takes.
+"""Pack tuples of integers into machine words: one word for a tuple, or the fewest that have enough bits.
 
-Each column is stored as its distance from the column's minimum, in as many bits as the largest distance needs. Columns
-fill a word from the high bits down, so the order of words is the order of tuples; a column that does not fit into what
-is left opens the next word ("lane"). A block of n tuples is an array of shape (lanes, n), first lane most significant.
+Each column is stored as its distance from the column's minimum, in as many bits as the largest distance needs. Columns fill a
+word from the high bits down, so the order of words is the order of tuples; a column that does not fit into the remaining bits
+begins the next word ("lane"). A block of n tuples is an array of shape (lanes, n), first lane most significant.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Kernels on sorted arrays of packed tuples ("words"): sort, merge, drop, search. Pure, compiled, no Spark.
+"""Kernels on sorted arrays of words, each of which is a packed tuple: sort, merge, subtract, search.
 
-A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of
-tuples. "Sorted" below means ascending and without duplicates. Every kernel has one signature and its machine code is
-cached on disk, so that only the first process ever compiles it.
+A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of tuples.
+"Sorted" below means ascending and without duplicates. Every kernel has one signature, and its machine code is cached on disk,
+so that only the first process compiles it.
 """
 
 import numpy as np

@@ -3,9 +3,9 @@
     .functor f(x: number, y: symbol): symbol           Program(text, functors={"f": function})
     out(@f(x, y)) :- in(x, y).
 
-A function of Python is called once for each distinct tuple of arguments of a block. One that is `vectorised`, or a ufunc of
-numpy, gets whole columns; one that numba has compiled is called in a compiled loop, where all its values are numbers. It must
-give the same for the same arguments. How often it is called, in which order and in which process is not said.
+A Python function is called once for each distinct tuple of arguments in a block. A function that is `vectorised`, or a numpy
+ufunc, is called with whole columns. One compiled by numba is called in a compiled loop, if all its values are numbers. A
+function must return the same for the same arguments; the number of calls, their order and their processes are unspecified.
 """
 
 import functools

@@ -5,8 +5,8 @@
         transitive_closure(edges, watch=live.watch)
 
 Without a viewer it costs the run nothing. A viewer's page polls every second: the record is copied (0.1 ms for 2,000
-iterations), and if it has grown, a page is rendered by a low-priority process (`plots.pages.rendering`), which takes a
-third of one core at most.
+iterations), and if it has grown, a page is rendered by a low-priority process (`plots.pages.rendering`), which takes a third of
+one core at most.
 """
 
 import contextlib

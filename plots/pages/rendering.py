@@ -1,7 +1,6 @@
-"""Rendering of pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the
-driver.
+"""Render pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the driver.
 
-The process reads one line of JSON, a record, and writes one line, the page or an error. It ends with its input.
+The process reads a record as one line of JSON, and writes the page or an error as one line. It ends when its input is closed.
 """
 
 import contextlib

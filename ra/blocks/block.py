@@ -1,7 +1,8 @@
-"""A block: distinct tuples of one relation, packed and sorted in some order of its columns, to be searched by a prefix.
+"""A block: distinct tuples of one relation, packed into words and sorted by its columns in some order, so that it can be
+searched by a prefix of them.
 
-How wide the fields are is chosen once for a relation with room to grow, so that blocks of one relation, made one after the
-other, have the same packing and are merged and compared as words; only a value that does not fit makes a new one.
+The width of the fields is chosen once for a relation, with room to grow. So later blocks of the relation have the same packing,
+and are merged and compared as words. Only a value that does not fit requires a wider packing.
 """
 
 from dataclasses import dataclass, field

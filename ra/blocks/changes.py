@@ -1,7 +1,7 @@
-"""Changes from one state of a relation to the next: sets of tuples as blocks, and tables with more or fewer tuples.
+"""Changes of a relation: the tuples gained and lost between two states, and tables with tuples added or removed.
 
-Tables of different moments share their blocks, as blocks never change. So the difference of two tables is computed from the
-blocks that they do not share, and an earlier table stays valid while a later one is made from it.
+Blocks are immutable, and tables of different epochs share them. So the difference of two tables is computed only from the
+blocks that they do not share, and an earlier table remains valid when a later one is derived from it.
 """
 
 from dataclasses import dataclass

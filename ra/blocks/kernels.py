@@ -1,7 +1,10 @@
-"""Kernels of rule evaluation: pack and unpack columns, look keys up, expand matches. Pure.
+"""Compiled kernels of rule evaluation: pack and unpack columns, search sorted words, expand matches, hash and count. Pure
+functions.
 
-Kernels take columns as int64, contiguous, writeable. A call takes microseconds, and a copy of a thousand values takes less than
-one. So a few tuples are passed as one array, for one call in place of one for each column.
+Columns are int64, contiguous and writable. A call takes microseconds, and copying a thousand values takes less than one. So the
+columns of a small batch are copied into one array (k, n), for one call instead of one a column. A packed tuple is a word of 64
+bits, or several, its *lanes*: words (lanes, n). A *field* is the part of a lane that holds one column, as the distance from its
+least value `low`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
+"""A table: a relation in this process while rules run, with its tuples in full, delta and new, and an index for each column
+order that a join uses.
 
 The life of a tuple, as on disk (`ra.partitions.partitioned`): `insert` drops known tuples and puts the others into `new`;
-`advance` makes them `delta`, and the delta before goes into `full`. A reduction (`ra.reduce`) changes which tuples are kept.
+`advance` makes them `delta`, and the previous delta goes into `full`. A reduction (`ra.reduce`) changes which tuples are kept.
 """
 
 import copy

@@ -1,12 +1,13 @@
-"""BiGJoin as steps of a body: several atoms on the partitions are joined variable by variable, by three verbs.
+"""BiGJoin: worst-case optimal joins on the partitions. Several atoms are joined variable by variable, by the steps Count,
+Propose and Intersect.
 
     corner(x, z) :- edge(x, y), edge(y, z), edge(x, z).
 
-becomes: scan edge(x, y) → exchange to x, Count edge(x, z) → exchange to y, Count edge(y, z) → Visit whichever offers the fewest
-values of z, which Proposes them → Visit the other, which Intersects. A binding is extended by the fewest values that any atom
-offers it, so no more bindings are made than the worst case of the whole query needs, skewed or not (Ammar, McSherry, Salihoglu,
-Joglekar 2018, *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3). A delta version
-begins with the delta (Delta-BiGJoin), and rolling over bounds the bindings in memory, as the paper's batches do.
+becomes: scan edge(x, y) → exchange to x, Count edge(x, z) → exchange to y, Count edge(y, z) → Visit the atom with the fewest
+values of z, which Proposes them → Visit the other atom, which Intersects. A binding is extended by the fewest values that any
+atom has for it. So no more bindings are made than the worst case of the whole query, also with skew (Ammar, McSherry,
+Salihoglu, Joglekar 2018, *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3). A
+delta version begins with the delta (Delta-BiGJoin). Roll-over bounds the bindings in memory, as the paper's batches do.
 """
 
 from dataclasses import dataclass

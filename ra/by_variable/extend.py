@@ -1,12 +1,13 @@
-"""One variable at a time over the indexes of this process: count, propose and intersect as one step of a body.
+"""Extend: a worst-case optimal join of one variable in this process. It counts, proposes and intersects the variable's values
+over the indexes of several atoms, as one step of a body.
 
     corner(x, z) :- edge'(x, y), edge(y, z), edge(x, z).
 
-becomes: scan what is new in edge → Extend by z, which edge(y, z) and edge(x, z) have. Of each binding the atom with the fewest
-tuples proposes its values, and the others intersect. Nothing is kept from one time to the next but the indexes, which joins
-search as well: so a rule follows what comes and goes (Delta-BiGJoin: Ammar, McSherry, Salihoglu, Joglekar 2018, *Distributed
-Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3.3). Where bindings are only counted, a variable
-that nothing else asks for is not listed: each binding stands for as many as it has values.
+becomes: scan the delta of edge → Extend by z, which edge(y, z) and edge(x, z) contain. For each binding, the atom with the
+fewest tuples proposes its values of z, and the other atoms intersect them. The only state is the indexes, which ordinary joins
+search, too. So rules are maintained incrementally (Delta-BiGJoin: Ammar, McSherry, Salihoglu, Joglekar 2018, *Distributed
+Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3.3). If bindings are only counted, a variable
+that no later step reads is not listed: each binding has a weight, the number of its values.
 """
 
 import threading

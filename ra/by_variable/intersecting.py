@@ -1,11 +1,11 @@
-"""Kernels that intersect, for many bindings at a time, the values that several indexes have for each.
+"""Kernels that intersect, for many bindings at once, the values that several indexes have for each binding.
 
-An index has up to `BLOCKS` blocks of sorted words. For a binding, those of a block's words that begin with its key lie between
-`lows` and `highs`, and one field of them is the variable's value: ascending there, repeated where columns follow it. The words
-at the positions `gone` are not there. Of two indexes one proposes its values, and the other one is asked for them: by a search
-from where the last one ended, or in a map of marks, which is made once for all bindings next to each other that have its key
-in common. A hub's values are marked once then, and not searched for each of its edges. Positions are unsigned in inner loops,
-as numba looks at the sign of others: 2 ns a value that is proposed, and 3.
+An index has up to `BLOCKS` blocks of sorted words. The words that begin with a binding's key are at the positions lows to highs
+- 1 of a block; one field of them is the variable's value. The values ascend in that range, and repeat if further columns
+follow. The words at the positions `gone` are deleted. One of two indexes proposes its values, and the other one is tested: by a
+search that starts where the last one ended, or by a map of marks, which is made once for all adjacent bindings with the same
+key. So a hub's values are marked once instead of being searched for each of its edges. Positions are unsigned in inner loops,
+as numba tests the sign of others: a proposed value takes 2 ns instead of 3.
 """
 
 import numpy as np

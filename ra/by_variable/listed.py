@@ -1,6 +1,7 @@
-"""A batch whose last variable is held as lists, one or more for each binding of the other variables, and how it travels.
+"""Batches whose last variable is stored as lists, one or more for each binding of the other variables, and their transport
+between partitions.
 
-Propose makes such batches, Intersect shortens their lists. All other steps read `columns`, which writes the bindings out.
+Propose makes such batches, and Intersect shortens their lists. All other steps read `columns`, which writes the bindings out.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Values of one variable for many bindings, as sorted lists: each is a range of one pool, and equal ranges are stored once.
+"""Lists of values of one variable, for many bindings. Each list is a range of one array, the pool, and equal ranges are stored
+once.
 
-Propose, Intersect and the shuffle between them work on such lists. A list costs nothing per value until values are dropped from
-it; bindings are written out only when the lists have been intersected with all atoms. No Spark.
+Propose, Intersect and the shuffle between them work on such lists. A list takes no memory for its values until some are removed
+from it; bindings are written out only after the lists have been intersected with all atoms.
 """
 
 from typing import NamedTuple

@@ -1,10 +1,10 @@
-"""The cyclic part of a rule's body as one step: leapfrog triejoin over its atoms, instead of joins one after the other.
+"""Multiway: the cyclic part of a rule's body as one step, a leapfrog triejoin over its atoms instead of binary joins.
 
     far(x, t) :- delta near(x), edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. What is bound already joins as one
-more relation, so a delta is all that the step looks at. Tries are kept by the context for as long as the relations stay; on
-the partitions they are files, which one process of each host writes.
+becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. The bound variables join as one more
+relation, so only tuples that match the delta are visited. Tries are cached by the context until their relations change; on the
+partitions they are files, which one process of each host writes.
 """
 
 import os

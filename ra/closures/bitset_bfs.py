@@ -1,10 +1,10 @@
-"""The local fixpoint of one group after the other, 64 groups at a time.
+"""The local fixpoint of a transitive closure by breadth-first search from 64 groups at a time, with bit sets.
 
     path(x, z) :- edge(x, z).        path(x, z) :- path(x, y), edge(y, z).
 
-x is carried unchanged, so the tuples of different x never meet: each x is a group of its own (design: the decomposed
-plan). Within a group a tuple is just z. 64 groups share one word per z, a bit each, so an edge that is on the way of
-all 64 is followed once. `delta` of semi-naive evaluation is the word `front[y]`: the groups that reached y last step.
+x is carried unchanged, so the tuples of different x are independent: each x is a group (design: the decomposed plan). Within a
+group a tuple is only z. 64 groups share one word for each z, a bit each, so an edge that is followed in all 64 groups is read
+once. The delta of semi-naive evaluation is the word `front[y]`: the groups that reached y in the last step.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
-"""Strings as numbers, as stoll, stoull and stod of C++ read them: blanks before are skipped, and whatever follows the
-number is not looked at. Whole numbers may also be hexadecimal (0x1f) or binary (0b11)."""
+"""Parse numbers in strings as stoll, stoull and stod of C++ do: leading blanks are skipped, and text after the number is
+ignored. Integers may also be hexadecimal (0x1f) or binary (0b11).
+"""
 
 import math
 import re

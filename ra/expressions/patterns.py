@@ -1,8 +1,10 @@
-"""Regular expressions as ECMAScript writes them (std::regex of C++), over bytes: RE2 matches them in time linear in the string.
+"""Match regular expressions in the syntax of ECMAScript (std::regex of C++) against bytes. RE2, a part of Arrow, matches in
+time linear in the string.
 
-Arrow has RE2. What it does not know (a back reference, a lookahead, more than 1,000 repetitions) Python's `re` matches, which
-tries one way after the other: for `SECONDS` at most, a string. Translated is what they write otherwise than ECMAScript: named
-classes such as [[:alpha:]], a `[` or an empty set in brackets, what `.` leaves out, `^` and `$`, escapes of some of them only.
+Expressions that RE2 does not support (back references, lookaheads, more than 1,000 repetitions) are matched by Python's `re`,
+which backtracks: it is stopped after `SECONDS` for a string. Both get a translation of the syntax in which they differ from
+ECMAScript: named classes such as [[:alpha:]], a `[` or an empty set in brackets, the characters excluded by `.`, `^` and `$`,
+and some escapes.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Terms and constraints over columns: `evaluate` gives a column, `holds` says of which rows a constraint is true.
+"""Evaluate terms and constraints over columns: `evaluate` returns a column of values, `holds` the rows for which a constraint
+is true.
 
-64-bit semantics throughout, those of Soufflé on a 64-bit machine: integers wrap around, division truncates, shifts take six
-bits, `^` goes by way of a float. What has no value (a division by zero, a string that is no number) is an EvaluationError.
+The semantics is Soufflé's on a 64-bit machine: integers wrap around, division truncates, shifts use six bits, and `^` is
+computed as a float. If there is no value (a division by zero, a string that is not a number), EvaluationError is raised.
 """
 
 import operator

@@ -1,9 +1,9 @@
-"""The local join of two relations keyed by the same column, with projection and deduplication fused in.
+"""The local join of two relations keyed by the same column, with projection and deduplication in the same pass.
 
     head(key: z, rest: x) :- outer(key: y, rest: x), inner(key: y, rest: z).
 
-Outer and inner tuples are words, key << shift | rest, with dense ids below `domain`. The head is made one z after the
-other, so its duplicates meet in a bitmap over x that stays in the cache: about 1.5 ns for a joined pair, where sorting
+Outer and inner tuples are words, key << shift | rest, with dense ids below `domain`. The heads are made for one z after
+another, so that duplicates are found in a bitmap over x that stays in the cache: about 1.5 ns for a joined pair, where sorting
 or hashing all of them takes 20.
 """
 

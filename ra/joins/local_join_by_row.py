@@ -1,10 +1,11 @@
-"""The local join row by row, where the outer tuples come sorted by the column that is carried, not by the one joined on.
+"""The local join row by row, for outer tuples that are sorted by the carried column, not by the join column.
 
     head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
 
-All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, or at once where
-there are few, and they leave sorted by (x, z): nothing is sorted before or after. `ra.joins.local_join` is the same for outer
-tuples sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
+All heads of one x are made together. So duplicates are found in a bitmap over z that stays in the cache, or by comparing if
+there are few, and heads are written in the order (x, z): nothing is sorted before or after. `ra.joins.local_join` is the
+variant for outer tuples sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no
+sorting.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
-"""The local join of pairs, a bitmap at a time: the rows of its heads are unions of rows that are there.
+"""The local join of pairs by bitmaps: the rows of its heads are unions of rows of a relation.
 
     head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
 
-The z of one x are the union of the rows y of inner, for each y that x has: `by_row`. The x of one z are the union of the rows y
-of outer, for each y that leads to z: `by_new`. Relations are chunks of pairs in words of two halves (`ra.chunks`): so a step
-takes in up to 64 tuples that meet, and where a row is dense, 256 bits with one instruction. All heads of a row are made
-together, so none is made twice, and rows ascend.
+The z of one x are the union of the rows y of inner, for all y of x: `by_row`. The x of one z are the union of the rows y of
+outer, for all y that lead to z: `by_new`. Relations are chunks (`ra.chunks`) of pairs in words of two 32-bit halves: so one
+step joins up to 64 pairs, and for dense rows an instruction processes 256 bits. All heads of a row are made together, so none
+is made twice, and rows ascend.
 """
 
 from collections.abc import Iterator

@@ -1,18 +1,19 @@
-"""Boxed leapfrog triejoin: the tries are in files, and their slices in memory never exceed a budget.
+"""Boxed leapfrog triejoin: the tries are in files, and the slices of them in memory never exceed a budget.
 
-The life of a box (see `boxes` for how they are chosen):
+The life of a box (see `boxes` for how boxes are chosen):
 
-1. The driver describes it: ranges of ids, and the slices that hold all that they need.
-2. The process that runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
-3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in one box.
+1. The driver describes it: ranges of ids, and the slices of the tries that it needs.
+2. The process that runs it releases the slices that only the previous box needed, and copies the new ones from the mapped
+   files.
+3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in exactly one box.
 
-The trace is JSON as it stands:
+The trace is JSON:
 
-plan, form, order               "multiway"; "boxed"; the variables
-budget, input_bytes             the most bytes of slices that may be in memory; those of the tries in their files
-seconds                         of choosing the boxes and running them; the tries were in files before
-boxes: ranges, bytes, copied, seconds, count    first and last value of each variable; bytes of its slices; those of them that
-                                the box before did not have; answers
+plan, form, order               "multiway"; "boxed"; the variables budget, input_bytes             the bytes of slices that may
+be in memory; the bytes of the tries in their files seconds                         the time of choosing the boxes and running
+them; the tries were in files before
+boxes: ranges, bytes, copied, seconds, count    first and last value of each variable; bytes of its slices; bytes of those that
+                                the previous box did not have; answers
 result: tuples
 """
 

@@ -1,8 +1,8 @@
-"""Leapfrog triejoin: a query evaluated variable by variable over trie arrays, by a kernel compiled for its shape.
+"""Leapfrog triejoin: evaluate a query variable by variable over trie arrays, by a kernel compiled for its shape.
 
-Every variable takes the values that the sibling ranges of all its atoms have in common (Veldhuizen, 2014). Two ranges
-are intersected by galloping where one is much the longer; where not, and one of them stays the same while the other
-changes, it is marked once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
+Each variable takes the values that the sibling ranges of all its atoms have in common (Veldhuizen, 2014). Two ranges are
+intersected by galloping if one is much longer. Otherwise, if one of them stays the same while the other changes, it is marked
+once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
 """
 
 import os

@@ -1,8 +1,8 @@
-"""A full conjunctive query, to be joined variable by variable.
+"""Conjunctive queries, which are joined variable by variable.
 
     triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
-Its answer is the set of bindings of all its variables; projections are the caller's. Values are 64-bit integers, and
+The answer is the set of bindings of all variables; projections are left to the caller. Values are 64-bit integers, and
 arithmetic on them wraps around.
 """
 

@@ -1,6 +1,8 @@
-"""Leapfrog triejoin by the tasks of a cluster: every host has the tries in files, and the first variable's values are dealt.
+"""Leapfrog triejoin by the tasks of a cluster: every host has the tries in files, and tasks divide the first variable's values
+among them.
 
-A task joins every so many of many ranges, so that heavy ones and light ones are mixed; nothing is shuffled.
+The values are cut into many ranges, and each task takes every k-th, so that heavy and light ranges are mixed. Nothing is
+shuffled.
 """
 
 from collections.abc import Mapping

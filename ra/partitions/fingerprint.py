@@ -1,6 +1,7 @@
-"""A number for the contents of a relation: the same in every process, for tuples in any order, on any number of partitions.
+"""Fingerprints of relations: a 64-bit number computed from a relation's contents, which is the same in every process, for any
+order of the tuples and any number of partitions.
 
-Ids of symbols and records differ from process to process, so what is hashed is what they stand for.
+The ids of symbols and records differ between processes, so the contents that they denote are hashed.
 """
 
 from dataclasses import dataclass

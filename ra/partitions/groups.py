@@ -1,10 +1,12 @@
-"""The task of the decomposed plan: the fixpoint of groups of tuples that never meet, in the memory of one process.
+"""The task of the decomposed plan: evaluate pieces of a stratum independently, each to its fixpoint in the memory of one
+process.
 
-A piece is some groups of a stratum:
+The tuples of a stratum are divided into groups, by the columns that all its rules carry unchanged. Tuples of different groups
+never join. A piece is a set of groups:
 
-1. Its tuples are cut out of the blocks that the driver has dealt.
-2. All delta versions of the rules run on them until nothing is born, as in the driver (`running.driver.local`).
-3. All its tuples are written. A piece that outgrows its room is cut in two by its groups, and each half continues.
+1. Its tuples are read from the blocks that the driver has distributed.
+2. All delta versions of the rules run on them until there are no new tuples, as in the driver (`running.driver.local`).
+3. All its tuples are written. A piece that exceeds its memory is split in two between groups, and each half continues.
 """
 
 import os

@@ -1,10 +1,12 @@
-"""Many iterations in one task, for relations whose tuples stay on their partition: the kernel of `running.balanced.run_ahead`.
+"""Run-ahead for closures of pairs: many iterations in one task, for relations whose new tuples stay on their partition. Used by
+`running.balanced.run_ahead`.
 
     path(x, z) :- delta path(x, y), edge(y, z).
 
-x is carried unchanged. So if x chooses the bucket, every head is at home where it is made, and a partition takes many steps
-without another one. 64 groups, values of x, share a word for each z, as in `ra.closures.bitset_bfs`. Here a group begins from
-all its known tuples, so its heads are born without a comparison with `full`.
+x is carried unchanged. So if x determines the bucket, every head belongs to the partition that makes it, and a partition runs
+many iterations without exchanging tuples. A *group* is the tuples with one x. 64 groups are evaluated together: for each z, a
+word has a bit for each group that reaches z, as in `ra.closures.bitset_bfs`. A group starts from all its known tuples, so its
+heads are known to be new without a comparison with `full`.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""The parcels that tasks of a job exchange while rules run: blocks, each parcel for one partition.
+"""Parcels: the records that tasks exchange while rules run. A parcel carries a part of a block to one partition.
 
-Blocks are sorted, so one word a tuple goes as coded differences (`ra.storage.codec`); tuples of more words go as they are.
+Blocks are sorted. So tuples of one word are encoded as differences (`ra.storage.codec`); wider tuples are sent uncompressed.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,11 @@
-"""Groups of pairs whose rule follows the edges of a binary relation, 64 groups at a time: the decomposed plan's special case.
+"""The decomposed plan's special case of rules that follow the edges of a binary relation: reachability from groups of nodes, 64
+groups at a time.
 
     path(x, y) :- start(x, y).                          any base
     path(x, z) :- path(x, y), edge(y, z).               carries x
 
-The kernels are `ra.closures.bitset_bfs`'s; tasks call them here. A group's tuples may be made again on demand, which takes less
-time than reading them from a disk, or be written, for rules that read them.
+The kernels are in `ra.closures.bitset_bfs`; this module has the tasks that call them. A group is the tuples with one x. Its
+tuples may be computed again on demand, which is faster than reading them from disk, or be written, for rules that read them.
 """
 
 import os

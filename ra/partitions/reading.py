@@ -1,7 +1,7 @@
-"""Reading a relation that is on the partitions back as columns, a chunk at a time.
+"""Read a relation on the partitions as columns, a chunk at a time.
 
-A chunk is what is read apart from all others: some rows of a run, or one piece of groups whose
-tuples are made again. Chunks are read in any order, by tasks on their partition's host or by threads where that is this one.
+A chunk is a unit that is read independently: some rows of a run, or one piece of groups whose tuples are computed again. Chunks
+are read in any order, by tasks on the host of their partition, or by threads if that is this host.
 """
 
 from collections.abc import Callable

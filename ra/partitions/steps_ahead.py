@@ -1,10 +1,11 @@
-"""Many iterations of any linear rules in one job, while deltas are small: a job costs more than its work.
+"""Run-ahead for linear rules: many iterations in one job. While deltas are small, a job costs more than the work in it.
 
     same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
 
-If a rule reads one tuple of its own stratum, and all other relations are on every host, a partition takes step after step on
-the tuples that it makes itself, and ships each step's heads. A tuple that another partition made before is made again, and is
-dropped at home, where the steps are inserted one after the other. So every tuple is born in its own iteration.
+A rule is linear if it reads one tuple of its own stratum; all its other relations are copied to every host. Then a partition
+runs step after step on the tuples that it makes itself, and sends the heads of each step to their home partitions. A tuple that
+another partition made earlier is made again, and is dropped at home, where the steps are inserted in order. So every tuple is
+born in its own iteration.
 """
 
 import os

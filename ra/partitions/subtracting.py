@@ -1,6 +1,6 @@
-"""Tasks for snapshots of relations on the partitions: the difference of two snapshots, and the removal of unused files.
+"""Tasks that compare snapshots of relations on the partitions, remove tuples from them, and delete unused files.
 
-Runs never change, so a snapshot is a list of runs. Runs that two snapshots share are not read.
+Runs are immutable, so a snapshot is a list of runs. Runs that two snapshots share are not read.
 """
 
 import os

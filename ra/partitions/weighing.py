@@ -1,6 +1,6 @@
-"""What a new tuple will be joined with: the weight of a slot is that of its delta and of the pairs that will meet in it.
+"""Estimates of the next join's work: the number of pairs that new tuples will be compared with in each slot, from a sample.
 
-A bucket whose tuples have many partners is more work than one of as many tuples that have few. Found from a sample.
+A bucket whose tuples have many join partners is more work than one with as many tuples and few partners.
 """
 
 from dataclasses import dataclass

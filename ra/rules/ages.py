@@ -1,9 +1,11 @@
-"""When tuples of recursive relations were born, so that a derivation can be told that does not go round in a circle.
+"""Ticks: the order in which the tuples of recursive relations were first derived. Maintenance uses them to recognise
+derivations that are not circular.
 
-A tick is one more for each table and iteration, or for each tuple where they are born one by one, and never goes back. A rule
-makes a tuple of others that were there before, so of every tuple that is there some derivation has only older ones. A tuple of
-which that can still be said without what has gone needs no other proof (Szabó et al. 2018, "Incrementalizing lattice-based
-program analyses in Datalog", and Motik et al. 2019, cut what is suspected of having no derivation in the same way).
+The tick is a counter. It increases by one for each table and iteration, or for each tuple if tuples are born one by one, and
+never decreases. A rule derives a tuple from tuples that existed before. So every tuple has a derivation from tuples with
+smaller ticks only. After a deletion, a tuple that still has such a derivation needs no other proof, and is not overdeleted
+(Szabó et al. 2018, "Incrementalizing lattice-based program analyses in Datalog", and Motik et al. 2019 restrict overdeletion in
+the same way).
 """
 
 from collections.abc import Iterable

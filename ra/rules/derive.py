@@ -1,8 +1,8 @@
-"""One rule version, compiled: run it where its tuples are, and hand over the heads it makes.
+"""Evaluate a compiled rule version in this process, and insert the heads that it makes into a table.
 
-On several cores of this process, the bindings of its first step are cut into slices, and each slice runs the other steps. They
-meet where their heads are inserted. Each thread sorts its own heads, and drops those known before the iteration; only the rest
-waits for the other threads (`Table.insert`). Kernels release the interpreter lock.
+On several cores, the bindings of the first step are cut into slices, and a thread runs the other steps on each slice. Each
+thread sorts its own heads and drops those known before the iteration. Only the insertion of the remaining ones takes a lock
+(`Table.insert`). Kernels release the interpreter lock.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,10 @@
-"""The task that runs rules on a partition: it runs a segment of each rule version and sends the results on.
+"""The task that evaluates rules on a partition: it runs one segment of each rule version and sends the results to other
+partitions.
 
-One iteration is one job, or several inner ones: evaluate (in as many stages as the longest version has segments) → insert at
-home → insert into the other indexes (`ra.partitions.local_insert`). What a task sends is in parcels; its reports travel with
-them to the last task.
+The body of a rule version is cut into segments at its exchanges. An iteration is one job, or several if it rolls over: evaluate
+(as many stages as the longest version has segments) → insert at the home partition → insert into the other indexes
+(`ra.partitions.local_insert`). Tasks send tuples in parcels. The reports of a task travel with them to the last task of the
+job, which returns them to the driver.
 """
 
 import itertools

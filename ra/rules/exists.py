@@ -1,4 +1,8 @@
-"""Whether steps make anything of a binding. Few of the tuples that may tell are looked at: a binding that has one is done."""
+"""Existence tests: decide for each binding whether the steps of a negated or quantified body make anything.
+
+A binding is finished as soon as one result is found. So the partners of a binding are tried a few at a time, and most are never
+looked at.
+"""
 
 from dataclasses import dataclass
 

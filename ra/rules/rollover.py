@@ -1,9 +1,9 @@
-"""A body's steps, run so that they can be stopped after any batch and taken up again where they stopped.
+"""Roll-over: run the steps of a body such that they can stop after any batch and continue there later.
 
-Roll-over (*Load-balancing Parallel Relational Algebra*, 3.3): a join that has made more than a threshold of tuples ships what
-it has, and an inner iteration goes on with the rest. Each step that is under way has a `Frame`: the batch it works on, and from
-where on. Frames are written as a run, so what is left of an evaluation takes a batch for each of its steps on disk, not in
-memory. The tuples that a body begins with are scanned again, which costs nothing.
+A join that has made more than a threshold of tuples sends them, and an inner iteration continues with the rest (*Load-balancing
+Parallel Relational Algebra*, 3.3). Each active step has a `Frame`: its input batch, and the position from which it continues.
+Frames are written to a file, so the remaining work of an evaluation takes disk space for one batch of each step, and no memory.
+The tuples with which a body begins are scanned again, which costs nothing.
 """
 
 import pickle

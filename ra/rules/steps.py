@@ -1,8 +1,8 @@
-"""The steps of a rule's body. Each takes a batch of bindings and yields batches of more, of fewer, or of others.
+"""The steps of a rule's body: each takes a batch of bindings and yields batches that are extended, filtered or projected.
 
-A body in the order it was planned in, `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, is: Join(sg), Join(edge),
-EarlyProjection to x and b, Join(edge). All of them are picklable, so they travel to wherever the tuples are; where that is,
-the context says.
+The steps of `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, in the planned order, are: Join(sg), Join(edge),
+EarlyProjection to x and b, Join(edge). Steps are picklable, so that they can be sent to the partitions; there and in the driver
+a `Context` gives access to the tuples.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
-"""Long calls of Spark, made by a thread beside the calling one.
+"""Run long calls of Spark in a second thread, so that the calling thread can be interrupted.
 
-Python hands signals to the main thread. If Ctrl-C found it in the middle of a call, the answer that is still to come would be
-taken for that of its next call, and the job would go on. Here Ctrl-C finds the main thread waiting: the job is cancelled, and
-Spark can be used on.
+Python delivers signals to the main thread. If Ctrl-C interrupted it during a call of Java, the pending answer would be taken
+for that of its next call, and the job would continue. Here the main thread only waits: on Ctrl-C the job is cancelled, and
+Spark remains usable.
 """
 
 import contextlib

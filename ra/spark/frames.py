@@ -1,4 +1,4 @@
-"""Spark DataFrames of the partitions' tuples, and streams to the driver: read on the hosts that hold them.
+"""Spark DataFrames of the partitions' tuples, and streams of them to the driver. Tuples are read on the hosts that have them.
 
 A `reader` is a task: `reader(partition, records)` yields Arrow record batches of its partition's runs.
 """

@@ -1,10 +1,10 @@
-"""The Java process that Spark runs in: found, started, and ended with this one.
+"""Find, start and end the Java process that Spark runs in.
 
-pyspark starts it as well, but if it is interrupted meanwhile it removes the folder where the process is to say how it can be
-reached. The process then fails to say so, and stays for good. Here nothing is removed before the process has ended.
+pyspark can start it, too. But if it is interrupted meanwhile, it removes the folder in which the process reports how it can be
+reached; the process then fails to report it and never ends. Here nothing is removed before the process has ended.
 
-It ends when its standard input does, so also when this process is killed. It leads a session of its own: Ctrl-C in the terminal
-does not reach it, nor the Python workers that it starts.
+The process ends when its standard input is closed, so also when this process is killed. It leads a session of its own: Ctrl-C
+in the terminal reaches neither it nor the Python workers that it starts.
 """
 
 import contextlib

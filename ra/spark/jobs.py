@@ -1,15 +1,16 @@
-"""The shuffles: tasks on partitions as Spark jobs. A failed job ends in the same answer or in one clear error.
+"""Spark jobs: run tasks on the partitions, and shuffle the records that they exchange. A failed job is repeated, or ends in one
+clear error.
 
-An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns
-an iterable. A *job* is a chain of tasks: what every task but the last yields, `(destination, record)`, is shuffled to the
-next; what the last yields goes back to the driver. So one iteration of a fixpoint is one job of two stages (80 ms with
-nothing to do, 2 cores), of three when tuples must first reach the other subbuckets of their bucket (110 ms).
+An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns an
+iterable. A *job* is a chain of tasks. All but the last yield `(destination, record)` pairs, which are shuffled to the next
+task; the results of the last are returned to the driver. So one iteration of a fixpoint is one job of two stages (80 ms with no
+work, 2 cores), or of three if tuples must first reach the other subbuckets of their bucket (110 ms).
 
-State does not travel: tasks read and write runs of their host. The partitions' *anchors*, a cached RDD of one empty record
-each, are what Spark's locality holds on to: on a cluster every stage is a union with the anchors under one partitioner,
-which Spark does without a shuffle, and so partition p is computed where it was computed before. If a host is so busy that
-Spark computes the partition on another one, its runs are sent after it (`ra.spark.shipping`). An executor that is gone is not
-waited for (`ra.spark.executors`).
+Relations are not shuffled: tasks read and write runs on their host. The *anchors*, a cached RDD of one empty record for each
+partition, bind partitions to hosts by Spark's locality. On a cluster every stage is a union with the anchors under one
+partitioner, which Spark computes without a shuffle, so partition p is computed where it was computed before. If Spark computes
+a partition on another host because its own is busy, its runs are sent there (`ra.spark.shipping`). Jobs do not wait for a lost
+executor (`ra.spark.executors`).
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Reports of a job's tasks to the driver.
 
-Reports are handed along with what the tasks send to the last task of the job, which returns them: so a task that had to be run
-twice is not counted twice. Shuffled records come in any order, and are sorted by whoever reads them.
+A task sends its report to the last task of the job, which returns it. So a task that had to be repeated is counted once.
+Shuffled records arrive in any order, and the receiver sorts them.
 """
 
 from dataclasses import dataclass, field

@@ -1,9 +1,9 @@
-"""Runs follow their partition: where Spark computes it on a host without them, the hosts that have them send them there.
+"""Send runs to a partition that Spark computes on a host without them.
 
-Spark's locality is a preference: after `spark.locality.wait` an idle host takes the tasks of a busy one, and it takes at once
-those of an executor that is gone (`ra.spark.executors`). The task then finds a run missing, and the job is run again with a
-*shipment*: an RDD whose tasks read the partition's folder wherever it is, and whose records reach the partition with those of
-its shuffle. As runs are immutable, it does not matter who has which copies.
+Spark's locality is only a preference: after `spark.locality.wait` an idle host takes over the tasks of a busy one, and it takes
+over those of a lost executor immediately (`ra.spark.executors`). The task then finds a run missing, and the job is repeated
+with a *shipment*: an RDD whose tasks read the partition's folder on the hosts that have it, and whose records reach the
+partition with those of its shuffle. Runs are immutable, so any copy will do.
 """
 
 import contextlib

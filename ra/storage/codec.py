@@ -1,10 +1,10 @@
-"""The wire format: sorted words as varint-coded differences, split by destination while they are coded.
+"""The wire format of tuples: sorted words as varint-coded differences, split by destination while they are encoded.
 
-Sorted tuples differ little from one to the next: 1.0 byte a tuple was measured on random graphs, where Spark's shuffle
-carries about 150 MB/s. Seven bits a byte, low first, the high bit set on all but the last byte of a difference.
+Consecutive sorted tuples differ little: 1.0 byte a tuple was measured on random graphs; Spark's shuffle transfers about 150
+MB/s. A varint has seven bits a byte, low bits first, and the high bit is set on all but the last byte.
 
-Fields are wider than their values, so the first two bytes of what is coded say which bits are 0 in all words and are left
-out: then the difference between the last tuple of one key and the first of the next takes 3 bytes instead of 5.
+Fields are wider than their values, so the first two bytes of the encoding give a range of bits that are 0 in all words and are
+left out: then the difference between the last tuple of one key and the first of the next takes 3 bytes instead of 5.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Runs: sorted, immutable, duplicate-free files of packed tuples, and the directory that holds those of one evaluation.
+"""Runs: files of sorted, distinct, packed tuples that never change, and the directory with those of one evaluation.
 
-A run is written under a temporary name and renamed, so a retried or speculative task writes the same file again and does
-no harm; it is read by mapping it into memory, so a relation may be larger than memory. Its handle has a checksum, made while
-it was written. Each process that opens a run compares it with the file once: one more look at each word, 0.8 ns.
+A run is written under a temporary name and renamed, so a retried or speculative task writes the same file again without harm.
+It is mapped into memory, so a relation may be larger than memory. Its handle has a checksum, computed while it was written.
+Each process that opens a run verifies the file once: 0.8 ns a word.
 """
 
 import contextlib

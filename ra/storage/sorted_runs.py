@@ -1,7 +1,7 @@
-"""Sorted runs that share no tuple, cut into pieces of about so many tuples: each piece is merged by itself, by any thread.
+"""Divide disjoint sorted runs into pieces of about equal numbers of tuples, each of which any thread can merge independently.
 
-A run is words (lanes, n), or chunks (`ra.chunks`) of words of one lane, which are merged 64 words at a time and spelt a piece
-at a time.
+A run is words (lanes, n), or chunks (`ra.chunks`) of words of one lane, which are merged 64 words at a time and expanded a
+piece at a time.
 """
 
 from collections.abc import Sequence

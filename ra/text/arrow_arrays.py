@@ -1,7 +1,7 @@
-"""Arrays of numpy and lists of strings as pyarrow's, and back, sharing memory where they can.
+"""Convert numpy arrays and lists of strings to pyarrow arrays and back, sharing memory if possible.
 
-`pyarrow.array` and `Array.to_numpy` import pandas, where it is installed, to ask whether it has made what they are given. That
-takes 0.4 s, which is most of what a small program takes.
+`pyarrow.array` and `Array.to_numpy` import pandas, if it is installed, to check the type of their argument. That takes 0.4 s,
+which is most of the time of a small program.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Text to columns, in one pass: strings numbered by their first appearance in the text, whole numbers as they are.
+"""Parse text into columns in one pass: strings are numbered by their first appearance in the text, integers are converted.
 
-Bytes are read eight at a time. Text that is not of the plainest form is refused; the caller then uses another reader.
+Bytes are read eight at a time. Text that is not in the simplest form is refused; the caller then uses another reader.
 """
 
 import numpy as np

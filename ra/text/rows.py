@@ -1,6 +1,6 @@
-"""Columns to text, in one pass: whole numbers are formatted, other values are looked up by their number among texts.
+"""Format columns as text in one pass: integers are formatted, other values are numbers of given texts.
 
-A row is `seams[0] field seams[1] field … seams[arity]`: what stands before, between and after its fields.
+A row is `seams[0] field seams[1] field … seams[arity]`: the seams are the texts before, between and after its fields.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""Strings as bytes, eight at a time: where a field ends, what a string's hash is, whether two are equal. For kernels to call.
+"""Kernels on strings as bytes, which are read eight at a time: find the end of a field, hash a string, compare two, look one up
+in a table.
 
-Where eight bytes would go beyond the end of an array, bytes are read one at a time: nothing needs padding.
+If eight bytes would exceed the end of an array, bytes are read one at a time: no padding is needed.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
-"""Symbols: strings as dense ids, in order of first appearance. Every run has a table of its own, which goes when the run goes.
+"""Symbol tables: map strings to dense ids, in order of first appearance. Every run has its own table, which is released with
+the run.
 
-A table may stand on another: what that one has keeps its ids. The *common* table of a process holds the symbols of relations
-that any run may read; it is there as long as such relations are. No Python object is made of any string: the bytes lie in one
-array, and kernels look them up by their hash.
+A table may extend another one, whose strings keep their ids. The *common* table of a process has the symbols of relations that
+any run may read; it exists as long as such relations do. Strings are not Python objects: their bytes are in one array, and
+kernels look them up by their hash.
 """
 
 import threading

@@ -1,7 +1,8 @@
-"""The instructions for all versions of a stratum's rules, and the layout of their lists, independent of the tables' tuples.
+"""The assembled program of a stratum: the machine's instructions for all its rule versions, and the layout of its relations and
+lists of blocks. It is independent of the tuples.
 
-They are kept, as most changes of a session's facts are followed in a millisecond, and to make them takes a fifth of that. In
-`code`, in place of where a list of blocks is, there is the number of the list: it is put in when the tables are known.
+The result is cached: assembling takes a fifth of a millisecond, and most changes in a session are maintained in one. `code`
+refers to a list of blocks by its number; it is replaced by the position when the tables are known.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,9 @@
-"""A rule version as instructions of the machine.
+"""The assembler: translates a rule version into instructions of the machine.
 
     path(x, z) :- delta path(x, y), edge(y, z).
 
-becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HEAD path x z. Variables and constants are registers.
+becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HEAD path x z. Each variable and each constant has a
+register.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,8 @@
-"""Rows born since the machine began: hashed indexes that find the newest row of each key, and chains to those before it."""
+"""Kernels of the machine for hash indexes of rows. An index finds the newest row of each key; a chain leads from each row to
+the previous one with the same key.
+
+Arrays are given by address, and structures in them by position (`layout`).
+"""
 
 import numpy as np
 

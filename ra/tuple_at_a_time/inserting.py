@@ -1,4 +1,9 @@
-"""Heads: a tuple is born, improves on another, or unites two classes."""
+"""Kernels of the machine that insert heads. A head is a new tuple, improves the value of a key (in a lattice), or unites two
+classes (in an equivalence).
+
+Arrays are given by address, and structures in them by position (`layout`): `pc` is the position of a HEAD instruction in
+`code`, `regs` are the registers.
+"""
 
 import numpy as np
 

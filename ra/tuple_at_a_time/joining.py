@@ -1,4 +1,10 @@
-"""Generators of bindings, and filters by relations: joins, ranges, negation, early projection."""
+"""Kernels of the machine that generate bindings (joins, ranges), and that filter them by relations (negation, early
+projection).
+
+All arrays are given by address, and structures in them by position (`layout`): `pc` is the position of the current instruction
+in `code`; `regs` are the registers, one for each variable; a relation's tuples are in sorted `blocks`, from before the machine
+started, and in rows with hash indexes, born since. `access`: the position of the list of blocks to search.
+"""
 
 import numpy as np
 

@@ -1,7 +1,9 @@
-"""The layout of the machine's arrays: arrays of int64 with a name for each place.
+"""The layout of the machine's arrays: a name for the position of each number in a structure. All arrays are int64.
 
-Instructions lie one after the other in `code`; a place in it that begins one is a program counter. An instruction begins with
-its operation, and with where to go on when it fails: the generator before it, or -1.
+`code` has the instructions one after the other; a program counter is the position of one of them. An instruction begins with
+its operation, then has the position at which execution continues if it fails: that of the generator before it, or -1. A
+structure of another kind (a relation, an index, a block, a rule version) is referred to by its position in the array of its
+kind.
 """
 
 # -- operations. A generator (JOIN, RANGE) has several solutions, and yields one at a time.

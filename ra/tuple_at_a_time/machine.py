@@ -1,13 +1,14 @@
-"""The machine: an interpreter of rules, compiled once with the package, that needs no Python between iterations.
+"""The machine: a compiled interpreter of rules, for iterations with small deltas. It runs many iterations without returning to
+Python.
 
-A rule version is a row of instructions. Generators (a join, a range) bind registers to what they find, one way after the other;
-what follows goes back to the generator before it when it fails. The head inserts a tuple, and fails. This is how
-nested loops over indexes run without a compilation of each program; design: `ra.tuple_at_a_time.layout`.
+A rule version is a sequence of instructions (`layout`). A generator (a join, a range) binds registers to one solution at a
+time. If a later instruction fails, execution continues at the generator before it, with its next solution. The head inserts a
+tuple, and then fails. So nested loops over indexes run without compiling each program.
 
-An instruction takes 5 to 20 ns, and as long as its accesses of memory. Arrays are given by their addresses: as arrays, each
-call passes seven words of each and counts references, which makes an instruction ten times as long. Nothing is allocated in
-here: where a relation has no room, the machine stops, and goes on when it has. What has no value (a division by zero) stops it
-as well: the iteration is then done a block at a time, which says what is wrong and where.
+An instruction takes 5 to 20 ns, plus its memory accesses. Arrays are passed by address: passing them as arrays copies seven
+words and counts references in each call, which is ten times as slow. The machine allocates nothing. If a relation is full, it
+stops and continues after the caller has enlarged it. It also stops if a functor has no value, such as a division by zero. The
+iteration is then repeated a block at a time, which reports the error and its place.
 """
 
 import numpy as np

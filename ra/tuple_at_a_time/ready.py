@@ -1,4 +1,9 @@
-"""Readiness of the machine: loading it takes as long as a small program, compiling it as long as a large one."""
+"""Decides when the tuple-at-a-time machine is loaded, and compiles it in the background if it was never compiled on this
+computer.
+
+Loading takes as long as a small program runs, and compiling as long as a large one. So both wait until enough time has been
+spent in small iterations.
+"""
 
 import logging
 import os

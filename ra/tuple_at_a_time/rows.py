@@ -1,7 +1,7 @@
-"""A relation of a stratum as the machine has it: rows in the order they were born in, and hashed indexes of them.
+"""The tuples of a relation that are born in the machine: rows in the order of their birth, with hash indexes.
 
-The life of a tuple as in `ra.blocks.table`, by where its row is: the delta is rows [DELTA_BEGIN, DELTA_END), full is what lies
-before it, new what lies after it. 8 bytes a value, and 20 to 40 bytes a row and index.
+The life of a tuple is that of `ra.blocks.table`. The rows before DELTA_BEGIN are full, those from DELTA_BEGIN to DELTA_END the
+delta, and later ones new. A row takes 8 bytes a value, and 20 to 40 bytes for each index.
 """
 
 from dataclasses import dataclass, field

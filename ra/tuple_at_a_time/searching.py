@@ -1,4 +1,9 @@
-"""Sorted blocks, which were there before: where the tuples are that begin with some registers."""
+"""Kernels of the machine that search sorted blocks: the positions of the tuples whose first columns equal the values of some
+registers.
+
+Arrays are given by address, and structures in them by position (`layout`). keys: the position in `code` of a list of `count`
+registers.
+"""
 
 import numpy as np
 

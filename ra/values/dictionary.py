@@ -1,8 +1,9 @@
-"""Content ⇄ ids: strings, or the fields of records. Content gets dense ids, and hashed ones where the driver cannot be asked.
+"""Dictionaries: a two-way mapping of content (strings, or the fields of records) and ids. Ids are dense in the driver, and
+hashes if the driver cannot be asked.
 
-A lexicon is a row of segments. A segment is some content together with an index, its hashes in ascending order; it never
-changes, so it can lie in a file that every worker of a machine maps into memory. Growing appends a segment, and small
-ones are merged into their neighbours, log-structured, so each piece of content is copied O(log n) times.
+A dictionary consists of segments. A segment is content with an index, its hashes in ascending order; it never changes, so it
+can be a file that all workers of a machine map into memory. New content is appended as a segment, and small segments are merged
+with their neighbours, so that each piece of content is copied O(log n) times.
 
 The first `dense` pieces of content have the ids base, base + 1, …; any other has -(1 + its hash).
 """

@@ -1,13 +1,13 @@
-"""The content behind the 64-bit ids of symbols and records.
+"""The symbols and records of a run: the content of the 64-bit ids in columns.
 
-A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
-ids, equal where the content is equal. The life of an id:
+A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as ids,
+which are equal if the content is equal. Ids are assigned in three phases:
 
-1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records per arity
-   from 1 (0 is nil).
-2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
-   its hash for an id, always negative. No process has to ask another, and equal content still has equal ids everywhere.
-3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
+1. In the driver ids are dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records for each
+   arity from 1 (0 is nil).
+2. The first `share` freezes this: from then on, in the driver and in workers, content that is not in the snapshot gets its hash
+   as id, which is always negative. So no process has to ask another, and equal content has equal ids everywhere.
+3. A worker opens the snapshot from files, and returns the content that it `made`; the driver learns it, and the next snapshot
    brings it to all workers.
 """
 

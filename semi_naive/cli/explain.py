@@ -1,8 +1,8 @@
-"""`semi-naive run PROGRAM -t explain`: an interactive prompt that answers questions about a run's relations with proofs.
+"""`semi-naive run PROGRAM -t explain`: an interactive prompt that prints proofs of a run's tuples.
 
-The commands and the format of the answers are Soufflé's; `whynot` is our own. On a terminal, prompts are printed, and missing
-arguments (which rule, which value) are asked for. `-t explore` shows a whole proof, a line for each tuple, on a terminal in a
-pager.
+The commands and the format of answers are Soufflé's, except for `whynot`. On a terminal, prompts are printed, and the user is
+asked for missing arguments (which rule, which value). `-t explore` shows a whole proof, a line for each tuple, on a terminal in
+a pager.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""`semi-naive session`: reads transactions and queries line by line, and prints the changes.
+"""`semi-naive session`: read transactions and queries line by line, and print the changes.
 
 Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. A change
 outside of begin and commit is a transaction of its own.

@@ -1,6 +1,6 @@
-"""The flags of Soufflé 2.5. `semi-naive run` accepts all of them: it obeys each one, or says why it has no effect.
+"""The flags of Soufflé 2.5. `semi-naive run` accepts all of them: it obeys a flag, or says why it has no effect.
 
-A flag that changes no answer is noted in a line, and the run continues. A flag that asks for something other than a run is
+For a flag that changes no answer, a note is printed and the run continues. A flag that requests something other than a run is
 refused.
 """
 

@@ -1,4 +1,4 @@
-"""The programs open in an editor, read again when a file changes, and checked like `semi-naive check`.
+"""The programs that are open in an editor: read again when a file changes, and checked like `semi-naive check`.
 
 The program that includes a file is searched for in the file's folder and above, up to the workspace.
 """

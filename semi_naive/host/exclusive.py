@@ -1,8 +1,8 @@
-"""Mutual exclusion among the processes of a host: one process makes a thing while the others that need it wait.
+"""Mutual exclusion among the processes of a host: one process makes something while the others that need it wait.
 
-The lock is the system's (flock), so the end of a process always releases it. It saves work, and correctness does not depend on
-it: files are written under temporary names and renamed, so two processes that make the same thing do no harm. A fork closes its
-copies of its parent's locks.
+The lock is the system's (flock), so the end of a process always releases it. It only saves work: correctness does not depend on
+it, as files are written under temporary names and renamed, so two processes that make the same file do no harm. A fork closes
+its copies of its parent's locks.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Cleaning up at the end of the process: child processes to end, and temporary files to remove.
+"""Clean up at the end of the process: end child processes, and remove temporary files.
 
-They are ended and removed when Python ends, or by `end` when it ends at once. What no process can clean up after itself, as it
-was killed with signal 9, ends by itself (`ra.spark.java`) or is swept by the next one (`Store.create`).
+This is done when Python ends, or by `end` if it ends at once. A process that is killed by signal 9 cannot clean up: then
+children end by themselves (`ra.spark.java`), or a later process removes the files (`Store.create`).
 """
 
 from __future__ import annotations

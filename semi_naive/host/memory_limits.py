@@ -1,6 +1,6 @@
 """Memory limits and usage: of the control group (a container), the machine, and this process.
 
-Where the system does not tell, as there is no /proc, no limit is known.
+If the system does not report them, as without /proc, no limit is known.
 """
 
 import contextlib

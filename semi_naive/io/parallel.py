@@ -1,8 +1,8 @@
-"""Sources read by Spark's tasks: large files, and Spark DataFrames. No row passes through the driver.
+"""Read sources by Spark's tasks: large files, and Spark DataFrames. No row passes through the driver.
 
-A text file is cut into byte ranges, a parquet file into row groups, and every span is parsed by a task; a DataFrame comes as
-Arrow from the tasks that make it. Tasks return errors as data, so that the user sees one `BadInput` instead of a Java trace.
-Line numbers are counted from the start of a range; only after an error does the driver count the lines before it.
+A text file is cut into byte ranges, a parquet file into row groups, and every span is parsed by a task. A DataFrame is
+converted to Arrow by the tasks that compute it. Tasks return errors as data, so that the user sees one `BadInput` instead of a
+Java trace. Line numbers are counted from the start of a range; only after an error does the driver count the lines before it.
 """
 
 import pickle

@@ -1,9 +1,9 @@
-"""The tasks that read a source and send every tuple to the partition of its bucket. No row passes through the driver.
+"""Tasks that read a source of facts and send every tuple to the partition of its bucket. No row passes through the driver.
 
-Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct
-strings to partitions by their hash, where they are united (`SendSymbols`, `UniteSymbols`); the driver numbers them, and every
-host gets the table. In the second pass the rows are read, typed and sent to their buckets (`SendParts`), and inserted where
-they arrive (`ra.partitions.local_insert`).
+Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct strings
+to partitions by their hash, where they are merged (`SendSymbols`, `UniteSymbols`). The driver numbers them, and every host gets
+the table. Then the rows are read again, converted and sent to their buckets (`SendParts`), and inserted there
+(`ra.partitions.local_insert`).
 """
 
 from collections.abc import Callable

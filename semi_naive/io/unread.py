@@ -1,7 +1,7 @@
-"""Facts that are not read yet: in this process, in files (`sources`), or in Spark.
+"""Sources of facts that are read on demand: from this process, from files (`sources`), or from Spark.
 
-A source knows its relation, so values are typed. The driver reads a source as whole columns; or, if it `can_spread`, Spark's
-tasks read its parts.
+A source knows its relation, so values have types. The driver reads a source as complete columns; or, if it `can_spread`,
+Spark's tasks read its parts.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
-"""Iteration numbers, and the tuples of each iteration: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
+"""Iteration numbers and the tuples of each iteration: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
 
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
-The rules without recursion are the iteration 0. `born` has the tuples of `path` with one attribute more, the number of the
-iteration that made them. How both are evaluated is in `running.driver.iterations`.
+Rules without recursion are iteration 0. `born` has the tuples of `path` with an additional attribute, the number of the
+iteration that made them. `running.driver.iterations` evaluates both.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """The syntax tree of a program's text, before resolution. Names are as written.
 
-The parser makes it, `components` flattens it (no `Component`, `Init` or `Override` is left, names are qualified with dots),
-and `lower` turns it into the rules of `ra.ir`.
+The parser makes it; `components` flattens it (then there is no `Component`, `Init` or `Override`, and names are qualified with
+dots); and `lower` translates it into the rules of `ra.ir`.
 """
 
 from dataclasses import dataclass, field

@@ -1,9 +1,9 @@
-"""Strata of a shape for which there is something better than running their rules: pairs that follow the edges of a relation.
+"""Detect strata of pairs that follow the edges of a relation, for which there are faster methods than running their rules.
 
     path(x, y) :- edge(x, y).                       or any other base
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z); of a closure also path(x, y), path(y, z)
 
-With edges as its base it is a transitive closure.
+If the edges are its base, the relation is a transitive closure.
 """
 
 from dataclasses import dataclass

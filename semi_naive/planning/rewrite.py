@@ -1,4 +1,4 @@
-"""Tools of every pass over rules: visit the terms and literals of a rule, replace some, keep names apart.
+"""Tools for passes over rules: traverse the terms and literals of a rule, replace parts, and rename variables apart.
 
 A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
 """

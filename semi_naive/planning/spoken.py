@@ -1,4 +1,6 @@
-"""Rules in the words of the program that was written: relations and variables that are made of it have names with an @."""
+"""Rules and names as shown to the user: relations and variables that the compiler has made (their names contain an @) are
+described in terms of the program's own names.
+"""
 
 import re
 from collections.abc import Mapping

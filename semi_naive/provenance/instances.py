@@ -1,6 +1,6 @@
-"""The rule instances that derive given tuples, found in the relations of a result.
+"""Find the rule instances that derive given tuples, from the relations of a result.
 
-For `path(x, z) :- path(x, y), edge(y, z).` this derives the instances that make the tuples of `path:`:
+For `path(x, z) :- path(x, y), edge(y, z).` the following rule derives the instances that make the tuples of `path:`:
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 

@@ -1,4 +1,4 @@
-"""Evaluation of a rule's body for one head tuple, literal by literal, to the first that fails.
+"""Evaluate a rule's body for one head tuple, literal by literal, up to the first literal that fails.
 
 Each literal is compiled separately, once, for the variables bound before it, and its bindings are the input of the next
 literal.

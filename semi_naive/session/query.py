@@ -1,5 +1,6 @@
-"""Queries of one atom, with constants, `_`, variables, and records or branches of these. The answers are the values of the
-variables in the relation, each once. All tuples of a relation are an answer, too."""
+"""Evaluate a query of one atom, with constants, `_`, variables, and records or branches of these: the answers are the distinct
+values of the variables in the relation's matching tuples.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,10 +1,10 @@
-"""Patterns searched for on the partitions of Spark: a pattern is a rule, which BiGJoin evaluates by the engine's own steps.
+"""Search for patterns on the partitions of Spark: a pattern is a rule, which BiGJoin evaluates by the engine's own steps.
 
     triangle(a, b, c) :- up(a, b), up(b, c), up(a, c).
 
-The relations of the graph are in buckets on the partitions; the indexes that one pattern needs are there for the next. Rolling
-over bounds what is in flight, as the batches of *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory
-Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018) do.
+The relations of the graph are in buckets on the partitions; indexes built for one pattern are reused for the next. Only a
+bounded number of proposals is processed at a time, like the batches of *Distributed Evaluation of Subgraph Queries Using
+Worst-case Optimal Low-Memory Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Patterns of subgraph queries: their names, their automorphisms, and the patterns that result when vertices are merged.
+"""The patterns of subgraph queries: their names, their automorphisms, and the patterns that result when vertices are merged.
 
 A pattern is small, so its automorphisms are found by trying every permutation of its vertices.
 """

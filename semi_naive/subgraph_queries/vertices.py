@@ -1,7 +1,7 @@
-"""The graph of a subgraph query, with vertices numbered by degree, the lowest first.
+"""The graph of a subgraph query, with vertices numbered by ascending degree.
 
-An edge that goes *up* leads to the larger number, so that no vertex has more than √(2 · edges) of them: cliques are found
-below their least vertex at little cost, however many edges its hubs have.
+An edge that goes *up* leads to a larger number. A vertex has at most √(2 · edges) such edges, so that cliques are found from
+their least vertex at little cost, however many edges its hubs have.
 """
 
 import math

@@ -1,13 +1,15 @@
-"""The source of the kernel for one shape: nested loops over the variables, each over an intersection of sibling ranges.
+"""Generate the kernel of a leapfrog triejoin for one query shape: nested loops over the variables, each over an intersection of
+sibling ranges.
 
     for x in edge:                       triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
         mark edge(x, _)
         for y in edge(x, _):
-            count += what is marked of edge(y, _)
-        clear the mark
+            count += the marked values of edge(y, _)
+        clear the marks
 
-An intersection is kept at the depth where it becomes known and marked there if deeper variables refine it; the last
-variable is only counted, unless it is listed; variables that nothing connects are counted apart and multiplied.
+An intersection is stored at the depth where it becomes known, and is marked in a byte map there if deeper variables restrict it
+further. The last variable is only counted, unless it is listed. Variables that are not connected are counted separately and
+multiplied.
 """
 
 import sys

@@ -1,4 +1,9 @@
-"""The names in kernels, and the source of comparisons, negated atoms and bounds as conditions and ranges of ids."""
+"""Names and conditions in the source of a generated kernel: comparisons, negated atoms and bounds, as filters and as ranges of
+ids.
+
+Values are joined as dense *ids* in the same order (`tries.domain`). Variables are bound in a fixed order; a variable's *depth*
+is its place in it. A *node* is a sibling range of a trie (`tries.shape`).
+"""
 
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, depths_in
 

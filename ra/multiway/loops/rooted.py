@@ -1,12 +1,12 @@
-"""Counting the homomorphisms of a pattern that falls apart into trees without one of its vertices, the *root*.
+"""Count the homomorphisms of a pattern that is a forest without one of its vertices, the *root*.
 
-    house: ab, bc, cd, ad, ae, be           without a: the path d - c - b - e, of which d, b and e are next to a
+    house: ab, bc, cd, ad, ae, be           without a: the path d - c - b - e; d, b and e are neighbours of a
 
-With the root bound to some a, a tree is counted from its leaves up: ways(v, x) is in how many ways what hangs on v can be
-put under v = x, that is the product over v's children c of Σ ways(c, y) over the neighbours y of x. A vertex that the
-pattern joins to the root ranges over the neighbours of a. So nothing is listed, and vertices that are independent given
-others are never multiplied out: a house takes two steps over the neighbours' neighbours of every vertex, however many
-there are. It is variable elimination (Abo Khamis, Ngo and Rudra, "FAQ", 2016) for patterns of one cut vertex.
+The root is bound to each vertex a of the graph in turn. A tree is then counted from its leaves upwards: ways(v, x) is the
+number of ways to map the subtree of v if v is mapped to x, the product over v's children c of Σ ways(c, y) over the neighbours
+y of x. A vertex that the pattern connects to the root ranges over the neighbours of a. So nothing is listed, and independent
+vertices are never multiplied out: a house takes two steps over the neighbours' neighbours of every vertex, however many
+homomorphisms there are. This is variable elimination (Abo Khamis, Ngo and Rudra, "FAQ", 2016) for patterns with one cut vertex.
 """
 
 from collections.abc import Sequence

@@ -1,16 +1,16 @@
-"""Boxes: the variables' values cut into ranges, so that the slices of the tries that a box needs fit a memory budget.
+"""Boxes: divide the variables' values into ranges, so that the slices of the tries that a box needs fit a memory budget.
 
 After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §4, for any query:
 
-1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's
-   share of the budget, found by probing the tries; atoms over one relation share slices.
-2. Each dimension but the last may use four times as much of the budget as the last: its slices are copied most often, so
-   those of the others should be few. Were each to leave a fifth to all after it, the three of 4-cliques made three times as
-   many boxes.
-3. Where the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its
-   next variable, which becomes a dimension.
-4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, leave it empty.
-5. Where all tries fit, they are one box.
+1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's share of the
+   budget, found by probing the tries. Atoms over one relation share slices.
+2. Each dimension but the last may use four times as much of the budget as the last. The slices of the last are copied most
+   often, so the ranges of the others should be few. With a fifth for each but the last, the three dimensions of 4-cliques made
+   three times as many boxes.
+3. If the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its next
+   variable, which becomes a dimension.
+4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, make it empty.
+5. If all tries fit, they are one box.
 """
 
 from collections.abc import Iterator

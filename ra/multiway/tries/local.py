@@ -1,10 +1,11 @@
-"""Cliques and the like: variables that all range over one set, refined by one another, as bits of a small matrix.
+"""Cliques and similar patterns: variables that all range over one set and restrict one another, joined as bits of a small
+adjacency matrix.
 
     clique(w, x, y, z) :- edge(w, x), edge(w, y), edge(w, z), edge(x, y), edge(x, z), edge(y, z).
 
-Below w everything is among the children of w. For each x of them, row x of the matrix has a bit for each that edge(x, _)
-has too; y then takes the bits of row x, and z those of row x & row y: 64 candidates an instruction, where scanning
-edge(y, _) anew for each x and y took forty times as long for 5-cliques.
+Below w all variables range over the children of w. Row x of the matrix has a bit for each of them that edge(x, _) has, too. y
+takes the bits of row x, and z those of row x & row y: 64 candidates an instruction. Scanning edge(y, _) again for each x and y
+took forty times as long for 5-cliques.
 """
 
 from typing import NamedTuple

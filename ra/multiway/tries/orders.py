@@ -1,8 +1,8 @@
-"""Choosing the order in which variables are bound.
+"""Choose the order in which a query's variables are bound.
 
-What a leapfrog join does is bind prefixes, and for each prefix look at the children of some value. Both are estimated from
-degrees, skew included: the expected children that edge(y, z) has for the y that edge(x, y) offers are
-Σ in(y) · out(y) ÷ |edge|, which a hub that is met often makes large, and not the average of out(y).
+A leapfrog join binds prefixes of the variables, and scans the children of a value for each prefix. Both numbers are estimated
+from degrees, so that skew is included. For example, the expected number of children that edge(y, z) has for the y of edge(x, y)
+is Σ in(y) · out(y) ÷ |edge|; a hub that occurs often makes it much larger than the average of out(y).
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
-"""Kernels on sorted sibling ranges of ids: galloping seek, marks, intersections. Pure, compiled, no Spark.
+"""Kernels on sorted sibling ranges of ids: search by galloping or bisection, marks, and intersections. Pure functions,
+compiled.
 
-A set is `values[low:high]`, ascending. A *mark* has a byte for every id of the domain: 1 for what is in some set. An
-intersection with a marked set is one pass over the other without a branch (0.3 ns a value where the marks stay in the
-cache); one with a much shorter set gallops: O(short · log(long ÷ short)), as leapfrogging does.
+A set is `values[low:high]`, ascending. A *mark* is a byte map of the domain: 1 for each id in some set. An intersection with a
+marked set is one pass over the other set without branches (0.3 ns a value if the marks fit in the cache). An intersection with
+a much shorter set gallops in O(short · log(long ÷ short)), as leapfrog triejoin does.
 """
 
 import numpy as np

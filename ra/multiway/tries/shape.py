@@ -1,9 +1,10 @@
-"""The shape of a query: what of it decides the machine code. Neither names nor values do, only how atoms share variables.
+"""The shape of a query: the part of it that determines the machine code. Names and values do not matter, only how atoms share
+variables.
 
-Under a variable order every atom has a *path*: its constants, then the depths of its variables, ascending; that is the
-column order of its trie. A *node* (trie, beginning of a path) stands for one sibling range once that beginning is
-bound, and atoms over one relation with the same beginning share it. The values that a variable may take are a *set* of
-nodes: the intersection of their ranges.
+Under a variable order every atom has a *path*: its constants, then the depths of its variables, ascending. That is the column
+order of its trie. A *node* (a trie and a beginning of a path) is one sibling range, known once that beginning is bound; atoms
+over one relation with the same beginning share it. A variable's values are in the intersection of the ranges of several nodes,
+its *set*.
 """
 
 from collections.abc import Iterable, Sequence

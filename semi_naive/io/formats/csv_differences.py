@@ -1,6 +1,7 @@
-"""Checks for texts that Arrow's CSV parser reads otherwise than Soufflé does. Each check is one scan, at some GB/s.
+"""Checks for texts that Arrow's CSV parser reads differently from Soufflé. Each check is one scan, at some GB/s.
 
-The rules are implemented in `io.formats.lines`. Texts that Arrow refuses need no check, as they are read by the rules then.
+Soufflé's rules are implemented in `io.formats.lines`. Texts that Arrow rejects need no check, as they are then read by these
+rules.
 """
 
 import re

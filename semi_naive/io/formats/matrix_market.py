@@ -1,7 +1,7 @@
-"""MatrixMarket coordinate files: the banner, the size line, and what symmetry means for edges.
+"""MatrixMarket coordinate files: the banner, the size line, and the edges of symmetric matrices.
 
-The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, with any value, even
-zero. Indices stay 1-based as they are written.
+The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, whatever its value.
+Indices are not changed and begin at 1.
 """
 
 import re

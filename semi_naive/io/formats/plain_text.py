@@ -1,6 +1,6 @@
-"""Parsing plain text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
+"""Parse simple text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
 
-It follows Soufflé's rules (`semi_naive.io.formats.lines`), and refuses texts that these would treat in a special way.
+It follows Soufflé's rules (`semi_naive.io.formats.lines`), and rejects texts that need special treatment.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""The rows of a result in sorted order, so that a program's output is the same each time.
+"""Sort the rows of a result, so that a program's output is the same each time.
 
-Soufflé orders symbols by first appearance; here symbols and records are ordered by text, numbers by size.
+Soufflé orders symbols by first occurrence; here symbols and records are ordered by text, numbers by value.
 """
 
 from typing import Any

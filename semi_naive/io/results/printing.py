@@ -1,6 +1,6 @@
-"""Printing results on standard output: as a table, rows of text, JSON or markdown.
+"""Print results on standard output: as a table, rows of text, JSON or markdown.
 
-Rows come in the order of their values, a piece at a time.
+Rows are printed in the order of their values, a piece at a time.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Writing a relation on the partitions as one sorted file: tasks sort ranges and write pieces, which the driver appends.
+"""Write a relation on the partitions as one sorted file: tasks sort ranges and write pieces, which the driver appends.
 
-1. `SampleKeys`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
-2. `SendToRanges`: every tuple goes to the partition of its range; tuples with one first value stay together.
-3. `WritePiece`: there it is sorted, made into text or parquet, and left in a file of the host.
-4. `ReadChunk`: where the driver does not see that file, some megabytes of it at a time.
+1. `SampleKeys`: a sample of values of the first attribute. The driver chooses as many ranges as there are partitions.
+2. `SendToRanges`: every tuple is sent to the partition of its range; tuples with the same first value have the same range.
+3. `WritePiece`: the range is sorted, formatted as text or parquet, and written to a file of the host.
+4. `ReadChunk`: if the driver cannot read that file, it fetches some megabytes at a time.
 
 A partition holds its range in memory while it sorts; the driver holds one chunk.
 """

@@ -1,12 +1,13 @@
 """The rows of a result in sorted order, a piece at a time, without a second copy of the whole in memory.
 
-1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
-2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
-   time are given their keys and sorted, by all cores.
-3. Some words of all runs *cut* them into pieces of about so many rows (`ra.storage.sorted_runs`). A piece is merged on
-   demand.
+1. Every column gets *keys*, int64 in the order of its values: a number is its own key; for other kinds the key is the value's
+   rank.
+2. The packed keys are in sorted *runs*: the blocks of a table directly, if all columns are numbers; otherwise the keys of a
+   million rows at a time are computed and sorted, on all cores.
+3. The runs are *cut* by common words into pieces of about equally many rows (`ra.storage.sorted_runs`). A piece is merged when
+   it is needed.
 
-Few rows are one piece, which numpy sorts: to load kernels takes longer.
+A small result is one piece, which numpy sorts, as loading kernels would take longer.
 """
 
 from collections.abc import Iterable

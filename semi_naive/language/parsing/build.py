@@ -1,7 +1,7 @@
-"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, innermost rules first.
+"""Build the syntax tree from the parser's reductions: one method for each rule of the grammar, innermost rules first.
 
-Constructs that the grammar accepts but the engine does not support, and errors beyond a grammar, are noted as problems at their
-place; the tree gets a harmless substitute, so that the rest is checked as well.
+Constructs that the grammar accepts but the engine does not support, and errors that a grammar cannot express, are recorded as
+problems at their place. The tree gets a harmless substitute, so that the rest is checked, too.
 """
 
 from dataclasses import replace

@@ -1,10 +1,10 @@
-"""The canonical layout of a program's text: spaces, indentation and blank lines. Tokens, comments, preprocessor lines and line
-breaks inside of statements are kept.
+"""Format a program's text in the canonical layout: spaces, indentation and blank lines. Tokens, comments, preprocessor lines
+and line breaks inside statements are kept.
 
     path(x,z):-path(x,y),          becomes      path(x, z) :- path(x, y),
       edge(y ,z).                                   edge(y, z).
 
-The layout depends on tokens and brackets only, not on the grammar, so texts that do not parse, such as those with macros, can
+The layout depends only on tokens and brackets, not on the grammar. So texts that do not parse, such as those with macros, can
 be formatted, too.
 """
 

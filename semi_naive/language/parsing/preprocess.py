@@ -1,8 +1,4 @@
-"""Preprocessing of a program's text: `#define` and other C directives, `#include`, `.include` and `.once`.
-
-The directives of C are carried out by pcpp. It processes only texts with such a directive (or under macros of the command
-line), because it is slow and tokenizes as C. The result is a `Text`, which has the origin of each part.
-"""
+"""Preprocess a program's text: `#define` and other C directives, `#include`, `.include` and `.once`."""
 
 import os
 import re

@@ -1,7 +1,7 @@
-"""What a run of a program would do and why, as text: strata, plans, join orders, indexes.
+"""Explain before a run: what a run of the program would do and why, as text: strata, plans, join orders, indexes.
 
-The decisions are made by what makes them in a run. What is not known before one is how many tuples the rules make: a relation
-with rules is taken at what they are expected to make of the facts; a recursive one at what its first iteration finds.
+The decisions are made by the same code as in a run. Unknown before a run are the sizes of derived relations: they are estimated
+from the facts, those of a recursive relation from its first iteration.
 """
 
 from itertools import groupby

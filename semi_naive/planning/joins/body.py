@@ -1,9 +1,9 @@
-"""A rule's body as steps, in an order of its atoms: each literal is applied as soon as its variables are bound.
+"""Compile a rule's body, in an order of its atoms, into steps: each literal is applied as soon as its variables are bound.
 
     sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).
 
-becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. Whoever chooses the order (see `order`)
-compiles the body anew with the sizes of the day; it costs some 100 µs.
+becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. The order is chosen for the current sizes
+(see `order`), and the body is compiled again when they have changed, which takes some 100 µs.
 """
 
 from collections import Counter

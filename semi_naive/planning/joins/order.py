@@ -1,7 +1,7 @@
-"""The order of the joins: whichever atom is expected to leave the fewest bindings comes next.
+"""The order of the joins in a body, chosen greedily: the atom that is expected to leave the fewest bindings comes next.
 
-How many tuples a binding meets is estimated (see `fanout`) from the relation's size and the number of distinct values of its
-bound columns, both as they are when the stratum starts, or when it turned out that they have become something else.
+The number of tuples that match a binding is estimated (see `fanout`) from the relation's size and the number of distinct values
+of its bound columns, at the start of the stratum, or when these turn out to have changed.
 """
 
 from dataclasses import dataclass

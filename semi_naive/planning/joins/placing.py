@@ -1,8 +1,8 @@
-"""Replicated or partitioned: where each index is that a stratum on the partitions reads.
+"""Decide which indexes that a stratum on the partitions reads are replicated to every host, and which are partitioned.
 
-The stratum's own relations are partitioned. An index of any other relation is replicated, one copy on every host, as long as
-all replicated indexes of the stratum together fit `Config.replicate_bytes`, the smallest first. What does not fit is
-partitioned, in buckets of the columns that it is searched by, and bindings go there by the intra-bucket shuffle.
+The stratum's own relations are partitioned. Indexes of other relations are replicated, smallest first, as long as all
+replicated indexes of the stratum together fit in `Config.replicate_bytes`. The others are partitioned, in buckets of the
+columns by which they are searched, and bindings are sent there by the intra-bucket shuffle.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""A trial of binary joins: run the steps of a body on a sample of each relation, to estimate the bindings that they make of all
+"""Trials of binary joins: run the steps of a body on a sample of each relation, to estimate the bindings that they make of all
 tuples. The estimate includes skew and correlation.
 
     16,000,000 of a(x, y), b(y, z), of which c(z, w) leaves 60,000
 
-Tuples are drawn from each relation at random, so the expected size of a join of samples is the join's size times both
-shares. Its result is sampled again, so that the time of a trial does not depend on the sizes of the joins (Chaudhuri, Motwani,
-Narasayya 1999).
+Tuples are drawn from each relation at random. So the expected size of a join of samples is the size of the join times both
+sampling fractions. The result is sampled again, so that the time of a trial does not depend on the sizes of the joins
+(Chaudhuri, Motwani, Narasayya 1999).
 """
 
 from dataclasses import dataclass, field

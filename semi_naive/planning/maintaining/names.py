@@ -1,4 +1,5 @@
-"""The names of the relations that stand beside a relation while its stratum is maintained, and rules that read them instead.
+"""Names of the temporary relations that accompany a relation while its stratum is maintained, and renaming of rules to read
+them.
 
 No relation of a program has such a name.
 """

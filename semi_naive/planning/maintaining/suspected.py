@@ -1,10 +1,11 @@
-"""Overdelete: the rules that find the tuples of a stratum that may have no derivation any more.
+"""Overdeletion rules: they find the suspects, the tuples of a stratum that may have lost their derivation.
 
     reach:(y) :- edge-(x, y), reach(x), !reach=(y).         of  reach(y) :- reach(x), edge(x, y).
     reach:(y) :- reach:(x), edge(x, y), !reach=(y).
 
-edge- has the deleted edges, reach: the suspects, and reach= the explicit facts. The second rule is linear, over tables that do
-not change: so the engine evaluates it as any recursion, a tuple at a time where few are suspected in each of many iterations.
+edge- has the deleted edges, reach: the suspects, and reach= the explicit facts. The second rule is linear, and its tables do
+not change. So the engine evaluates it like any recursion; a tuple at a time if few tuples are suspected in each of many
+iterations.
 """
 
 from collections.abc import Callable, Container

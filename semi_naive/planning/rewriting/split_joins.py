@@ -1,13 +1,13 @@
-"""Rules that join two recursive atoms by way of others: their first half becomes a relation of its own.
+"""Split joins of two recursive atoms: the first half of such a rule becomes a relation of its own.
 
     points_to(x, o) :- load(x, y), points_to(y, z), points_to(z, o).
 
-is, for what is new in the last atom, a search through all of points_to for pairs of which few have a load. As
+For new tuples of the last atom, this rule searches all of points_to for pairs, of which few have a load. As
 
     half(x, z) :- load(x, y), points_to(y, z).        points_to(x, o) :- half(x, z), points_to(z, o).
 
-the few are kept at hand, each once, however often z points somewhere new. What it costs is one more relation, no larger than
-the join that would otherwise be made again in every iteration.
+the few are stored, each once, however often z points to something new. The cost is one more relation, which is no larger than
+the join that would otherwise be repeated in every iteration.
 """
 
 from dataclasses import replace

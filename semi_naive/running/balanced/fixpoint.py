@@ -1,6 +1,6 @@
-"""The balanced plan's iterations: one a job, many in one job where that is possible, and the last few by the driver.
+"""The iterations of the balanced plan: one a job, many in one job if possible, and the last few in the driver.
 
-Between two iterations the balance is looked at, and a checkpoint is made when one is due.
+Between two iterations the partitions are rebalanced if necessary, and a checkpoint is made when one is due.
 """
 
 import sys

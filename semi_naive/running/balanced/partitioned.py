@@ -1,9 +1,10 @@
-"""The balanced plan for any rules: the state of one stratum on the partitions, and one iteration of it.
+"""The balanced plan: evaluate one stratum of any rules on the partitions. This module has its state and a single iteration.
 
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
-stratum's own relations are in buckets and subbuckets. Indexes of other relations are on every host, as far as they fit
-(`Placing`). One iteration is one job: scan the delta, and join replicated indexes; before a join with a partitioned index, send
-bindings to its bucket; send the heads home (the all-to-all), and tuples born there to the relation's other indexes.
+stratum's own relations are divided into buckets and subbuckets. Indexes of other relations are copied to every host if they fit
+(`Placing`). One iteration is one job: scan the delta and join copied indexes; before a join with a partitioned index, send
+bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to the relation's other
+indexes.
 """
 
 import time

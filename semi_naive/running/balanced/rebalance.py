@@ -1,5 +1,7 @@
-"""Acting on imbalance between iterations, for relations of any rules: refine, consolidate, move, copy (*Load-balancing Parallel
-Relational Algebra*, 3.2). The decisions are `balance.placement`'s.
+"""Rebalance the partitions between iterations: refine, consolidate, move and copy buckets (*Load-balancing Parallel Relational
+Algebra*, 3.2).
+
+The decisions are made by `balance.placement`; this module carries them out.
 """
 
 import time

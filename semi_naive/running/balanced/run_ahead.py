@@ -1,14 +1,14 @@
-"""Run ahead: take many iterations of linear rules in one job, as a job costs more than a small iteration.
+"""Run-ahead: many iterations of linear rules in one job, as a job costs more than a small iteration.
 
     same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
 
-Each partition takes step after step on the tuples that it makes, and the steps are inserted at home afterwards
-(`ra.partitions.steps_ahead`). Rules that walk along edges have a kernel of their own (`ra.partitions.groups_ahead`):
+Each partition runs step after step on the tuples that it makes, and the steps are inserted at home afterwards
+(`ra.partitions.steps_ahead`). Rules that follow edges have a kernel of their own (`ra.partitions.groups_ahead`):
 
     path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
 
-In buckets of the carried column, their heads are at home where they are made, so deltas may be large. 14 s without the kernel,
-3 s with it: the balanced closure of p2p-Gnutella09 (2026-11).
+In buckets of the carried column their heads belong to the partition that makes them, so deltas may be large. The balanced
+closure of p2p-Gnutella09 takes 14 s without the kernel, 3 s with it (2026-11).
 """
 
 import time

@@ -1,10 +1,11 @@
-"""The decomposed plan for any rules that carry columns: no shuffle, one Spark job.
+"""The decomposed plan: evaluate a stratum whose rules carry columns unchanged in independent groups, by one Spark job without a
+shuffle.
 
     path(l, x, z) :- path(l, x, y), edge(l, y, z).      carries l and x (`planning.carried`)
 
-The driver makes the base, which needs no recursion, and deals it out by groups into many more pieces than there are cores. What
-else the rules read is on every host. Each task runs the stratum to the fixpoints of a piece (`ra.partitions.groups`) and leaves
-the relations on the partitions, in buckets of their carried columns.
+The driver evaluates the nonrecursive rules, the base, and distributes its tuples by groups, in many more pieces than there are
+cores. All other relations that the rules read are copied to every host. Each task runs a piece to its fixpoint
+(`ra.partitions.groups`) and stores its relations on the partitions, in buckets of the carried columns.
 """
 
 from dataclasses import dataclass, field

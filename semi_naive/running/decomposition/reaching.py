@@ -1,10 +1,10 @@
-"""The decomposed plan of a stratum that follows the edges of a binary relation: the bit-set kernel, 64 groups at a time.
+"""The decomposed plan of a stratum that follows the edges of a binary relation: reachability by bit sets, 64 groups at a time.
 
     path(x, y) :- edge(x, y).                       or any other base
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), which carries z
 
-The edges, as dense numbers in breadth-first order, and the base are on every host. What no rule reads is not kept: its tuples
-are made again when they are asked for. What a rule reads is written on the partitions.
+The edges, as dense numbers in breadth-first order, and the base are copied to every host. If no rule reads the relation, its
+tuples are not stored but computed again when they are read. Otherwise they are written on the partitions.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
-"""A recursion that goes on only because rules make new values: said once, after some seconds, as it may never end.
+"""Detect a recursion that continues only because rules create new values, and warn once, after some seconds, as it may never
+end.
 
     c(n + 1) :- c(n).    walk(x, z, d + 1) :- walk(x, y, d), edge(y, z).    late(y, max(d + w)) :- late(x, d), edge(x, y, w).
 
-Without new values every recursion ends, as there are finitely many tuples of the values that there are. So what is looked at is
-the newest delta of a relation whose rule computes a column: all other columns of its tuples are known already.
+Without new values every recursion ends, as finitely many values form finitely many tuples. So the newest delta of a relation
+with a computed column is examined: such a recursion is suspected if all other columns of its tuples occurred before.
 """
 
 import logging

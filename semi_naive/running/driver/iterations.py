@@ -1,11 +1,11 @@
-"""The numbers of a stratum's iterations, for rules that ask for them, and the tuples that each iteration has made.
+"""The numbers of a stratum's iterations, for rules that read them, and for relations that record when tuples were born.
 
     .decl born = debug_delta(path)
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.       is
     path(x, z) :- path(x, y), edge(y, z), path@iteration(n), n < 3.
 
-While an iteration runs, the delta of `path@iteration` is its number: 0 for the rules without recursion. In the end it has all
-numbers that there were. `born` has every tuple of path, with the number of the iteration that it was new after.
+During an iteration, the delta of `path@iteration` is its number: 0 for the nonrecursive rules. In the end it has all numbers.
+`born` has every tuple of path, with the number of the iteration in which it was new.
 """
 
 from collections.abc import Mapping

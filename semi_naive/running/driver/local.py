@@ -1,7 +1,7 @@
-"""The local plan: a stratum evaluated where the driver is, without a Spark job, while it is small.
+"""The local plan: evaluate a stratum in the driver, without a Spark job, while it is small.
 
-A job costs more than the work of most strata of most programs. What turns out large is handed over, at the end of an
-iteration, to a plan that spreads it.
+A job costs more than the work of most strata of most programs. A stratum that turns out to be large is moved, at the end of an
+iteration, to a plan on the partitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Iterations of small deltas: a stratum goes to the machine, which needs no Python between them, and comes back.
+"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`), which runs many
+iterations without Python, and back.
 
-It comes back at the fixpoint, when a delta has grown, or where an iteration cannot be done there: then the tables are as they
-were at its beginning, and it is done a block at a time, with whatever error that ends in.
+It moves back at the fixpoint, when a delta has become large, or if the machine cannot run an iteration. The tables then have
+the contents of the beginning of that iteration, which is evaluated a block at a time, with the same errors.
 """
 
 from __future__ import annotations

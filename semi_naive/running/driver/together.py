@@ -1,7 +1,8 @@
-"""Rule versions of one iteration at once, each by a thread: most take less than threads would save by sharing one.
+"""Evaluate several rule versions of one iteration in parallel, each in a thread: most are too small to be divided among
+threads.
 
-What they make is added to the tables in the order of the rules, so each is said to have made what it would have made after the
-others. Nothing that they read changes meanwhile: what is born is in none of the parts that rules read.
+The results are added to the tables in the order of the rules, so the statistics of each rule are those of a sequential
+evaluation. Nothing that the threads read changes meanwhile, as new tuples are in no part that rules read.
 """
 
 import time

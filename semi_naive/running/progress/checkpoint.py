@@ -1,9 +1,9 @@
 """Checkpoints of a run: the results of its strata, in a durable directory.
 
-Of a relation on the partitions the runs of its home are copied, full and delta; the other indexes are made again when they go
-home, on however many partitions there are then. What the driver has is written as a block. Facts are not, as whoever resumes
-has them too, unless they hold ids of symbols or records, which mean what the checkpoint says. Whatever is complete stays as
-it was written, and runs never change: so a checkpoint costs the tuples born or merged since the last one.
+For a relation on the partitions, the runs of its home index are copied, full and delta. The other indexes are built again on
+resumption, for any number of partitions. A relation in the driver is written as a block. Facts are not written, as the resumed
+run has them, unless they hold ids of symbols or records, whose meaning the checkpoint defines. Complete results and runs are
+immutable, so a checkpoint costs only the tuples made or merged since the last one.
 """
 
 import hashlib

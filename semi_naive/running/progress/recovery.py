@@ -1,6 +1,6 @@
-"""Recovery from lost runs: back to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
+"""Recover from lost runs: return to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
 
-Runs are lost with the executor or the disk that had them. Facts and results in the driver are not lost.
+Runs are lost with the executor or disk that had them. Facts and results in the driver are not lost.
 """
 
 import time

@@ -1,8 +1,8 @@
-"""Jobs in this process: the tasks that Spark's workers would run, on threads.
+"""Run jobs in this process: the tasks that Spark's workers would run, on threads.
 
-On one machine Spark's workers run the same kernels, after 2.5 s of start. So the tasks of a run without a cluster are run
-here until Spark is needed: for DataFrames, or for a stratum that outgrows this process. Kernels release the interpreter lock.
-Tasks write to files, which Spark's tasks on this host read later.
+On one machine Spark's workers run the same kernels, after a start of 2.5 s. So the tasks of a run without a cluster run here
+until Spark is needed: for DataFrames, or for a stratum that outgrows this process. Kernels release the interpreter lock. Tasks
+write to files, which Spark's tasks on this host can read later.
 """
 
 import copy

@@ -1,10 +1,11 @@
-"""Skew resilience (BiGJoin-S): the heavy buckets of an index are split over the partitions when it is made, or copied to all.
+"""Skew resilience (BiGJoin-S): heavy buckets of an index are split over the partitions when the index is made, or copied to
+all.
 
-A value that many tuples have, or that many bindings look up, makes one partition do all the work. How much that is follows from
-the tuples of both sides that have the value: their pairs. A bucket with much more than its share of all pairs gets a subbucket
-on each partition, so that each proposes a part of the values that a binding has there. If the bucket is small it is copied
-instead, and bindings stay where they are (*Distributed Evaluation of Subgraph
-Queries Using Worst-case Optimal Low-Memory Dataflows*, Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.4).
+A value that many tuples have, or that many bindings search for, makes one partition do most of the work. The work is estimated
+as the number of pairs of tuples of both sides with the value. A bucket with much more than its share of all pairs gets a
+subbucket on each partition, so that each proposes a part of the values that a binding has there. If the bucket is small it is
+copied instead, and bindings stay on their partitions (*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal
+Low-Memory Dataflows*, Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.4).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
-"""The registered rules and the named subscriptions in the directory of a session.
+"""The registered rules and the named subscriptions as stored in the directory of a session.
 
-Each snapshot contains them. The log contains later events, each in a record of its own; the record of a transaction contains
-its changes for each name. So a subscriber that uses the name in another process gets all changes that are not acknowledged.
+Each snapshot contains them. The log contains later events, each in a record of its own; the record of a transaction also
+contains its changes for each named subscription. So a subscriber that uses the name in another process gets all changes that
+are not acknowledged.
 """
 
 import json

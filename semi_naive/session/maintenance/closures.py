@@ -1,9 +1,9 @@
 """Maintain a transitive closure by the components of its graph.
 
-If the ends of a deleted edge stay connected, no pair is lost; if the ends of a new edge were connected, no pair is new. In a
-dense graph that holds for nearly every edge (24 of 25 random ones of p2p-Gnutella09). For the others, delta rules would suspect
-nearly every pair. The changed pairs are found by components and rows of bits instead (`ra.closures.graph`); no other pair
-is read.
+If the ends of a deleted edge remain connected, no pair is lost. If the ends of a new edge were already connected, no pair is
+new. In a dense graph this holds for nearly every edge (24 of 25 random ones of p2p-Gnutella09). For other edges, delta rules
+would suspect nearly every pair. Instead, the changed pairs are found by components and rows of bits (`ra.closures.graph`); no
+other pair is read.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
-"""A transitive closure that is represented by its edges: pairs are counted, and computed when they are read.
+"""Implied closures: a transitive closure represented by its edges. Its pairs are counted, and computed when they are read.
 
 A run represents a closure that no rule reads in the same way (`running.relations.on_partitions.Remade`). Its changes are
-counted as well, by rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million
-pairs takes the time of a run, and memory for the edges only.
+counted, too, by rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million
+pairs takes the time of a run, and memory only for the edges.
 """
 
 import threading

@@ -1,10 +1,10 @@
-"""Decide if a recursion of best values may improve a value by its consequences.
+"""Decide whether a recursive best value may be improved by its own consequences.
 
     close(y, min(d + w)) :- close(x, d), edge(x, y, w).
 
-If no w is negative, no value is better than the value that it is derived from. So the best value of a key is never derived
-from a value that it has superseded. If a w is negative, or with `max(d, 1)` in a `max`, it may be. Then a superseded value may
-lose its last derivation; as it is not stored, overdeletion misses the better value that was derived from it.
+If no w is negative, no value is better than the value from which it is derived. So the best value of a key is never derived
+from a value that it has superseded. With a negative w, or with `max(d, 1)` in a `max`, it may be. Then a superseded value may
+lose its last derivation. As it is not stored, overdeletion misses the better value that was derived from it.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping

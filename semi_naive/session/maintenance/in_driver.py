@@ -1,6 +1,6 @@
 """Maintain a stratum in this process by delta rules (`delete_rederive`).
 
-If that visits more bindings than the caller allows, it raises OverBudget, and the caller restores the tables.
+If maintenance visits more bindings than its budget, OverBudget is raised, and the caller restores the tables.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Compute strata anew, by the plan that a run would choose, and compare them with their last contents.
+"""Recompute strata by the plan that a run would choose, and decide by a budget when maintenance gives up.
 
-The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum begins,
-and ends as soon as it has visited a part (`Config.follow`) of the bindings that the stratum took when it was computed last: its
-`Budget`. All decisions are made by counts, so a session makes the same ones on every machine.
+The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum starts,
+and stops when it has visited more than a fraction (`Config.follow`) of the bindings of its last computation: its `Budget`. All
+decisions depend on counts, so a session makes the same ones on every machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
-"""Keep the relations of a session at the fixed point of its rules while its facts change.
+"""The relations of a session, kept at the fixpoint of its rules while its facts change.
 
-Contents never change in place: those of the epoch before remain valid, and are restored if a transaction fails.
+Contents are immutable: those of the previous epoch remain valid, and are restored if a transaction fails.
 """
 
 from collections.abc import Callable, Iterable, Set

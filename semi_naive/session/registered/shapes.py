@@ -1,10 +1,11 @@
-"""Shapes of rules: all texts of one shape are right, or all are wrong. So one of many is checked.
+"""The shapes of texts of rules, so that of many similar texts only one is checked: if one text of a shape is valid, all are.
 
     .decl near7(y: number)                         .decl near8(y: number)
     near7(y) :- reach(7, y).                       near8(y) :- reach(8, y).
 
-A shape leaves open the name of the relation that a text defines, the values of constants of a sort, and how often statements
-that look alike occur. All else is part of it, the relations of the session that the text reads among it.
+Texts of one shape may differ in the name of the relation that they define, in the values of constants of one sort, and in how
+often similar statements occur. Everything else is part of the shape, including the relations of the session that the text
+reads.
 """
 
 from __future__ import annotations

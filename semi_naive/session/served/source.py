@@ -1,11 +1,11 @@
-"""The changes of a relation as a stream of Spark's: a Python data source that reads `semi-naive serve`.
+"""A data source of Spark in Python: streams the changes of a relation of a `semi-naive serve`.
 
     spark.dataSource.register(ChangesSource)
     changes = spark.readStream.format("semi-naive").options(url="http://127.0.0.1:8642", relation="path").load()
 
-Its rows are the relation's columns and `diff`, 1 of a tuple that came, -1 of one that is gone. The offset of the stream is the
-epoch: what a batch has is the difference of two epochs, so a batch that is read again is the same, as long as the server
-retains both (`--retain`).
+The rows have the relation's columns and `diff`, 1 for an inserted tuple, -1 for a deleted one. The offset of the stream is the
+epoch. A batch is the difference of two epochs, so reading it again gives the same rows, as long as the server retains both
+epochs (`--retain`).
 """
 
 import contextlib
