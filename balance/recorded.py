@@ -68,6 +68,7 @@ class Replay:
     seconds: float = 0.0
 
     def __post_init__(self):
+        """Start with all buckets distributed round-robin, and empty."""
         buckets = len(self.record["iterations"][0]["sizes"])
         self.map = BucketMap.deal(buckets, self.ranks)
         self.sizes: np.ndarray = np.zeros(buckets)

@@ -88,6 +88,7 @@ class Simulation:
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self):
+        """Distribute the buckets of the path and of the edges over the ranks."""
         self.shift = max(1, (self.domain - 1).bit_length())
         ids = np.arange(self.domain, dtype=np.uint64)
         self.buckets = self.config.buckets_on(self.ranks)

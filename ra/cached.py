@@ -26,6 +26,8 @@ else:
             self.name = name
 
         def __get__(self, instance, owner=None):
+            """Compute the value, and store it as an attribute of the instance, which is then found instead of this
+            descriptor."""
             if instance is None:
                 return self
             value = vars(instance)[self.name] = self.made(instance)

@@ -59,6 +59,7 @@ class Libraries(Mapping):
         return cls(found[:1], dirs, bits)
 
     def __getitem__(self, name: str):
+        """Return a function. Raises KeyError if no library has it."""
         for path in self.paths:
             if path.endswith(".py"):
                 if hasattr(module := _module(path), name):

@@ -60,6 +60,7 @@ class Live:
         self.status = status
 
     def __enter__(self) -> "Live":
+        """Start the server in a thread."""
         serve = {"target": self.server.serve_forever, "kwargs": {"poll_interval": 0.1}, "daemon": True}
         threading.Thread(name="live page", **serve).start()
         return self

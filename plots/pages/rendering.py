@@ -20,6 +20,7 @@ class Renderer:
         self.process, self.lock = None, threading.Lock()
 
     def __call__(self, record: dict, name: str) -> str:
+        """Return the HTML body of a page, made by the other process, which is started if necessary."""
         with self.lock:
             if self.process is None or self.process.poll() is not None:
                 self.process = _start_renderer()

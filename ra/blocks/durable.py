@@ -32,6 +32,7 @@ class CopyRuns:
     runs: list[list[tuple[Run, str]]]
 
     def __call__(self, partition, records):
+        """Copy the runs of this partition."""
         for run, target in self.runs[partition]:
             copied(run, target)
         return []
@@ -57,6 +58,7 @@ class Gone:
     runs: dict[str, list[list[StoredBlock]]]
 
     def __call__(self, partition, records):
+        """Yield the names of relations that have lost a run of this partition."""
         for name, parts in self.runs.items():
             if any(stored.run.lost() for stored in parts[partition]):
                 yield name

@@ -56,6 +56,8 @@ LANE, SHIFT, BITS, LOW, SPAN = range(5)  # the columns of `Packing.layout`, whic
 
 
 def _pack_uncompiled(words, columns, layout):
+    """The numpy version of packing, for small arrays: write columns (arity, n) to words (lanes, n). layout (arity, 5): lane,
+    shift, bits, minimum, span of each column."""
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
         if bits:
             words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
@@ -73,6 +75,7 @@ def pack_fields(words, columns, layout):
 
 
 def _unpack_uncompiled(words, layout):
+    """The numpy version of unpacking, for small arrays: return the columns (arity, n) of words (lanes, n)."""
     columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=True):
         mask = np.uint64((1 << int(bits)) - 1)
@@ -93,6 +96,7 @@ def unpack(words, layout):
 
 
 def _repack_uncompiled(words, source, target, lanes):
+    """The numpy version of repacking, for small arrays: return words (lanes, n) in another layout."""
     out = np.zeros((lanes, words.shape[1]), np.uint64)
     _pack_uncompiled(out, _unpack_uncompiled(words, source), target)
     return out

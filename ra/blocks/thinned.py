@@ -55,12 +55,14 @@ class Thinned(Block):
         return self.whole.nbytes + self.gone.nbytes + self._before.nbytes + super().nbytes
 
     def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Block.ranges`: positions do not count removed tuples."""
         if not keys:
             return super().ranges(keys, size)
         lows, highs = self.whole.ranges(keys, size)
         return lows - np.searchsorted(self.gone, lows), highs - np.searchsorted(self.gone, highs)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        """See `Block.column`: positions do not count removed tuples."""
         if positions is not None:
             return self.whole.column(number, positions + np.searchsorted(self._before, positions, "right"))
         return super().column(number) if self.spelt else np.delete(self.whole.column(number), self.gone)

@@ -47,6 +47,7 @@ class Count:
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
+        """Update the offer of each binding: the fewest tuples so far that an atom has for it, and the number of that atom."""
         counts, parts = self._counts(batch, context) if self.keys else self._total(batch, context)
         offer = counts * parts * self.among + self.number
         if self.number:

@@ -51,6 +51,7 @@ class Extend:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context):
+        """Extend each binding by the values that all joins have for it, or only count them."""
         for begin in range(0, batch.size, TOGETHER):
             part = batch.slice(begin, min(begin + TOGETHER, batch.size))
             sides = [Side.of(join, part, context) for join in self.joins]
@@ -82,6 +83,7 @@ class Weigh:
     join: Join
 
     def __call__(self, batch: Batch, context: Context):
+        """Multiply the weight of each binding by the number of its matching tuples."""
         counts = np.zeros(batch.size, np.int64)
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.join.keys]
         for block in context.blocks(self.join.relation, self.join.part, self.join.order):

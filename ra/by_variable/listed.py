@@ -156,6 +156,7 @@ class ArrivedLists:
     batch: Listed
 
     def __call__(self, batch: Batch, context: Context, begin=START):
+        """Yield the bindings that arrived, in batches. begin: the batch to continue with."""
         for number, piece in enumerate(self.batch.pieces(context.most)):
             if number >= begin[0]:
                 piece.at = (number + 1, 0, 0)

@@ -143,6 +143,7 @@ class Shelf:
         return {key: file.open() for key, file in self.files.items()}
 
     def boxes(self, budget: int, most: float = 1.0) -> Boxes:
+        """Return the boxes of the query under a budget of bytes. most: see `Boxes`."""
         shape = Shape(self.query, self.order)
         ids = [self.domain.find(value) for value in shape.constants]
         ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]

@@ -170,6 +170,7 @@ class ConjunctiveQuery:
 
 
 def _check_comparison(comparison: Comparison) -> None:
+    """Raise QueryError for an invalid comparison."""
     if comparison.op not in COMPARISONS:
         raise QueryError(f"{comparison.op!r} is not a comparison: expected one of {' '.join(COMPARISONS)}")
     for side in (comparison.left, comparison.right):

@@ -29,6 +29,8 @@ class Fingerprint:
     values: object  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:
+        """Return the sum of the hashes of tuples, columns (arity, n); the order of tuples does not matter. Equal symbols and
+        records have equal hashes, whatever their ids."""
         contents = [
             self._contents(column, type_.name, type_.kind)
             for column, (_, type_) in zip(columns, self.relation.attributes, strict=True)

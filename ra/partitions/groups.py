@@ -137,6 +137,8 @@ class RunGroups:
     label: str
 
     def __call__(self, partition, pieces):
+        """Evaluate pieces, given as (partition where the results belong, number), to their fixpoints, and yield a report for
+        each."""
         for home, number in pieces:
             begun, finished = time.perf_counter(), Finished(home)
             try:

@@ -46,6 +46,7 @@ class DealHome:
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield this partition's share of tuples as parcels for their home partitions."""
         for name, shared in self.blocks.items():
             relation, streams = self.relations[name], parcels.Streams(partition)
             home = relation.home
@@ -62,6 +63,7 @@ class Reorder:
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield this partition's tuples as parcels for each further index."""
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
                 streams = parcels.Streams(partition)
@@ -78,6 +80,7 @@ class Settle:
     root: str
 
     def __call__(self, partition, records):
+        """Store the tuples that arrived as the indexes of their relations, and yield a report for each."""
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
                 if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
@@ -96,6 +99,7 @@ class Relocate:
     label: str
 
     def __call__(self, partition, records):
+        """Return [the blocks of this partition's tuples in another order]."""
         if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
         blocks = list(tuples_of(self.relation, partition, 1, self.order))

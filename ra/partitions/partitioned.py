@@ -47,6 +47,7 @@ class PartitionedIndex:
     copied: Parts = field(default_factory=list)  # the tuples of such buckets on the partitions that are not their home
 
     def __post_init__(self):
+        """Begin with no blocks, unless some are given."""
         for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])

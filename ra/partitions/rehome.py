@@ -73,6 +73,7 @@ class Arrive:
     label: str
 
     def __call__(self, partition, records):
+        """Store the tuples that arrived next to those that stayed, and yield the new blocks and sizes."""
         (blocks,) = (record for record in records if isinstance(record, dict))
         sizes, count = np.zeros(int(self.index.map.subbuckets.sum()), np.int64), 0
         for part in PARTS:
@@ -95,6 +96,7 @@ class CopyBuckets:
     to: BucketMap
 
     def __call__(self, partition, records):
+        """Yield the tuples of this partition's buckets as parcels for the partitions that get copies."""
         for number, stored in enumerate(self.index.full[partition]):
             streams = parcels.Streams(partition, number)
             yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.to, "copy", streams)
@@ -108,6 +110,7 @@ class TakeCopy:
     label: str
 
     def __call__(self, partition, records):
+        """Store the copies that arrived."""
         arrived = parcels.received_block(records, "copy")
         if arrived is None:
             return []

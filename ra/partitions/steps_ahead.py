@@ -36,6 +36,7 @@ class AheadContext(TaskContext):
     deltas: dict[str, Block] = field(default_factory=dict)
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
+        """See `Context.blocks`; the delta is that of the current step."""
         if part != "delta":
             return super().blocks(relation, part, order)
         home, block = self.world.relations[relation].home, self.deltas.get(relation)

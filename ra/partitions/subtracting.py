@@ -119,6 +119,7 @@ class TakeOut:
     label: str
 
     def __call__(self, partition, records):
+        """Yield for each index the blocks without the removed tuples, and the numbers of these."""
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.gone.indexes, strict=True)):
             gone, full, taken = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity), [], []
             for place, stored in enumerate(index.full[partition]):
@@ -149,6 +150,7 @@ class Sweep:
     kept: frozenset[str]
 
     def __call__(self, partition, records):
+        """Remove the files that are not in use."""
         found = (os.path.join(at, name) for folder in self.folders for at, _, names in os.walk(folder) for name in names)
         unlink([path for path in found if path not in self.kept])
         return []

@@ -159,6 +159,8 @@ class Evaluate:
     label: str
 
     def __call__(self, partition, records):
+        """Run this stage's segments on the bindings that arrived, and yield parcels for the next stage or for home partitions,
+        and reports."""
         most, exact = min(MOST, self.threshold or MOST), any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, most, exact)
         self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()

@@ -28,6 +28,7 @@ class BackgroundCall:
     error: BaseException | None = None
 
     def __call__(self) -> None:
+        """Make the call, and record its result or error."""
         try:
             self.found = self.call()
         except BaseException as error:

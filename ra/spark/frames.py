@@ -37,6 +37,7 @@ class Touch:
     runs: list[list[Run]]
 
     def __call__(self, partition, records):
+        """Map the runs of this partition into memory."""
         for run in self.runs[partition]:
             run.mapped()
         return []
@@ -51,6 +52,7 @@ class Each:
     reader: Reader
 
     def __call__(self, rows):
+        """Yield what the reader returns for each partition named in the rows."""
         with explain_missing_runs():
             for row in rows:
                 for partition in row.column(0).to_pylist():
@@ -66,6 +68,7 @@ class InBytes:
     reader: Reader
 
     def __call__(self, partition, records):
+        """Yield each record batch as the bytes of an Arrow stream."""
         import pyarrow as pa
 
         with explain_missing_runs():

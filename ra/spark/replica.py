@@ -28,6 +28,7 @@ class Replica:
         return cls(run, array.dtype.str, None if sc is None or on_this_host(sc.master) else sc.broadcast(words))
 
     def open(self) -> np.ndarray:
+        """Return the array, mapped into memory; write its file first if this host has none."""
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value)
         return self.run.open().view(self.dtype)

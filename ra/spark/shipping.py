@@ -40,6 +40,7 @@ class Look:
     lasts: float
 
     def __call__(self, partition, records):
+        """Return [(this host, the files in the folder)]. The task takes some time, so that each executor gets one."""
         time.sleep(self.lasts)
         found = files_in(self.folder)
         return [(place_of(self.folder), found)] if found else []
@@ -58,6 +59,7 @@ class Send:
     token: str
 
     def __call__(self, partition, records):
+        """Yield the pieces of files that another host wants of this one."""
         names = self.wanted.get(place_of(self.folder)) if os.path.isdir(self.folder) else None
         if not names or not self._first():
             return
@@ -90,6 +92,7 @@ def receive_files(records: list) -> list:
 
 
 def _write(path: Path, pieces: list[Piece]) -> None:
+    """Write a file from its pieces."""
     with private.open_replacing(path) as file:
         for piece in pieces:
             file.seek(piece.offset)

@@ -70,6 +70,7 @@ class ThreadState:
     count: int
 
     def __post_init__(self):
+        """Copy the parts of the machine's state that a thread changes."""
         whole = self.whole
         self.registers, self.cursors = whole.registers.copy(), Cursors(whole.cursors.words.size, whole.cursors.sets)
         self.versions, self.state = whole.versions.copy(), whole.state.copy()

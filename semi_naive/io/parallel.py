@@ -73,6 +73,7 @@ class ReadSpan:
     source: Source
 
     def __call__(self, span):
+        """Yield the parts of a span of the file; an error becomes a part, so that the driver reports the first one."""
         try:
             gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):
@@ -99,6 +100,7 @@ class ReadBatches:
     types: dict
 
     def __call__(self, batches):
+        """Yield the parts of Arrow record batches; an error becomes a part."""
         import pyarrow as pa
 
         for table in _tables(batches):

@@ -32,6 +32,7 @@ class SendSymbols:
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield (0, report) and (partition by hash, distinct strings) for the parts that this task reads."""
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
@@ -46,6 +47,7 @@ class UniteSymbols:
     """A task that yields the distinct strings that arrived, as one Arrow array."""
 
     def __call__(self, partition, records):
+        """Yield the distinct strings that arrived."""
         import pyarrow as pa
 
         yield from reports(records, partition)
@@ -66,6 +68,7 @@ class SendParts:
     values: Any
 
     def __call__(self, partition, records):
+        """Yield (0, report) and the parcels of tuples for their home partitions."""
         home, streams = self.relation.home, parcels.Streams(partition)
         for part in parts_in(records, self.read):
             yield 0, report_of(part)

@@ -194,6 +194,7 @@ class ParquetFile(File):
         return row_groups(self.path)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row)."""
         part, group, first_row = span
         table = read_row_group(self.path, part, group, self.relation)
         yield self._of_table(table, values, part, first_row), table.num_rows

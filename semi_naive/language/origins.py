@@ -67,6 +67,7 @@ class Text:
                 self.append(whole[left:right], *other.place(left))
 
     def whole(self) -> str:
+        """Return the text as one string."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""

@@ -179,6 +179,7 @@ class CollectedTables(dict):
         return CollectedTables(self.spread, {**self, **others})
 
     def __missing__(self, name: str) -> Table:
+        """Collect the table of a relation on the partitions to this process."""
         if name not in self.spread:
             raise KeyError(name)
         self[name] = table = collected_table(self.spread[name])

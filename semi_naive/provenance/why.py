@@ -66,6 +66,7 @@ class Why:
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Prepare the tables in which proofs are searched for."""
         self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
         tables = self.tables | {name: self._on_demand(name) for name in missing}

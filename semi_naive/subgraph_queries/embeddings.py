@@ -192,6 +192,7 @@ class Subgraphs(Tuples):
         return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {quantity(len(self), 'tuple')}\n"
 
     def _recorded(self) -> dict:
+        """Return the trace. Raises ValueError if there is none."""
         if self.trace is None:
             raise ValueError("plan='leapfrog' keeps no trace to report: use plan='boxed' with memory=, or 'bigjoin'")
         return self.trace

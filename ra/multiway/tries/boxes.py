@@ -120,6 +120,7 @@ class Boxes:
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
 
     def __iter__(self) -> Iterator[Box]:
+        """Yield the boxes. Raises BudgetTooSmall if a tuple of each atom does not fit into one."""
         least = sum(least_bytes(len(key.order)) for key in self.keys)
         if self.budget < least:
             raise BudgetTooSmall(

@@ -61,6 +61,7 @@ class SampleKeys:
     ordering: Ordering
 
     def __call__(self, partition, records):
+        """Yield sort keys of a sample of this partition's tuples."""
         size = sum(stored.size for stored in self.spread.home.full[partition])
         for columns in pieces_of(self.spread, partition):
             sample = columns[0, :: max(1, size // SAMPLED_KEYS)]
@@ -77,6 +78,7 @@ class SendToRanges:
     parts: int
 
     def __call__(self, partition, records):
+        """Yield this partition's tuples as parcels, sent by the range of their first sort key."""
         streams = parcels.Streams(partition)
         for columns in pieces_of(self.spread, partition):
             block = Block.of(list(columns), columns.shape[1])
@@ -95,6 +97,7 @@ class WritePiece:
     folder: str
 
     def __call__(self, partition, records):
+        """Sort the tuples that arrived, which are one range, and write them to a file."""
         block = parcels.received_block(records, "range")
         if block is None:
             return
@@ -119,6 +122,7 @@ class ReadChunk:
     size: int
 
     def __call__(self, partition, records):
+        """Yield the bytes of the chunk, in the task of its partition."""
         if partition != self.partition:
             return
         if not os.path.exists(self.path):

@@ -21,6 +21,7 @@ class TableStyle:
         self.rfc4180 = rfc4180
 
     def scalar(self, value, kind: Kind) -> str:
+        """Return a value that is not a record as text."""
         if kind == Kind.SYMBOL:
             return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
         return float_text(value) if kind == Kind.FLOAT else str(value)
@@ -48,6 +49,7 @@ class JsonStyle:
         self.objects = objects
 
     def scalar(self, value, kind: Kind) -> str:
+        """Return a value that is not a record as text."""
         if kind == Kind.SYMBOL:
             return json.dumps(value, ensure_ascii=False)
         return short_float_text(value) if kind == Kind.FLOAT else str(value)

@@ -226,6 +226,7 @@ class Unpacked:
         return self._made(top, type_)
 
     def _made(self, value, type_):
+        """Return a value as a Python object, if the records in it have been converted."""
         if type_.kind != Kind.RECORD:
             return value
         return None if value == NIL else self.made[type_.name, value]

@@ -55,6 +55,7 @@ class RecursiveSums:
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self):
+        """Declare the relations of known tuples, of keys, and of the keys evaluated in a round."""
         for name in self.group:
             relation = self.declared[name]
             key = tuple(each for at, each in enumerate(relation.attributes) if at not in self.ops[name])

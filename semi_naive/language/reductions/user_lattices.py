@@ -172,6 +172,7 @@ class _Meaning:
     met: dict[str, tuple[str, list]] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Count the occurrences of each variable in places of lattices."""
         self._numbers = count(1)
         self.ground = grounded([self._bare(literal) for literal in self.single.body])
         self.times: dict[str, int] = {}

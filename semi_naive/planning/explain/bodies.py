@@ -131,6 +131,7 @@ class _Words:
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
     def _multiway(self, step: Multiway, chosen: Chosen | None) -> Iterator[str]:
+        """Yield the lines of a multiway join."""
         atoms = ", ".join(map(str, map(spoken, step.atoms)))
         if chosen is None:
             yield f"   each {atoms}, variable by variable"
@@ -145,6 +146,7 @@ class _Words:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
 
     def _propose(self, step: Propose, chosen: Chosen | None) -> str:
+        """Return the line of a step in which the atom with the fewest tuples proposes values."""
         self.number += 1
         atoms = enumerated((str(self._atom(one, one.binds)) for one in step.steps), "or")
         rows = f" → {estimated(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
@@ -152,6 +154,7 @@ class _Words:
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
 
     def _bucket(self, step: steps.Exchange) -> str:
+        """Return the bucket to which bindings are sent."""
         where = self._attributes(step.relation, step.order[: len(step.keys)])
         return (
             f"{spoken_name(step.relation)}'s bucket by {enumerated(where)}"
@@ -160,6 +163,7 @@ class _Words:
         )
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
+        """Return the line of an aggregate. bound: the result is compared with a bound variable."""
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
         each = f", for each {enumerated(map(self._name, outer))}" if outer else ""
         return f"   {'if' if bound else 'let'} {self._name(literal.result.name)} = {literal.op}{target} of{each}"

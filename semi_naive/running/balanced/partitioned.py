@@ -52,6 +52,8 @@ class Partitioned:
     relations: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Set up the placement of indexes, the trace and the rebalancing; tuples stay in the driver until the first
+        iteration."""
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
         self.partitions = self.cluster.jobs.partitions
         self.iteration = self.local.iteration

@@ -53,6 +53,7 @@ class Decomposed:
     homes: dict[str, Home] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Assign the relations to buckets of their carried columns."""
         self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
         self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
         for name in self.stratum.relations:

@@ -84,6 +84,7 @@ class Local:
     course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
     def __post_init__(self):
+        """Divide the rules into those that run once and those that run in every iteration, and set up the tables."""
         relations = self.database.program.relations
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()

@@ -40,6 +40,7 @@ class Checkpoints:
     pieces: dict[str, list] = field(default_factory=dict)  # records of the files of growing data: lexicons, the trace
 
     def __post_init__(self):
+        """Compute the fingerprint of the program and its facts before rules add tuples."""
         self.database, self.cluster, self.when = self.run.database, self.run.cluster, time.perf_counter()
         self.files = DurableFiles(Path(self.run.config.checkpoint_dir or "").absolute(), Path(self.cluster.store.root).name)
         self.fingerprint = self._fingerprint()  # now, before rules add tuples

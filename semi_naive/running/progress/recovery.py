@@ -32,6 +32,7 @@ class Recovery:
     events: dict[int, list] = field(default_factory=dict)  # the events of failed attempts, by stratum
 
     def __post_init__(self):
+        """Resume from the checkpoint, if there is one."""
         self.database, self.cluster = self.run.database, self.run.cluster
         self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()

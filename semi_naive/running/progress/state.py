@@ -46,6 +46,7 @@ class RunState:
     courses: dict[int, Course] = field(default_factory=dict)  # the iterations of each recursive stratum in the driver
 
     def __post_init__(self):
+        """Create the database, the indexes and the cluster of the run."""
         if self.plan not in PLANS:
             raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program

@@ -253,6 +253,7 @@ class Result(Evaluated, Relations):
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
 
     def __getitem__(self, name: str) -> Answer:
+        """Return a relation. Raises KeyError for an unknown name."""
         if name not in self.relations:
             raise KeyError(f"{name!r}: the result has {', '.join(sorted(self.relations)) or 'no relations'}")
         return Answer(self, name)

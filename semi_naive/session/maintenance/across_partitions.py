@@ -55,6 +55,7 @@ class Continued(Partitioned):
     apart: frozenset[str] = frozenset()
 
     def __post_init__(self):
+        """Continue from relations that are on the partitions already."""
         super().__post_init__()
         self.walk = None  # running ahead keeps one index only
         if not self.cluster.local:

@@ -117,6 +117,7 @@ class PairDifference:
     cores: int
 
     def __post_init__(self):
+        """Divide the rows among threads."""
         domain = self.graphs[0].size - 1
         self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
         self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores

@@ -84,6 +84,7 @@ class Incremental(Local):
     guarded: dict = field(default_factory=dict)
 
     def __post_init__(self):
+        """Set the state that is kept between transactions."""
         super().__post_init__()
         self.max_small_delta = self.small
         self.first: Sequence[Version] = ()  # versions that run only in the first iteration

@@ -137,6 +137,7 @@ class Subscription:
             self._thread.start()
 
     def __repr__(self) -> str:
+        """The name, the relation, and the number of calls."""
         name, of = f" {self.name}" if self.name else "", f" of {self.parameters}" if self.parameters else ""
         state = "cancelled" if self._cancelled else f"told {self.calls:,}×"
         return f"<Subscription{name} to {self.relation}{of}: {state}>"
