@@ -64,6 +64,6 @@ class Course:
 
 
 def _merge_entries(first: list, second: list) -> list:
-    """Two neighbours as one entry."""
+    """Return two neighbouring entries as one."""
     (_, *counts, _, seconds), (iteration, *more, full, took) = first, second
     return [iteration, *(a + b for a, b in zip(counts, more, strict=True)), full, seconds + took]

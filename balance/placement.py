@@ -59,7 +59,9 @@ def plan_map_change(placement: BucketMap, sizes, work, config, least: int, split
 
 
 def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> MapChange | None:
-    """*Load-balancing Parallel Relational Algebra*, section 3.2."""
+    """Return the change of the bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None if
+    none is needed. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split;
+    kept: the buckets that must not change."""
     refine, consolidate = {}, {}
     if config.refine and splits:
         refine = to_refine(sizes, config.refinement_ratio, config.refinement_factor, least)

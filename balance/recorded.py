@@ -173,7 +173,8 @@ class Replay:
         return phase | counts
 
     def _update_peak(self, held: np.ndarray, phases: list[dict]) -> None:
-        """Update the peak of tuples on each rank: the growing relation, with the delta and the heads that have arrived."""
+        """Update the peak of tuples on each rank: the growing relation, with the delta and the heads that have arrived. held:
+        the tuples on each rank at the start."""
         for phase in phases:
             if phase["phase"] in ("insert", "intra-bucket"):
                 arrives = phase["received" if phase["phase"] == "insert" else "sent"]

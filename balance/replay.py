@@ -204,7 +204,8 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
 @njit(**JIT)
 def _ship(z, heads, base, subs, scattered, home, words, destinations, at, arrived):
     """Write the heads of one z as words, and the ranks where they arrive, from position `at` on. base, subs: the first slot and
-    the number of subbuckets of z's bucket; arrived[r] grows by the heads for rank r."""
+    the number of subbuckets of z's bucket; arrived[r] grows by the heads for rank r. scattered: the hash of each id, by
+    which subbuckets are chosen; home: the rank of each slot."""
     for i in range(heads.size):
         rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
         words[at + i], destinations[at + i] = z << np.uint64(32) | heads[i], rank
@@ -225,7 +226,8 @@ def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fre
 
 @njit(**JIT)
 def _end_of(pairs, cursor, found, starts, ends):
-    """Return (end of the pairs of the z at the cursor, number of tuples to which they lead)."""
+    """Return (end of the pairs of the z at the cursor, number of tuples to which they lead). found: the number of pairs;
+    starts, ends: of each group in the outer tuples."""
     z, total = pairs[cursor] >> np.uint64(32), 0
     while cursor < found and pairs[cursor] >> np.uint64(32) == z:
         group = pairs[cursor] & np.uint64(0xFFFFFFFF)

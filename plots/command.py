@@ -31,7 +31,7 @@ def draw(paths, output: str, only: str = ""):
 
 
 def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
-    """The figures of multiway joins."""
+    """The figures of multiway joins. wanted: the names of panels."""
     if not all(map(is_join, records)):
         raise ValueError("some of these runs are multiway joins and some are not: there is nothing to compare")
     if not (made := join_figures(records, [Path(path).name for path in paths], wanted)):
@@ -40,7 +40,7 @@ def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
 
 
 def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
-    """The figures of closures and programs."""
+    """The figures of closures and programs. wanted: the names of panels."""
     if not wanted and any(len(drawable(record)) > 1 for record in records):
         wanted = [OVERVIEW, *PROGRAM]
     made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)

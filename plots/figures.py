@@ -139,34 +139,34 @@ def panel_alone(panel, shown, size: tuple[float, float]):
     return figure
 
 
-def _panel_figure(panel, beside: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
-    """One panel of one run, or of several in a grid."""
-    if len(beside) == 1:
-        figure = new_figure(*size, beside[0].title)
-        panel(figure.add_subplot(), beside[0])
+def _panel_figure(panel, runs: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
+    """Draw one panel of one run, or of several runs in a grid."""
+    if len(runs) == 1:
+        figure = new_figure(*size, runs[0].title)
+        panel(figure.add_subplot(), runs[0])
         return figure
-    columns = min(3, len(beside))
-    rows = -(-len(beside) // columns)
+    columns = min(3, len(runs))
+    rows = -(-len(runs) // columns)
     figure = new_figure(5 * columns, 4.3 * rows + 0.3)
-    all_axes = [figure.add_subplot(rows, columns, place + 1) for place in range(len(beside))]
-    _side_by_side(panel, all_axes, beside, with_titles=True)
+    all_axes = [figure.add_subplot(rows, columns, place + 1) for place in range(len(runs))]
+    _side_by_side(panel, all_axes, runs, with_titles=True)
     return figure
 
 
-def _overview_side_by_side(beside: list[RecordedRun]):
+def _overview_side_by_side(runs: list[RecordedRun]):
     """The overview of several runs: a column for each, a row for each panel."""
-    names = [name for name in SHOWN if any(name in _panels(run) for run in beside)]
-    figure = new_figure(5 * len(beside), 4.1 * len(names) + 0.3)
+    names = [name for name in SHOWN if any(name in _panels(run) for run in runs)]
+    figure = new_figure(5 * len(runs), 4.1 * len(names) + 0.3)
     for row, name in enumerate(names):
-        places = [figure.add_subplot(len(names), len(beside), row * len(beside) + place + 1) for place in range(len(beside))]
-        _side_by_side(PANELS[name], places, beside, with_titles=not row)
+        places = [figure.add_subplot(len(names), len(runs), row * len(runs) + place + 1) for place in range(len(runs))]
+        _side_by_side(PANELS[name], places, runs, with_titles=not row)
     return figure
 
 
-def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool) -> None:
+def _side_by_side(panel, all_axes, runs: list[RecordedRun], with_titles: bool) -> None:
     """Draw a panel for each run, with equal axis limits."""
-    for axes, run in zip(all_axes, beside, strict=True):
-        panel(axes, run, beside)
+    for axes, run in zip(all_axes, runs, strict=True):
+        panel(axes, run, runs)
         if with_titles:
             titled(axes, wrapped(run.label, 40) + "\n" + axes.get_title(loc="left"))
     same_limits(all_axes)

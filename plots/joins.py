@@ -144,7 +144,7 @@ def rectangles(trace: dict) -> np.ndarray:
 
 def plane(axes, found: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), last=None):
     """Draw rectangles shaded by value; areas without a box are hatched. `last`: the maximum x and y of the plane, if beyond the
-    boxes. Returns the mappable of a colour bar."""
+    boxes. Returns the mappable of a colour bar. found: (low x, high x, low y, high y) of each box (n, 4)."""
     from matplotlib.collections import PolyCollection
 
     x, y = found[:, [0, 1]] + [0, 1], found[:, [2, 3]] + [0, 1]

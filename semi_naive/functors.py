@@ -135,15 +135,16 @@ class UserFunctor:
         column = self._column(results, arguments, values)
         return column if inverse is None else column[inverse]
 
-    def _found(self, error: Exception, given: list[np.ndarray]) -> EvaluationError:
-        """The error of a vectorised function, with the arguments of the row that raises it, if one does by itself."""
-        for row in range(min(len(given[0]), MAX_RETRIED_ROWS)):
+    def _found(self, error: Exception, arguments: list[np.ndarray]) -> EvaluationError:
+        """Return the error of a vectorised function, with the arguments of the first row for which it fails alone, if there is
+        one. arguments: their columns."""
+        for row in range(min(len(arguments[0]), MAX_RETRIED_ROWS)):
             try:
-                self.function(*(column[row : row + 1] for column in given))
+                self.function(*(column[row : row + 1] for column in arguments))
             except Exception as one:
-                return self._failed(one, [column[row] for column in given])
+                return self._failed(one, [column[row] for column in arguments])
         return EvaluationError(
-            f"@{self.name}, of {quantity(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
+            f"@{self.name}, of {quantity(len(arguments[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
         )
 
     def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
@@ -157,18 +158,18 @@ class UserFunctor:
         array.flags.writeable = False
         return array
 
-    def _column(self, made, given: list[np.ndarray], values) -> np.ndarray:
-        """The result of a vectorised function as 64 bits each."""
-        size, wanted = len(given[0]), DTYPES.get(self.result.kind)
-        if not isinstance(made, np.ndarray | list | tuple) or len(made) != size:
-            listed = isinstance(made, np.ndarray | list | tuple)
-            found = quantity(len(made), "value") if listed else f"a {type(made).__name__}"
+    def _column(self, returned, arguments: list[np.ndarray], values) -> np.ndarray:
+        """Return the results of a vectorised function as 64 bits each. returned: its result; arguments: their columns."""
+        size, wanted = len(arguments[0]), DTYPES.get(self.result.kind)
+        if not isinstance(returned, np.ndarray | list | tuple) or len(returned) != size:
+            listed = isinstance(returned, np.ndarray | list | tuple)
+            found = quantity(len(returned), "value") if listed else f"a {type(returned).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
             raise EvaluationError(f"@{self.name} gives {found} for {quantity(size, 'tuple')} of arguments: {hint}")
-        if wanted is not None and isinstance(made, np.ndarray) and _all_of_kind(made, wanted):
-            return as_bits(made.astype(wanted, copy=False))
-        rows = made.tolist() if isinstance(made, np.ndarray) else made
-        return self._bits(rows, lambda row: [column[row] for column in given], values)
+        if wanted is not None and isinstance(returned, np.ndarray) and _all_of_kind(returned, wanted):
+            return as_bits(returned.astype(wanted, copy=False))
+        rows = returned.tolist() if isinstance(returned, np.ndarray) else returned
+        return self._bits(rows, lambda row: [column[row] for column in arguments], values)
 
     def _compiled(self, columns: list[np.ndarray], size: int) -> np.ndarray:
         """Return the column of results of a function compiled by numba."""

@@ -205,7 +205,7 @@ def _course(name: str, course) -> str:
 
 
 def _comparison(traces: list[dict], names, called: list[str]) -> str:
-    """Every panel, with all runs side by side."""
+    """Return every panel, with all runs side by side, as HTML. called: the label of each run."""
     drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
     for name, figure in drawn.items():
         stratum, _, panel = name.rpartition("-")
@@ -223,7 +223,7 @@ def _run(trace: dict, stratum: str, label: str) -> RecordedRun:
 
 
 def _figure(panel: str, name: str, figure, beside: list[RecordedRun]) -> str:
-    """One figure with its description. Its own title is removed, as the page has it."""
+    """Return one figure with its description as HTML. Its own title is removed, as the page has it. beside: the runs in it."""
     figure.suptitle("")
     name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, description(panel, beside)))
     across = ' tabindex="0"' * (len(beside) > 1)  # wider than a phone

@@ -95,7 +95,7 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
 
 
 def _distinguishable(at: list[float], spans) -> list[float]:
-    """Return distinct positions that a reader of the plot can tell apart.
+    """Return distinct positions that a reader of the plot can tell apart. at: the positions; spans: the bounds of the axis.
 
     >>> _distinguishable([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]

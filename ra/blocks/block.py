@@ -246,7 +246,8 @@ class Block:
         return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]
 
     def _ranges_of_few(self, prefixes: np.ndarray, rest: int, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ranges of keys by bisection, 1 µs a key. prefixes (m,): keys as words with 0 in the lowest `rest` bits."""
+        """Return the ranges [low, high) of keys by bisection, 1 µs a key. prefixes (m,): keys as words with 0 in the lowest
+        `rest` bits; within (m,): False for keys that cannot occur, whose range is empty."""
         self.sought += prefixes.size
         words, after = self.words[0], np.uint64((1 << rest) - 1)
         lows, highs = np.searchsorted(words, prefixes), np.searchsorted(words, prefixes | after, "right")
@@ -348,7 +349,8 @@ def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
 
 
 def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
-    """Return the directory (base, coarse, starts) of sorted words; see `kernels.directory`."""
+    """Return the directory (base, coarse, starts) of sorted words; see `kernels.directory`. rest: the number of low bits of a
+    word that are not part of the key."""
     base, coarse, groups = _groups(words, rest)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, groups)
 

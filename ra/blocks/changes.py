@@ -214,10 +214,10 @@ def at_home(table: Table) -> Table:
     return other
 
 
-def grown(table: Table, born: Block) -> Table:
+def grown(table: Table, new_tuples: Block) -> Table:
     """Return a settled table with a block of unknown tuples as its delta."""
     other = snapshot(table)
-    other.begin_with(born)
+    other.begin_with(new_tuples)
     return other
 
 
@@ -256,11 +256,11 @@ def take_out(table: Table, lost: Block) -> None:
     table.delta = {order: block for order, block in delta.items() if block.size}
 
 
-def _difference_of_blocks(block: Block, gone: Block) -> Block:
-    """Return a block without some tuples, or the block itself if it has none of them."""
-    if gone.size * NEAR <= block.size:
-        at = _search_positions(gone, block)
+def _difference_of_blocks(block: Block, removed: Block) -> Block:
+    """Return a block without some tuples, or the block itself if it has none of them. removed: these tuples."""
+    if removed.size * NEAR <= block.size:
+        at = _search_positions(removed, block)
         return without_positions(block, at[at >= 0])
-    if gone.packing == block.packing or fits(bounds_of(gone.columns()), block.packing):
-        return block.without(gone.repacked(block.packing))
-    return selected_tuples(block, ~_mark_common(block, gone))
+    if removed.packing == block.packing or fits(bounds_of(removed.columns()), block.packing):
+        return block.without(removed.repacked(block.packing))
+    return selected_tuples(block, ~_mark_common(block, removed))

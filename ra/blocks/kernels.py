@@ -271,7 +271,7 @@ def _bound(words, keys, i, masks, after):
 @njit(types.UniTuple(i64, 2)(u64_rows, u64_rows, u64, types.boolean[::1]), **JIT)
 def ranges_rows(words, keys, masks, within):
     """Return the ranges [low, high), as `ranges` does, for tuples of several lanes: words (lanes, n) and keys (lanes, m) are
-    compared on the bits in `masks` (lanes,)."""
+    compared on the bits in `masks` (lanes,). within (m,): False for keys that cannot occur."""
     size = keys.shape[1]
     lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for i in range(size):

@@ -210,7 +210,8 @@ class Intersection:
         return (sort(first.view(np.uint64) << HALF | order.view(np.uint64)) & np.uint64(0xFFFFFFFF)).view(np.int64)
 
     def _kept_by_others(self, proposing: int, asked: int, rows: np.ndarray, values: np.ndarray):
-        """Filter (binding, value) pairs by the sides that have neither proposed nor been tested."""
+        """Filter (binding, value) pairs by the sides that have neither proposed nor been tested. proposing, asked: the numbers
+        of those two sides; rows, values: the pairs."""
         for number, side in enumerate(self.sides):
             if number not in (proposing, asked) and rows.size:
                 known = kept(*side.index, rows, values)

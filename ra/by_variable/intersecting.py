@@ -25,7 +25,8 @@ FEW = {"few": 200, **JIT}
 
 @njit(types.int64(i64, types.int64), **JIT)
 def _count_below(gone, position):
-    """Return the number of ascending positions that are below `position`."""
+    """Return the number of positions in `gone`, which ascend, that are below `position`. gone: the positions of deleted tuples
+    of a block."""
     low, high = 0, gone.size
     while low < high:
         middle = (low + high) >> 1
@@ -61,7 +62,7 @@ def _seek(words, low, high, target):
 
 @njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def _stands(words, gone, position, high, target, shift):
-    """True if a word from `position` on has the target's value and is not deleted."""
+    """True if a word from `position` on has the target's value and is not deleted. gone: the positions of deleted tuples."""
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
@@ -74,7 +75,8 @@ def _stands(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """True if a value occurs before a position, in its block or in an earlier one."""
+    """True if a value occurs before a position, in its block or in an earlier one. gone: for each block, the positions of
+    deleted tuples."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
@@ -86,7 +88,8 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
-    """Mark the values of a binding, as distances from the least one, with a stamp."""
+    """Mark the values of a binding, as distances from the least one, with a stamp. gone: for each block, the positions of
+    deleted tuples."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]

@@ -164,7 +164,7 @@ def _translated(pattern: str, end: str) -> str:
 
 
 def _translate_character(pattern: str, at: int, character: str, end: str) -> str:
-    """Translate a character outside of brackets; `end` stands for `$`."""
+    """Translate a character outside of brackets; `end` stands for `$`. at: the position after it in the pattern."""
     if character == ".":
         return r"[^\n\r]"
     if character == "(" and pattern[at : at + 1] == "?":
@@ -225,7 +225,8 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
 
 
 def _member(found: re.Match, first: bool, last: bool) -> str:
-    """Translate a member of a bracket expression: a named class, an escape or a character."""
+    """Translate a member of a bracket expression: a named class, an escape or a character. found: the match of _MEMBER; first,
+    last: it is the first or last member, where a `-` is a character."""
     if found["name"]:
         if found["name"] not in _NAMED_CLASSES:
             raise BadRegularExpression(f"unknown class [:{found['name']}:]")

@@ -182,8 +182,8 @@ class RunGroups:
         return []
 
     def _step(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Run one step. If it makes too many tuples, drop them and return the two halves of the piece, which repeat the
-        step."""
+        """Run one step. If it makes too many tuples, drop them and return the two halves of the piece, which repeat the step.
+        state: the piece."""
         born, tried = 0, False
         context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
@@ -230,7 +230,7 @@ class RunGroups:
 
 def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
     """Split a piece before a group near its middle, dropping the tuples of an unfinished step. Return [] if a sample shows only
-    one group."""
+    one group. state: the piece."""
     key = middle(state, homes)
     if key is None:
         return []

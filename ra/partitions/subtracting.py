@@ -83,11 +83,13 @@ class Subtract:
         )
 
 
-def _read_in_own_order(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
-    """Return the tuples of stored blocks as one block for each side, in the relation's own order and in this task's memory."""
+def _read_in_own_order(stored_blocks: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
+    """Return the tuples of stored blocks as one block for each side, in the relation's own order and in this task's memory.
+    stored_blocks: the blocks by side; order: of their columns."""
     back = tuple(order.index(place) for place in range(len(order)))
     blocks = {
-        side: union_of_blocks([one.open().reordered(back) for one in stored], len(order)) for side, stored in found.items()
+        side: union_of_blocks([one.open().reordered(back) for one in stored], len(order))
+        for side, stored in stored_blocks.items()
     }
     return {side: Block(block.packing, block.words.copy()) for side, block in blocks.items()}
 

@@ -102,7 +102,8 @@ class Classes(Reduction):
         return old
 
     def _grown(self, old: np.ndarray):
-        """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size)."""
+        """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size). old: the old
+        class of each member, -1 if it is new."""
         sizes, before = np.bincount(self.classes), np.bincount(old[old >= 0])
         size = int((sizes * sizes).sum() - (before * before).sum())
         order = np.argsort(self.classes, kind="stable")

@@ -198,12 +198,12 @@ class Evaluate:
         return Block.of([made.columns[name] for name in version.names(segment)], made.size)
 
     def _phase(self, left: Left) -> str:
-        """Return the name, in the trace, of the phase that a piece of work belongs to."""
+        """Return the name, in the trace, of the phase that a piece of work belongs to. left: the work."""
         version = self.versions[left.version]
         return "join" if self.stage - version.first == len(version.segments) - 1 else "intra-bucket"
 
     def _scanned(self, left: Left) -> int:
-        """Return the number of delta tuples with which a version begins; 0 if it continues earlier work."""
+        """Return the number of delta tuples with which a version begins; 0 if it continues earlier work. left: the work."""
         version = self.versions[left.version]
         if left.frames is not None or left.arrived is not None or version.part != "delta":
             return 0

@@ -44,7 +44,7 @@ word_at = Instruction(lambda data, at: np.uint64(int.from_bytes(data[at : at + 8
 
 @njit(inline="always")
 def last_bytes(data, at, end):
-    """Fewer than eight bytes as `word_at` has them, zeros above."""
+    """Return fewer than eight bytes, data[at:end], as a word, with zeros in the high bytes."""
     word, shift = _NONE, _NONE
     for i in range(at, end):
         word |= np.uint64(data[i]) << shift
@@ -68,7 +68,7 @@ def hash_of_bytes(data, begin, end):
 
 @njit(inline="always")
 def same(data, begin, end, other, at):
-    """True if the bytes from `begin` to `end` stand in another array from `at` on."""
+    """True if data[begin:end] equals the bytes of another array from `at` on."""
     while begin + 8 <= end:
         if word_at(data, begin) != word_at(other, at):
             return False

@@ -75,7 +75,8 @@ _added = types.UniTuple(types.int64, 2)(
 @njit(_added, scratch=TABLE, **JIT)
 def _add(data, begins, ends, words, at, slots, content, starts, stops, known, count, base, ids):
     """Give a number to the strings from `at` on that have no id yet (-1), adding new strings. Returns the number of strings in
-    the table, and the position at which it ran out of room."""
+    the table, and the position at which it ran out of room. String i is data[begins[i] : ends[i]] with the hash words[i];
+    slots, content, starts, stops: the table; known: its hashes; count: its strings; base: its first id."""
     while at < words.size:
         _fetch(words, at, slots, content, starts)
         if ids[at] < 0:

@@ -86,7 +86,8 @@ def _describe_whole(block: Block, keys: int) -> Described:
 
 
 def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
-    """Return a directory that has all words in one group, or in two of 63 bits each (see `Block.directory`)."""
+    """Return a directory that has all words in one group, or in two of 63 bits each (see `Block.directory`). rest: the number
+    of low bits of a word that are not part of the key."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
     if (last - base) >> (EVERY - 1):
         return 0, EVERY - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (EVERY - 1)))), words.size])

@@ -50,7 +50,9 @@ def _hash_of_row(indexes, columns, count, rows, row, arity):
 
 @njit(**COMPILED)
 def newest(code, relations, relation, indexes, index, keys, regs):
-    """Return (slot, row): the slot of a key in an index, and the newest row that has it, or -1. The key is in registers."""
+    """Return (slot, row): the slot of a key in an index, and the newest row that has it, or -1. The key is in registers. code,
+    keys: the instructions, and the position in them of the key's registers; regs: the registers; relation, index: the
+    positions of their structures."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)

@@ -160,7 +160,8 @@ def _news(code, pc, relations, indexes, blocks, regs):
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head. Return the number of new tuples, or -1 if they do not fit."""
+    """Insert a head. Return the number of new tuples, or -1 if they do not fit. code, pc: the instructions, and the position of
+    the HEAD instruction; regs: the registers; state: the machine's state."""
     known = _news(code, pc, relations, indexes, blocks, regs)
     return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
 
@@ -209,7 +210,9 @@ def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
 
 @njit(**COMPILED)
 def propose(code, pc, version, relations, indexes, blocks, regs, state):
-    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full."""
+    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full. code, pc: the
+    instructions, and the position of the HEAD instruction; version: of the rule; regs: the registers; state: the thread's
+    state."""
     if _news(code, pc, relations, indexes, blocks, regs) == KNOWN:
         return np.int64(0)
     count, size = value_at(state, at.PROPOSED_COUNT), value_at(state, at.PROPOSED_SIZE)

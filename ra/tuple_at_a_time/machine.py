@@ -71,7 +71,7 @@ def _advanced(relations, indexes, relation):
 @njit(**COMPILED)
 def _record_iteration(state, born, tuples, work):
     """Add an iteration to the record of iterations (`layout.COURSE`). If the record is full, each two neighbouring entries are
-    merged."""
+    merged. born: the new tuples; tuples: all tuples after it; work: the instructions."""
     course, number = value_at(state, at.COURSE), value_at(state, at.COURSE_AT)
     entry = number * at.ENTRY_SIZE
     increase(course, entry + at.STEPS_DONE, 1)

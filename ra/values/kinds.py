@@ -26,16 +26,16 @@ def numbers(column: np.ndarray, kind: Kind) -> np.ndarray:
     return np.ascontiguousarray(column).view(dtype_of(kind))
 
 
-def as_bits(found: np.ndarray) -> np.ndarray:
+def as_bits(array: np.ndarray) -> np.ndarray:
     """The int64 bits of numbers of any numpy type, floats in their one form.
 
     >>> np.unique(as_bits(np.array([-0.0, 0.0, -np.nan, np.nan]))).view(np.float64).tolist(), as_bits(np.array([True])).tolist()
     ([0.0, nan], [1])
     """
-    if found.dtype != np.float64:
-        return found.view(np.int64) if found.dtype.itemsize == 8 else found.astype(np.int64)
-    missing = np.isnan(found)
-    bits = (found + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
+    if array.dtype != np.float64:
+        return array.view(np.int64) if array.dtype.itemsize == 8 else array.astype(np.int64)
+    missing = np.isnan(array)
+    bits = (array + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
     return np.where(missing, NAN, bits) if missing.any() else bits
 
 

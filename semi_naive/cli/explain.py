@@ -108,18 +108,18 @@ class Prompt:
 
     # -- commands
 
-    def do_setdepth(self, rest: str) -> None:
+    def do_setdepth(self, argument: str) -> None:
         """Set the number of levels."""
-        if not rest:
+        if not argument:
             raise Usage("setdepth <depth>")
-        if not rest.isdecimal():
-            raise ValueError(f"<{rest}> is not a valid depth")
-        self.depth = int(rest)
+        if not argument.isdecimal():
+            raise ValueError(f"<{argument}> is not a valid depth")
+        self.depth = int(argument)
         self._prompt(f"Depth is now {self.depth}\n")
 
-    def do_explain(self, rest: str) -> None:
+    def do_explain(self, argument: str) -> None:
         """Print a proof of a tuple."""
-        relation_and_row = self._tuple("explain", rest)
+        relation_and_row = self._tuple("explain", argument)
         if relation_and_row is None:
             return self._show(Tree("Relation not found"))
         name, row = relation_and_row
@@ -130,9 +130,9 @@ class Prompt:
         except ValueError as error:
             self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))
 
-    def do_subproof(self, rest: str) -> None:
+    def do_subproof(self, argument: str) -> None:
         """Print a proof that was cut off."""
-        label = re.fullmatch(r"[^(]+\(\s*([0-9]+)\s*\)", rest)
+        label = re.fullmatch(r"[^(]+\(\s*([0-9]+)\s*\)", argument)
         if label is None:
             raise Usage("subproof relation_name(<label>)")
         number = int(label[1])
@@ -140,9 +140,9 @@ class Prompt:
             return self._show(Tree("Subproof not found"))
         self._show_proof(self.subproofs[number])
 
-    def do_explainnegation(self, rest: str) -> None:
+    def do_explainnegation(self, arguments: str) -> None:
         """Print which literals of a rule hold for an absent tuple."""
-        text, number, given = _without_questions(rest)
+        text, number, given = _without_questions(arguments)
         found = self._tuple("explainnegation", text)
         rules = [] if found is None else self.why.rules(found[0])
         if found is None or not rules:
@@ -170,41 +170,41 @@ class Prompt:
         found = self._tuple("whynot", rest)
         self._print("Relation not found" if found is None else str(self.why.why_not(*found)))
 
-    def do_rule(self, rest: str) -> None:
+    def do_rule(self, arguments: str) -> None:
         """Print the rules of a relation."""
-        name, *number = rest.split()[:2] or [""]
+        name, *number = arguments.split()[:2] or [""]
         if not name or number and not number[0].isdecimal():
             raise Usage("rule <relation name> [<rule number>]")
         found = [rule for rule in self.why.rules(name) if not number or rule.number == int(number[0])]
         self._print("\n".join(rule.text if number else f"{rule.number}: {rule.text}" for rule in found) or "Rule not found")
 
-    def do_measure(self, rest: str) -> None:
+    def do_measure(self, relation: str) -> None:
         """Print the sizes of proofs of some tuples."""
-        if not rest:
+        if not relation:
             raise Usage("measure <relation name>")
-        if rest not in self.why.program.relations:
+        if relation not in self.why.program.relations:
             return self._print("No relation found")
-        rows = self.why.some(rest, 10)
+        rows = self.why.some(relation, 10)
         for row in rows:
-            proof = self.why.why(rest, row)
+            proof = self.why.why(relation, row)
             self._print(f"Tuples expanded: {proof.size}, height: {proof.height}")
         self._print(f"total: {len(rows)}")
 
-    def do_output(self, rest: str) -> None:
+    def do_output(self, path: str) -> None:
         """Write the following answers to a file, or none."""
-        if rest:
-            open(rest, "w", encoding="utf-8").close()
-        self.file = rest
+        if path:
+            open(path, "w", encoding="utf-8").close()
+        self.file = path
 
-    def do_format(self, rest: str) -> None:
+    def do_format(self, name: str) -> None:
         """Choose the format of proofs."""
-        if rest not in ("json", "proof"):
+        if name not in ("json", "proof"):
             raise Usage("format <json|proof>")
-        self.json = rest == "json"
+        self.json = name == "json"
 
-    def do_query(self, rest: str) -> None:
+    def do_query(self, argument: str) -> None:
         """Print the solutions of a conjunction of atoms."""
-        atoms = _atoms(rest)
+        atoms = _atoms(argument)
         if not atoms:
             raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
         queries = [query_of(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
@@ -226,14 +226,16 @@ class Prompt:
 
     # -- queries
 
-    def _solutions(self, asked: list[Query]) -> Iterator[dict[str, Any]]:
-        """The values that satisfy all atoms, in the order of each atom's tuples."""
+    def _solutions(self, queries: list[Query]) -> Iterator[dict[str, Any]]:
+        """Yield the values of variables that satisfy all queries, in the order of each relation's tuples."""
         tables = []
-        for one in asked:
-            columns = one.of(self.why.tables[one.relation.name])
+        for query in queries:
+            columns = query.of(self.why.tables[query.relation.name])
             found = (nested_values(column, type_, self.why.types, self.why.values)
-                     for column, type_ in zip(columns, one.named.values(), strict=False))  # fmt: skip
-            tables.append([dict(zip(one.named, row, strict=True)) for row in zip(*found, strict=True)] if one.named else [{}])
+                     for column, type_ in zip(columns, query.named.values(), strict=False))  # fmt: skip
+            tables.append(
+                [dict(zip(query.named, row, strict=True)) for row in zip(*found, strict=True)] if query.named else [{}]
+            )
         for rows in product(*tables):
             together: dict[str, Any] = {}
             if all(together.setdefault(name, value) == value for row in rows for name, value in row.items()):

@@ -42,7 +42,8 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def run_session(program: str, state: str | None, given: dict) -> None:
-    """Read commands from standard input until it ends. given: the other options of the command, by their names."""
+    """Read commands from standard input until it ends. given: the other options of the command, by their names. state: the
+    directory that makes it durable, if any."""
     if program == "-":
         raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
     with open_session(program, state, given) as session:
@@ -50,7 +51,8 @@ def run_session(program: str, state: str | None, given: dict) -> None:
 
 
 def open_session(program: str, state: str | None, given: dict, retain: int = 0):
-    """Open the session of a program in a file."""
+    """Open the session of a program in a file. state: the directory that makes it durable, if any; given: the other options of
+    the command; retain: see `Program.session`."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
     from semi_naive.cli.run import check_folders, definitions, libraries_of, print_warnings, sandbox_of
@@ -165,9 +167,9 @@ class Shell:
         else:
             self._print(getattr(self.session, operation)(relation, rows))
 
-    def _query(self, rest: str) -> None:
+    def _query(self, atom: str) -> None:
         """Print the answers of a query."""
-        answer = self.session.query(rest)
+        answer = self.session.query(atom)
         for line in self._texts(answer.relation, answer.encoded()):
             click.echo(line)
 
@@ -177,11 +179,11 @@ class Shell:
 
     # -- in
 
-    def _fact(self, rest: str) -> tuple[str, list[tuple]]:
+    def _fact(self, text: str) -> tuple[str, list[tuple]]:
         """Parse `R v…`: the relation, and one fact."""
-        name, rest = _split_word(rest)
+        name, text = _split_word(text)
         relation = self.session.relations[self.session.known(name)]
-        fields = [] if not relation.arity and rest.strip() == "()" else _fields(rest)
+        fields = [] if not relation.arity and text.strip() == "()" else _fields(text)
         if len(fields) != relation.arity:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
             hint = "fields are separated by blanks; one that has some is in double quotes"
@@ -191,10 +193,10 @@ class Shell:
             )
         return name, [tuple(map(_python, fields, relation.kinds))]
 
-    def _file(self, rest: str, command: str) -> tuple[str, str]:
+    def _file(self, text: str, command: str) -> tuple[str, str]:
         """Return the relation and the path that are the arguments of a command."""
-        name, rest = _split_word(rest)
-        path = _fields(rest)
+        name, text = _split_word(text)
+        path = _fields(text)
         if len(path) != 1:
             raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
         if "://" not in path[0] and match_files(path[0]) is None and not os.path.exists(path[0]):
@@ -280,7 +282,7 @@ def _unquoted(field: str) -> str:
 
 
 def _quoted_field(text: str, at: int) -> tuple[str, int]:
-    """The field up to a closing quote, and its end."""
+    """The field up to a closing quote, and its end. at: the position after the opening quote."""
     made = []
     while at < len(text) and text[at] != '"':
         if text[at] == "\\" and at + 1 < len(text):
@@ -295,7 +297,7 @@ def _quoted_field(text: str, at: int) -> tuple[str, int]:
 
 
 def _unquoted_field(text: str, at: int) -> tuple[str, int]:
-    """The field up to a blank outside of brackets, and its end. Branches have round brackets."""
+    """The field up to a blank outside of brackets, and its end. Branches have round brackets. at: its position."""
     begin, depth, within = at, 0, False
     opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
     while at < len(text) and (depth > 0 or within or not text[at].isspace()):

@@ -129,7 +129,7 @@ def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
 
 
 def pragmas_of(given: dict) -> dict[str, str]:
-    """The pragmas of -P, "key:value" each, and the options among them.
+    """The pragmas of -P, "key:value" each, and the options among them. given: the options of the command line.
 
     >>> pragmas_of({"pragmas": ("legacy", "magic-transform:a,b"), "inline_exclude": "c"})
     {'legacy': '', 'magic-transform': 'a,b', 'inline-exclude': 'c'}
@@ -157,7 +157,8 @@ def _several(option, value: str):
 
 
 def shown_warnings(problems: list, given: dict) -> list:
-    """The warnings that -w, -W and --wno leave. -W names the only ones to show, or all."""
+    """The warnings that -w, -W and --wno leave. -W names the only ones to show, or all. given: the options of the command
+    line."""
     on, off = set(given["warn"]) or {"all"}, set(given["wno"]) - {"none"}
     for name in sorted((on | off) - {"all", *WARNINGS}):
         raise BadInput(f"there is no warning {name!r}", hint=f"known are all, {', '.join(WARNINGS)}")

@@ -108,7 +108,7 @@ class Kernel:
         return self.py_func.__qualname__
 
     def _small(self, given) -> bool:
-        """True if compiling is not worth while for this call."""
+        """True if compiling is not worth while for this call. given: the arguments."""
         if not self.typed or mode != "auto":
             return mode == "uncompiled"
         numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
@@ -125,7 +125,8 @@ class Kernel:
         return self.seconds < self.worth and (self.worth > LOADING or numbers <= UNLOADED_NUMBERS)
 
     def _timed(self, given):
-        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around."""
+        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around. given: the
+        arguments."""
         begun, _now.uncompiled = time.perf_counter(), True
         try:
             with np.errstate(over="ignore"):

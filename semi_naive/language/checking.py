@@ -195,7 +195,8 @@ def _expansion_problems(found: list[Single], relations) -> list[Problem]:
 
 
 def _warnings(source, relations, found, made) -> list[Problem]:
-    """Return the warnings about relations and clauses."""
+    """Return the warnings about relations and clauses. found: clauses with a single head; made: relations that were declared by
+    inference."""
     warnings = list(
         empty_warnings(source, {name: declaration for name, declaration in relations.items() if name not in made}, found)
     )

@@ -63,9 +63,9 @@ def directive_problems(source: syntax.SourceProgram, relations):
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
-def empty_warnings(source: syntax.SourceProgram, relations, found: list[Single]):
+def empty_warnings(source: syntax.SourceProgram, relations, singles: list[Single]):
     """Warn of relations without rules, facts and inputs."""
-    filled = {single.head.relation for single in found}
+    filled = {single.head.relation for single in singles}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, declaration in relations.items():
         if name not in filled and not declaration.born_of:

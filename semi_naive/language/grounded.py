@@ -91,7 +91,8 @@ def _mutual_problems(literals, injected) -> list[Problem]:
 
 
 def _scope_problems(literals, given, injected) -> list[Problem]:
-    """Report the ungrounded expressions of a clause's body or an aggregate's."""
+    """Report the ungrounded expressions of a clause's body or an aggregate's. given: the variables that are grounded outside;
+    injected: by the id of an aggregate, the names that it takes from outside."""
     ground = hopeful = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
     nodes = list(_own_nodes(literals))
     if any(isinstance(node, syntax.Aggregate) for node in nodes):

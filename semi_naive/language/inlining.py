@@ -119,9 +119,9 @@ def _aggregate_problems(node, inline):
 class Expansions:
     """Clauses with inlined relations expanded, to check that variables are grounded."""
 
-    def __init__(self, found: list[Single], inline: set[str]):
+    def __init__(self, singles: list[Single], inline: set[str]):
         self.inline, self.definitions = inline, {}
-        for single in found:
+        for single in singles:
             if single.head.relation in inline:
                 self.definitions.setdefault(single.head.relation, []).append(single)
         self._numbers = count(1)

@@ -48,9 +48,9 @@ def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[P
     return replace(node, attributes=(*recorded.attributes, ATTRIBUTE))
 
 
-def birth_problems(source: syntax.SourceProgram, relations, found: list[Single]) -> Iterator[Problem]:
+def birth_problems(source: syntax.SourceProgram, relations, singles: list[Single]) -> Iterator[Problem]:
     """Report relations that record births and have tuples of their own."""
-    filled = {single.head.relation for single in found}
+    filled = {single.head.relation for single in singles}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, node in relations.items():
         if node.born_of and name in filled:
@@ -63,9 +63,9 @@ def birth_edges(relations) -> list[Edge]:
     return [Edge(name, node.born_of, RECORD, node.span) for name, node in relations.items() if node.born_of in relations]
 
 
-def number_problems(found: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
+def number_problems(singles: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
     """Report rules that ask for the number of an iteration and are not evaluated in iterations."""
-    for single in found:
+    for single in singles:
         asked = [node for node in walk_all(single.literals) if isinstance(node, syntax.Functor) and node.name == NUMBER]
         name = single.head.relation
         if asked and name in relations and "inline" in relations[name].qualifiers:

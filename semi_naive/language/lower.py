@@ -266,7 +266,7 @@ class Lowering:
         return ir.Pack(args, type_name, name, self.typing.env.tag(name))
 
     def _cast(self, node, before) -> ir.Term:
-        """Return a cast as a term."""
+        """Return a cast as a term. before: literals that must be added to the body."""
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
             return value
@@ -276,7 +276,8 @@ class Lowering:
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
     def _number_of(self, value: ir.Term, node, before) -> ir.Term:
-        """Lower `as` and `ord` of a value; if no branch has fields, the number of the branch."""
+        """Lower `as` and `ord` of a value; if no branch has fields, the number of the branch. before: literals that must be
+        added to the body."""
         if not self._is_enumeration(types := self.typing.types(node) or ()):
             return value
         number = self.fresh("branch", ir.Kind.NUMBER)
@@ -290,7 +291,7 @@ class Lowering:
         return all(branches) and not any(branch.fields for found in branches for branch in found) and len(branches) == 1
 
     def _functor(self, node, before) -> ir.Term:
-        """Return a functor as a term."""
+        """Return a functor as a term. before: literals that must be added to the body."""
         if node.name == "autoinc":
             return ir.Autoinc()
         if node.name == NUMBER:

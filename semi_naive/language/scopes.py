@@ -57,7 +57,8 @@ def _contains(outer, inner) -> bool:
 
 
 def _injected(single, aggregate, around) -> set[str]:
-    """The names inside that are grounded outside without the aggregate itself."""
+    """The names inside that are grounded outside without the aggregate itself. around: ids of the aggregates that enclose
+    it."""
     outside = grounded(
         single.literals,
         enters=lambda other: id(other) in around,

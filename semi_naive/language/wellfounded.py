@@ -70,10 +70,10 @@ def companion_edges(relations) -> list[Edge]:
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
-def companion_problems(source: syntax.SourceProgram, found: list[Single], relations) -> Iterator[Problem]:
+def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations) -> Iterator[Problem]:
     """Yield a problem for each fact, rule or input of a companion relation."""
     made = set(companions(relations))
-    places = [(single.head.relation, single.head.span) for single in found]
+    places = [(single.head.relation, single.head.span) for single in singles]
     places += [
         (node.relation, node.span) for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"
     ]

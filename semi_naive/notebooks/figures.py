@@ -38,26 +38,26 @@ class StratumBox:
         return LETTER * len(self.text) + 16
 
 
-def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
+def strata_svg(strata: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
     """Draw strata as a graph from left to right, in which a line leads from a stratum to each stratum that reads it. ↻ marks a
     recursive stratum. Inputs have a dashed frame, outputs a thick one. A dashed line means negation or aggregation. If there
     are more than MAX_STRATA strata, or none, only their number is returned."""
-    if not 0 < len(found) <= MAX_STRATA:
-        return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
-    boxes = _place_boxes(found)
+    if not 0 < len(strata) <= MAX_STRATA:
+        return f"<div>{quantity(len(strata), 'stratum', 'strata')}</div>"
+    boxes = _place_boxes(strata)
     width = max(box.x + box.width for box in boxes) + 2
     height = max(box.y for box in boxes) + HIGH + 2
     lines = "".join(_draw_edge(before, box, whole) for box in boxes for before, whole in box.before.items())
     drawn = "".join(_box(box, inputs, outputs) for box in boxes)
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    label = quantity(len(found), "stratum", "strata")
+    label = quantity(len(strata), "stratum", "strata")
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" {size}>{lines}{drawn}</svg>'
     return f'<div style="overflow-x:auto">{svg}</div>'
 
 
-def _place_boxes(found: list[Stratum]) -> list[StratumBox]:
+def _place_boxes(strata: list[Stratum]) -> list[StratumBox]:
     """Boxes in columns, sorted in each by the positions of the strata that they read."""
-    boxes = [StratumBox(stratum) for stratum in found]
+    boxes = [StratumBox(stratum) for stratum in strata]
     home = {name: box for box in boxes for name in box.stratum.relations}
     columns: list[list[StratumBox]] = []
     for box in boxes:  # strata follow the strata that they read

@@ -19,33 +19,35 @@ def tuples_shown(found: Any, about: str = "") -> str:
     return f"{_html_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
-def rows_shown(found: Any, count: int) -> str:
+def rows_shown(answer: Any, count: int) -> str:
     """The first tuples of a relation as a table, if this process has some, and the number of remaining ones."""
     try:
-        rows = found.first(count)
+        rows = answer.first(count)
     except ValueError as closed:
         return _html_line(str(closed))
-    if not rows or not found.columns:
+    if not rows or not answer.columns:
         return ""
-    left = found.count() - len(rows)
-    kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(found.columns))]
-    shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows])
-    return shown + (_html_line(f"… and {quantity(left, 'more tuple')}") if left else "")
+    remaining = answer.count() - len(rows)
+    kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(answer.columns))]
+    shown = _table(
+        [*zip(answer.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows]
+    )
+    return shown + (_html_line(f"… and {quantity(remaining, 'more tuple')}") if remaining else "")
 
 
-def relations_shown(headline: str, found: Any) -> str:
+def relations_shown(headline: str, result: Any) -> str:
     """Relations by name: the number of tuples of each, and its first ones when unfolded. Many relations are cut to the first
     ones."""
-    names = list(found)[:MAX_LISTED]
+    names = list(result)[:MAX_LISTED]
     rows = []
     for name in names:
-        each = found[name]
-        attributes = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in found.relations[name].attributes)
+        answer = result[name]
+        attributes = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in result.relations[name].attributes)
         what = f"{escape(name)}({escape(clipped_value(attributes))})"
-        inner = rows_shown(each, FOLDED)
-        rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{each.count():,}"])
-    left = len(found) - len(names)
-    more = _html_line(f"… and {quantity(left, 'more relation')}") if left else ""
+        inner = rows_shown(answer, FOLDED)
+        rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{answer.count():,}"])
+    remaining = len(result) - len(names)
+    more = _html_line(f"… and {quantity(remaining, 'more relation')}") if remaining else ""
     return f"{_html_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
 
 

@@ -88,10 +88,10 @@ def names_read(rules: list[ir.Rule]) -> set[str]:
     return {edge.body for rule in rules for edge in rule_edges(rule)}
 
 
-def readers(found: list[Stratum]) -> dict[str, set[int]]:
-    """The strata that read each relation."""
+def readers(strata: list[Stratum]) -> dict[str, set[int]]:
+    """Return the numbers of the strata that read each relation."""
     by_name: dict[str, set[int]] = {}
-    for number, stratum in enumerate(found):
+    for number, stratum in enumerate(strata):
         for name in stratum.reads:
             by_name.setdefault(name, set()).add(number)
     return by_name
@@ -194,7 +194,8 @@ def unstratified(groups, edges, spans) -> list[Problem]:
 
 
 def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
-    """Return the error for a negation or an aggregation in a cycle, with the cycle's edges as notes."""
+    """Return the error for a negation or an aggregation in a cycle, with the cycle's edges as notes. inside: the edges within
+    the component; spans: of the declarations."""
     cycle = [edge, *_path(edge.body, edge.head, inside)]
     marks = {"": "", "negation": "!", "aggregation": "aggregate of ", RECORD: "debug_delta of "}
     done = {"negation": "negated", "aggregation": "aggregated", RECORD: "recorded"}[edge.via]

@@ -205,7 +205,8 @@ class _Local(Local):
         return self.database.orders()
 
     def evaluated(self, asked: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
-        """The result of an instance rule for some tuples: (columns, size)."""
+        """The result of an instance rule for some tuples: (columns, size). asked: the instance rule; name: the relation of the
+        tuples."""
         head, tables = asked.rule.head, self.database.tables
         wanted = tables[name] = Table(self.indexes.arities[name])
         wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))

@@ -34,6 +34,7 @@ class Search:
     """
 
     def __init__(self, instances: Instances, given: Callable[[Node], bool]):
+        """given: True for a tuple that needs no proof."""
         self.instances, self.given = instances, given
         self.ids: dict[Node, int] = {}  # number of each known tuple
         self.facts: list[int] = []  # which of them are facts

@@ -110,7 +110,7 @@ class ProgramRun(RunState):
 
     def _files(self, wanted, folder: str, options: Options):
         """The sources that the program names, by relation. A missing one raises its error when it is read, so that errors are
-        in the order of the sources."""
+        in the order of the sources. wanted: the relations to read."""
         for directive in self.program.directives:
             if directive.kind == "input" and directive.relation in wanted:
                 from semi_naive.io.reading import source_of_directive

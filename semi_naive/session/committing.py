@@ -191,18 +191,23 @@ class Committing:
             self._make_snapshot(self._directory)
 
     def _publish(
-        self, number: int, transaction: Transaction, ignored: int, net: dict, found: dict[str, AnyChange], begun: float
+        self, number: int, transaction: Transaction, ignored: int, net: dict, all_changes: dict[str, AnyChange], begun: float
     ) -> None:
-        """Show an epoch to readers."""
+        """Show an epoch to readers, and record its statistics. net, all_changes: the changes of facts, and of all relations;
+        begun: the start of the commit."""
         if self.epoch < number:
             self._epochs = (self._epoch(number), *self._epochs[: self.retain])
         self.batches |= dict([transaction.batch] if transaction.batch else [])
-        told = [*self.outputs, *self.registry.watched()]
-        changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
+        watched = [*self.outputs, *self.registry.watched()]
+        changed = {
+            name: Changes(self, self.relations[name], all_changes[name])
+            for name in dict.fromkeys(watched)
+            if name in all_changes
+        }
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         if not self.system.epochs or self.system.epochs[-1].epoch < number:
-            facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, found))
-            counts = {name: (found[name].came, found[name].went) for name in changed}
+            facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, all_changes))
+            counts = {name: (all_changes[name].came, all_changes[name].went) for name in changed}
             self.system.epochs.append(Past(number, time.time(), time.perf_counter() - begun, facts, tuples, counts))
 
     def note(self, sync: bool, *what, values=None) -> None:

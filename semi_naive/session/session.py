@@ -318,7 +318,7 @@ class Session(Committing, Relations):
 
 def _changeable(program, facts, kept: dict) -> set[str]:
     """Return the relations whose facts may change: relations with an .input, and relations that `facts` names. Raises BadInput
-    for names of other relations."""
+    for names of other relations. kept: the relations that have tuples after compilation."""
     named = set(facts) if isinstance(facts, dict) else set()
     for name in named - program.relations.keys():
         raise BadInput(f"facts for {name!r}: the program has no such relation", hint=f"it has {', '.join(program.relations)}")

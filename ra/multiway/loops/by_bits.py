@@ -36,7 +36,8 @@ class BitLoops:
             self.loops.looped(group[0], group[1:], total)
 
     def loop(self, depth: int, rest: list[int], total: str) -> None:
-        """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set."""
+        """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set. rest: the deeper
+        variables; total: the name of the counter, as source."""
         restricting_rows = tuple(sorted(self.run.refined[depth].items()))
         _, low, high = self.loops.terms.place(self.run.values)
         if self.loops.only_counts(depth):
@@ -56,15 +57,15 @@ class BitLoops:
 
     def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
         """Write the intersections of rows that are known once a variable is bound, except those that deeper variables only
-        count."""
+        count. rest: the deeper variables; total: the name of the counter, as source."""
         array, low, _ = self.loops.terms.place(self.run.values)
         if depth < self.loops.keep:
             self.loops.write(f"x{depth} = np.int64({array}[{low} + i{depth}])")
         needed = []
-        for by in self._known_by_bits(depth):
-            name, number = self._row_of(by)[0], self.loops.terms.number(by)
+        for shared_rows in self._known_by_bits(depth):
+            name, number = self._row_of(shared_rows)[0], self.loops.terms.number(shared_rows)
             self.loops.matrices[f"{name} = np.empty(LIMIT // 64, np.uint64)"] = None
-            self.loops.write(f"any{number} = both({self._rows(by)}, words, {name})")
+            self.loops.write(f"any{number} = both({self._rows(shared_rows)}, words, {name})")
             needed.append(f"any{number}")
         with self.loops.guarded(needed):
             self.loops.after(depth, rest, total)

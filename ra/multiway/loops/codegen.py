@@ -283,7 +283,8 @@ class Generator:
         self.indent = indent
 
     def variable(self, group: list[int], total: str) -> None:
-        """Emit the first variable of a connected group: assigned, as bits of a matrix, or looped over."""
+        """Emit the first variable of a connected group: assigned, as bits of a matrix, or looped over. group: its depths;
+        total: the name of the counter, as source."""
         depth, rest = group[0], group[1:]
         if depth not in self.shape.joined:
             return self._assign(depth, rest, total)
@@ -294,8 +295,9 @@ class Generator:
             return self.bits.begin(run, group, total)
         self.looped(depth, rest, total)
 
-    def looped(self, depth: int, rest: list[int], total: str) -> None:
-        """Emit the loop over a variable's values, or only their count if that suffices."""
+    def looped(self, depth: int, deeper: list[int], total: str) -> None:
+        """Emit the loop over a variable's values, or only their count if that suffices. deeper: the deeper variables; total: the
+        name of the counter, as source."""
         array, low, high = self._domain(depth)
         if self.only_counts(depth):
             return self._count(depth, total)
@@ -307,14 +309,15 @@ class Generator:
             self.write(f"x{depth} = np.int64({array}[j{depth}])")
             if self.terms.needs_raw(depth):
                 self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
-            self.body(depth, rest, total)
+            self.body(depth, deeper, total)
 
-    def _assign(self, depth: int, rest: list[int], total: str) -> None:
-        """Write the value of a variable that an equation assigns."""
+    def _assign(self, depth: int, deeper: list[int], total: str) -> None:
+        """Write the value of a variable that an equation assigns. deeper: the deeper variables; total: the name of the counter,
+        as source."""
         self.write(f"r{depth} = {self.terms.raw(self.shape.assigned[depth])}")
         if any(depth in member.path for member in self.shape.members):
             self.write(f"x{depth} = id_of(names, base, size, r{depth})")
-        self.body(depth, rest, total)
+        self.body(depth, deeper, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:
         """Return the source of (array, low, high), the values that the variable at a depth loops over."""

@@ -89,7 +89,7 @@ class PartialBox:
 
 def cost(state: PartialBox, group: Group, sibling_range: Siblings, low: int, high: int) -> tuple[Slice, int]:
     """Return (slice of a group for a range of ids, bytes that it takes): 0 bytes if the box already has a slice of that trie
-    that covers it."""
+    that covers it. state: the box so far."""
     for piece in state.taken.values():
         if (piece.trie, piece.path) == (group.trie, sibling_range.path) and piece.low <= low and high <= piece.high:
             return piece, 0
@@ -141,7 +141,7 @@ class Boxes:
         return Box(state.ranges, None, pieces, sum(sizes))
 
     def _grounded(self, state: PartialBox) -> PartialBox | None:
-        """Choose the slices of atoms of constants only. Return None if a positive one has no tuple."""
+        """Choose the slices of atoms of constants only. Return None if a positive one has no tuple. state: the box so far."""
         for group in self._groups(state, lambda term: term < 0):
             below = self._siblings(group, state)
             id = self.ids[~group.terms[-1]]
@@ -174,7 +174,8 @@ class Boxes:
         self, state: PartialBox, below: dict[Group, Siblings], depth: int, low: int, last: int
     ) -> tuple[int, PartialBox]:
         """Return (end, state): the end of the longest range from `low` whose slices fit, and the state with these slices. If a
-        single value does not fit, it spills."""
+        single value does not fit, it spills. below: the groups of atoms that are sliced by this variable, with their ranges
+        in the tries; depth: of the variable; last: its greatest id."""
         allowed = self._room(state, below, depth)
 
         def size(high: int) -> int:
@@ -191,7 +192,8 @@ class Boxes:
         return fits, state
 
     def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
-        """Return the bytes that this dimension may use. The least bytes that later dimensions need are reserved."""
+        """Return the bytes that this dimension may use. The least bytes that later dimensions need are reserved. below: the
+        groups of atoms that are sliced by this dimension, with their ranges in the tries; depth: of the variable."""
         current = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
         later = [atom for atom in range(len(self.keys)) if atom not in current | done]
@@ -204,8 +206,9 @@ class Boxes:
         return allowed
 
     def _spilled(self, state: PartialBox, below: dict[Group, Siblings], low: int, room: int) -> PartialBox:
-        """Choose the slices of a single value that fit, smallest first. The other atoms will be sliced by their next
-        variable."""
+        """Choose the slices of a single value that fit, smallest first. The other atoms will be sliced by their next variable.
+        state: the box so far; below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes
+        that a slice may have."""
         pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
         reserved = self._owed(state)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
@@ -220,7 +223,7 @@ class Boxes:
         return state
 
     def _owed(self, state: PartialBox) -> int:
-        """Return the least bytes that the atoms without a slice need."""
+        """Return the least bytes that the atoms without a slice need. state: the box so far."""
         done = {atom for group in state.taken for atom in group.atoms}
         return sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
 
@@ -244,7 +247,8 @@ class Boxes:
         return any(not self.shape.members[atom].negated for atom in group.atoms)
 
     def _next(self, below: dict[Group, Siblings], low: int) -> int:
-        """Return the first id from `low` on that all positive atoms have; the domain's size if there is none."""
+        """Return the first id from `low` on that all positive atoms have; the domain's size if there is none. below: the groups
+        of atoms that are sliced by the variable, with their ranges in the tries."""
         found = -1
         while found < low:
             found = low

@@ -18,20 +18,21 @@ MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s
 FLIP = np.int64(-SIGN)
 
 
-def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
-    """The sorting permutation of distinct symbols, floats or records, and their sorted values: strings, floats, or texts of
-    records. Many symbols are a pyarrow array, sorted without Python objects, as UTF-8 bytes sort like characters."""
+def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+    """Return (the sorting permutation of distinct symbols, floats or records, their sorted values): strings, floats, or texts
+    of records. Many symbols are a pyarrow array, sorted without Python objects, as UTF-8 bytes sort like characters.
+    distinct: the values as 64 bits."""
     if type_.kind == Kind.FLOAT:
-        order = np.argsort(by_size(found, type_.kind))
-        return order, numbers(found[order], type_.kind).tolist()
-    if type_.kind == Kind.SYMBOL and found.size > MIN_ROWS_FOR_ARROW:
+        order = np.argsort(by_size(distinct, type_.kind))
+        return order, numbers(distinct[order], type_.kind).tolist()
+    if type_.kind == Kind.SYMBOL and distinct.size > MIN_ROWS_FOR_ARROW:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        strings = values.arrow(found).cast(pa.large_string())
+        strings = values.arrow(distinct).cast(pa.large_string())
         order = pc.array_sort_indices(strings)
         return numpy_of(order), strings.take(order)
-    texts = values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
+    texts = values.strings(distinct) if type_.kind == Kind.SYMBOL else record_texts(distinct, type_, types, values, style)
     order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
     return order, [texts[i] for i in order.tolist()]
 

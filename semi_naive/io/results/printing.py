@@ -33,17 +33,17 @@ class PrintedRelation(NamedTuple):
     values: object
 
 
-def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
+def print_relations(relations: list[PrintedRelation], form: str, stream) -> None:
     """Print relations to a binary stream. form: one of `FORMATS` but the first.
 
     csv has a header, tsv has none. Several relations are separated by blank lines, and each begins with a line of its name.
     json is one object with the tuples of each relation as objects; nil in a record is null. A table shows the first rows.
     """
     if form == "json":
-        return _json(found, stream)
-    for number, shown in enumerate(found):
+        return _json(relations, stream)
+    for number, shown in enumerate(relations):
         stream.write(b"\n" * (number > 0))
-        if len(found) > 1 and form in PLAIN:
+        if len(relations) > 1 and form in PLAIN:
             stream.write(f"{shown.relation.name}\n".encode())
         {"table": _table, "markdown": _markdown}.get(form, partial(_print_plain, form=PLAIN.get(form)))(shown, stream)
 
@@ -59,17 +59,17 @@ def _attribute_names(shown: PrintedRelation) -> list[str]:
     return [name for name, _ in shown.relation.attributes]
 
 
-def _json(found: list[PrintedRelation], stream) -> None:
+def _json(relations: list[PrintedRelation], stream) -> None:
     """Print relations as a JSON object by name."""
     opened, form = b"{", Format("jsonfile", objects=True)
-    for shown in found:
+    for shown in relations:
         stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
         if shown.relation.arity:
             write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
         else:
             stream.write(b"[{}]\n" if shown.rows.size else b"[]\n")
         opened = b","
-    stream.write(b"}\n" if found else b"{}\n")
+    stream.write(b"}\n" if relations else b"{}\n")
 
 
 def _markdown(shown: PrintedRelation, stream) -> None:

@@ -129,7 +129,8 @@ def _begin_value(text: str, at: int, type_, end: str) -> tuple:
 
 
 def _begin_branch(text: str, at: int, type_) -> tuple:
-    """Begin a branch. `$Nil` may have brackets, as in a program."""
+    """Begin a branch. `$Nil` may have brackets, as in a program. at: its position. Returns (an unfinished branch, the position
+    of its first field), or (the branch, its end)."""
     at = _skip(text, _expect(text, at, "$"))
     name = NAME.match(text, at)[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
@@ -153,7 +154,8 @@ def _number(text: str, at: int, kind: Kind, close: str) -> tuple:
 
 
 def _symbol(text: str, at: int, close: str) -> tuple:
-    """Parse a symbol, quoted or up to the next comma or closing bracket. Return (string, end)."""
+    """Parse a symbol, quoted or up to the next comma or closing bracket. Return (string, end). at: its position; close: the
+    closing bracket."""
     if not text.startswith('"', at):
         end = _end_of_field(text, at, close)
         return text[at:end], end
@@ -169,7 +171,7 @@ def _symbol(text: str, at: int, close: str) -> tuple:
 
 
 def _end_of_field(text: str, at: int, close: str) -> int:
-    """Return the position of the next comma or closing bracket."""
+    """Return the position of the next comma or closing bracket. close: the closing bracket."""
     ends = [end for end in (text.find(",", at), text.find(close, at)) if end >= 0]
     if not ends:
         raise Mismatch(f"{abbreviated(text)}: expected ',' or {close!r} before the end")
@@ -177,7 +179,7 @@ def _end_of_field(text: str, at: int, close: str) -> int:
 
 
 def _expect(text: str, at: int, char: str) -> int:
-    """Return the position after an expected character."""
+    """Return the position after an expected character. at: its position."""
     if text[at : at + 1] != char:
         found = repr(text[at]) if at < len(text) else "the end"
         raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {found}")

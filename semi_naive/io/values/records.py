@@ -95,7 +95,7 @@ def fields_of_tag(type_, tag: int | None) -> tuple:
 
 
 def _fields(value, fields: tuple, what: str) -> list:
-    """The fields of a record value in order. Raises Mismatch for missing or unknown fields."""
+    """The fields of a record value in order. Raises Mismatch for missing or unknown fields. what: the type, for errors."""
     names = [name for name, _ in fields]
     if isinstance(value, dict):
         if set(value) != set(names):
@@ -143,9 +143,10 @@ class Unpacked:
                 if (unknown := {i for i in ids_of_type if (name, i) not in self.fields})
             }
 
-    def _load(self, type_, wanted: list, values, pending: dict) -> None:
-        """Load the fields of records, by branch if the type has branches, and add the records in them to `pending`."""
-        ids = np.array(wanted, np.int64)
+    def _load(self, type_, record_ids: list, values, pending: dict) -> None:
+        """Load the fields of records, by branch if the type has branches, and add the records in them to `pending`. record_ids:
+        their ids."""
+        ids = np.array(record_ids, np.int64)
         if not type_.branches:
             self._store(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
             return

@@ -82,7 +82,8 @@ class StatementBuilder(Reduce):
 
     @worded
     def relation_decl(self, _span, _keyword, names, *rest):
-        """Build the declarations of one or more relations, and the directives of obsolete qualifiers."""
+        """Build the declarations of one or more relations, and the directives of obsolete qualifiers. rest: attributes,
+        qualifiers and a choice-domain, if present."""
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)

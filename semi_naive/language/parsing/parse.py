@@ -225,8 +225,8 @@ def _end_token(text: str) -> Token:
 
 
 def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
-    """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin
-    one."""
+    """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin one.
+    at: the position of the unexpected token. Returns the position of the token."""
     braces = 0
     while "DECL" not in (accepted := parser.accepts()):
         parser.stack.pop()

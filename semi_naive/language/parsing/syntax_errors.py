@@ -108,7 +108,8 @@ def _quote_symbol(text: str) -> str:
 
 
 def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
-    """Return advice for an unexpected token; "" if there is none. expected: the terminals that the parser would accept."""
+    """Return advice for an unexpected token; "" if there is none. expected: the terminals that the parser would accept. at: its
+    position in `tokens`."""
     token = tokens[at]
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None

@@ -18,9 +18,9 @@ _TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) if
 _FREE, _MIXED = 0, None  # signs: does not depend on the value; depends on it in no certain direction
 
 
-def lattices(heads: dict[str, Ops], found: list[Single]) -> dict[str, str]:
+def lattices(heads: dict[str, Ops], singles: list[Single]) -> dict[str, str]:
     """Return min or max for each relation that keeps the best value of its last attribute."""
-    arities = {single.head.relation: len(single.head.args) for single in found}
+    arities = {single.head.relation: len(single.head.args) for single in singles}
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 

@@ -89,7 +89,8 @@ def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
 
 
 def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
-    """Replace unknown types."""
+    """Replace the unknown types of inferred declarations, by the types that rules require. made: the inferred declarations, by
+    relation."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
     rules = [resolve_scopes(single).single for single in single_clauses(source, [])]

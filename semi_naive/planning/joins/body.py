@@ -92,7 +92,7 @@ class PlannedBody:
 
 
 def searched_indexes(given) -> set[tuple[str, ir.Order]]:
-    """Return the relations and orders that steps search, including steps inside aggregates."""
+    """Return the relations and orders that steps search, including steps inside aggregates. given: the steps."""
     found: set[tuple[str, ir.Order]] = set()
     for step in given:
         found |= getattr(step, "searched", set())
@@ -304,7 +304,8 @@ class Compiler:
         return pushed(literal, atoms, self.choose.sizes)
 
     def _for_few(self, atoms: dict[int, Atom], within: tuple, live) -> list:
-        """Compile the atoms of a core as binary joins; [] if these would need an exchange."""
+        """Compile the atoms of a core as binary joins; [] if these would need an exchange. within: literals of the core that
+        are not joined; live: variables that are needed afterwards."""
         parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
         inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts, placing=self.placing)
         made = inner.compile([*atoms.values(), *within], start=self.bound, outside=live)

@@ -259,7 +259,7 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
 
 def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
     """Return (True if nothing joins the atom yet, tuples that match a binding). The estimate includes skew if both tables are
-    in this process."""
+    in this process. known: the atoms joined before; bound: their variables; part: the part of the relation that is read."""
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
     rest, constants = selection_size(sizes, atom, part)
     if len(places) == len(atom.args) and not constants:
@@ -275,7 +275,8 @@ def _bound(term, bound) -> bool:
 
 
 def _matching_tuples(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
-    """Tuples that have a value in one column, as another atom offers it."""
+    """Tuples that have a value in one column, as another atom offers it. place: the column; known: the atoms joined before;
+    size: tuples of the atom's relation."""
     average = size / max(1.0, sizes.distinct(atom.relation, place))
     offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
     if isinstance(atom.args[place], Const) or not hasattr(sizes, "join_fanout"):

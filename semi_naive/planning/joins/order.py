@@ -91,16 +91,17 @@ class Greedy:
         self.taken -= 1
 
     def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
-        """The last choice was the first of several atoms, which are joined at once."""
+        """Replace the last choice, which was the first of several atoms, by all of them as one multiway join. atoms: by place;
+        bound: the variables bound before."""
         bound, number = set(bound) | names_of_variables(atoms[next(iter(atoms))]), next(iter(atoms))
         before = self.log[-2].expected if len(self.log) > 1 else 1.0
-        rest = [one for one in atoms.items() if one[0] != number]
+        rest = [candidate for candidate in atoms.items() if candidate[0] != number]
         while rest:
-            one = min(rest, key=lambda one: self._rank(one, bound))
-            self.rows *= self.expected(*one, bound)
-            self._bind(one[1])
-            bound |= names_of_variables(one[1])
-            rest.remove(one)
+            candidate = min(rest, key=lambda candidate: self._rank(candidate, bound))
+            self.rows *= self.expected(*candidate, bound)
+            self._bind(candidate[1])
+            bound |= names_of_variables(candidate[1])
+            rest.remove(candidate)
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
 

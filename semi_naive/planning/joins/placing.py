@@ -104,7 +104,8 @@ def keyed(bodies) -> dict[str, dict[Order, int]]:
 
 def colocated_index(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
     """Return (relation, order, number of bucket columns) of an index that has the first atom's tuples in the buckets of their
-    first join partners, so that no binding is sent; None if there is none."""
+    first join partners, so that no binding is sent; None if there is none. wanted: the partitioned indexes: for each
+    relation and order, the number of bucket columns."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
     scan = body.derivation.steps[0] if body.derivation.steps else None
     if exchange is None or not exchange.keys or not isinstance(scan, Join) or scan.keys or scan.part not in ("delta", "share"):

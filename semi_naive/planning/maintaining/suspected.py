@@ -40,7 +40,7 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
 def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
     """Return the rule that makes suspects of the heads of a rule. named: returns the relation of the suspects. If aggregates of
     the rule may have other results when they are computed again (not `is_exact`), the heads are read from their relation by
-    the variables that atoms bind.
+    the variables that atoms bind. known: the relations that may have explicit facts; best: those with best values.
 
     >>> from semi_naive.ra.ir import Aggregate, Wild
     >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")

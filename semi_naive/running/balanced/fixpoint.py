@@ -57,7 +57,8 @@ class Fixpoint:
     # -- the last iterations, and small ones
 
     def _suits_driver(self, before: int) -> bool:
-        """True if the driver should finish the stratum: it sees the runs, and the delta shrinks and is small."""
+        """True if the driver should finish the stratum: it sees the runs, and the delta shrinks and is small. before: the
+        tuples of the delta one iteration earlier."""
         stratum = self.stratum
         allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
         return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, before)

@@ -318,7 +318,7 @@ class Partitioned:
             self.charge(compiled[report.facts["version"]], report.seconds, report.sent, begun)
 
     def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
-        """Record the cost of a rule on one partition."""
+        """Record the cost of a rule on one partition. made: the heads that it made."""
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made
@@ -352,7 +352,8 @@ class Partitioned:
             self.database.place(name, relation, self.cluster)
 
     def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
-        """Add an iteration to the trace: its tuples, its phases, and the balance of the stratum's first relation."""
+        """Add an iteration to the trace: its tuples, its phases, and the balance of the stratum's first relation. births: the
+        tuples born in each step; begun: the start of the iteration."""
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration

@@ -182,7 +182,8 @@ class RunAhead:
         return indptr, targets
 
     def _walk(self, walk: LinearWalk, edges: Adjacency, left: int) -> tuple[Tasks, list[Version]]:
-        """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each."""
+        """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each. left: the
+        remaining iterations."""
         distributed, steps = self.distributed, min(self.steps, left)
         self.steps = min(2 * self.steps, MAX_WALKED_STEPS_PER_JOB)
         relation, threshold = distributed.relations[walk.relation], distributed.config.threshold

@@ -60,10 +60,10 @@ class Growing:
         self.wait = CONFIRMING_SECONDS if any(self.found.values()) else 2 * max(self.wait, FIRST_LOOK_SECONDS)
         self.next = time.monotonic() + self.wait
 
-    def _grows(self, name: str, table: Any, made: set[int]) -> bool:
+    def _grows(self, name: str, table: Any, computed: set[int]) -> bool:
         """True if the tuples of the delta differ from older ones only in the columns that a rule computes. Of a relation with
-        one best value for each key: if no key was added since the last look."""
-        others = [place for place in range(table.arity) if place not in made]
+        one best value for each key: if no key was added since the last look. computed: the computed columns."""
+        others = [place for place in range(table.arity) if place not in computed]
         if getattr(table, "reduction", None):
             return self.counts.get(name, table.count) == table.count
         return not others or hasattr(table, "delta_size") and _agrees_with_delta(table, others)

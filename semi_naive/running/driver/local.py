@@ -387,10 +387,11 @@ class Local:
         return f"iteration {self.iteration + 1}, in {rule.told}"
 
     @uncollected()
-    def _plan(self, wanted) -> None:
-        """Plan all bodies before the first of them runs, so that they share indexes."""
-        for one in wanted:
-            self._body(*one)
+    def _plan(self, rule_versions) -> None:
+        """Plan all bodies before the first of them runs, so that they share indexes. rule_versions: (rule, place of
+        the delta, parts, number)."""
+        for rule_version in rule_versions:
+            self._body(*rule_version)
         if self.planned:
             self.planned = False
             share_indexes(self.bodies, self.indexes)

@@ -39,7 +39,8 @@ class Together:
     @classmethod
     def of(cls, local: Any, wanted: list[tuple]) -> "Together | None":
         """Return None if the versions of this iteration are better run one after the other: symbols and records are numbered in
-        the order of the rules, and a reduction compares the heads of a rule with those of the rules before."""
+        the order of the rules, and a reduction compares the heads of a rule with those of the rules before. wanted: the rule
+        versions."""
         if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < MIN_DELTA_TUPLES:
             return None
         tables = [local.tables[rule_version[0].head.relation] for rule_version in wanted]

@@ -76,7 +76,7 @@ class Checkpoints:
 
     def save(self, done: set[int], stratum=None) -> int:
         """Save the relations of completed strata, and of the stratum that runs on the partitions, if any. Return the bytes that
-        were written."""
+        were written. done: the numbers of the completed strata."""
         self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
         known = {name: number in done for number, entry in enumerate(strata) for name in entry.relations if name not in now}
         fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
@@ -97,7 +97,7 @@ class Checkpoints:
 
     def _wanted(self, name: str, after: bool) -> bool:
         """True if a resumed run could not recompute the relation, or would number its symbols differently. A relation on the
-        partitions in a form of its own is made by one job, again if need be."""
+        partitions in a form of its own is made by one job, again if need be. after: the stratum of the relation is complete."""
         kept = name not in self.database.on_partitions or self.database.partitioned(name) is not None
         return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
 

@@ -105,7 +105,8 @@ class Statics:
     # -- on the partitions
 
     def partition(self, wanted: dict[str, dict], iteration: int) -> None:
-        """Indexes that are partitioned: of each relation the orders, and how many of their columns choose the bucket."""
+        """Partition further indexes. wanted: for each relation the orders, and the number of their columns that choose the
+        bucket; iteration: for the trace."""
         sources, missing = {}, {}
         for name, orders in wanted.items():
             if name not in self.partitioned:

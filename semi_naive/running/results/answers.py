@@ -276,7 +276,7 @@ class Result(Evaluated, Relations):
         return [path for path in written if path]
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
-        """Print the .output relations in a format, and the .printsize counts to standard error."""
+        """Print the .output relations in a format, and the .printsize counts to standard error. wanted: the directives."""
         from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:

@@ -129,7 +129,7 @@ class Directory:
         force the record to the disk now; otherwise the next transaction does."""
         self._append(epoch, event(*what), values, undo, sync)
 
-    def _append(self, epoch: int, found: dict[str, np.ndarray], values, undo: Undo, sync: bool = True) -> None:
+    def _append(self, epoch: int, arrays: dict[str, np.ndarray], values, undo: Undo, sync: bool = True) -> None:
         """Append a record with these arrays, and with the symbols and records that the directory does not have yet."""
         with locked(self._writing):
             self._go_on()
@@ -138,9 +138,9 @@ class Directory:
             if values is not None:
                 sizes = values.sizes()
                 for name, (dense, content) in values.since(self.sizes).items():
-                    found |= _content(name, dense, content)
+                    arrays |= _content(name, dense, content)
             undo(partial(self._back_to, self.log.size, self.sizes))
-            self.log.append(epoch, found, sync)
+            self.log.append(epoch, arrays, sync)
             self.sizes = sizes
 
     def _back_to(self, size: int, sizes: dict[str, int]) -> None:
@@ -299,7 +299,8 @@ class Directory:
 
     def _read_facts(self, known: dict, logged: list[dict], upkeep, changeable: set[str]) -> dict[str, Change]:
         """Restore the explicit facts of the snapshot, and return their changes since then. Raises StateUnusable if a relation
-        has facts but is not an input of the program any more, or has another type."""
+        has facts but is not an input of the program any more, or has another type. known: the relations in the manifest;
+        logged: the records of the log."""
         given = {name: self._read(saved["given"], saved["arity"]) for name, saved in known.items() if "given" in saved}
         net = _net(logged, given)
         for name, table in given.items():

@@ -171,13 +171,17 @@ def records(path: str | os.PathLike, identity: Identity) -> tuple[list[tuple[int
         return found, begin
 
 
-def _check_preamble(path, found: bytes, identity: Identity) -> None:
+def _check_preamble(path, preamble: bytes, identity: Identity) -> None:
     """Raise LogDamaged unless a file begins with the preamble of this log."""
-    if found == identity.preamble:
+    if preamble == identity.preamble:
         return
-    if len(found) < PREAMBLE.size or not found.startswith(LOG) or zlib.crc32(found[:-4]).to_bytes(4, "little") != found[-4:]:
+    if (
+        len(preamble) < PREAMBLE.size
+        or not preamble.startswith(LOG)
+        or zlib.crc32(preamble[:-4]).to_bytes(4, "little") != preamble[-4:]
+    ):
         raise LogDamaged(f"{path} is damaged at byte 0: no log begins there")
-    other = "snapshot of this directory" if PREAMBLE.unpack(found)[1].hex() == identity.directory else "directory"
+    other = "snapshot of this directory" if PREAMBLE.unpack(preamble)[1].hex() == identity.directory else "directory"
     raise LogDamaged(f"{path} is the log of another {other}")
 
 

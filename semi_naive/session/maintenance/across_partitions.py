@@ -120,7 +120,8 @@ class AcrossPartitions:
         self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
     ) -> dict[str, AnyChange] | None:
         """Maintain a closure on the partitions from its edges, which are in this process, without reading its pairs. Return its
-        change; None if the stratum is no such closure, or if more than MANY pairs change."""
+        change; None if the stratum is no such closure, or if more than MANY pairs change. own: changes of explicit facts;
+        changes: of relations."""
         closure = self.relations.closure(number, own, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
@@ -145,7 +146,8 @@ class AcrossPartitions:
         return rest
 
     def can_follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
+        facts of its relations; changes: of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
         if in_one_place(stratum, self.run.program.relations):
             return False
@@ -170,7 +172,8 @@ class AcrossPartitions:
         return False
 
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
-        """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
+        """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent. own: changes of the
+        explicit facts of its relations; changes: of all relations below; most: the budget of bindings."""
         old = {name: self.relations.kept(name) for name in stratum.relations}
         with self._jobs(stratum, own, changes):
             with limits.budget(most):
@@ -179,7 +182,8 @@ class AcrossPartitions:
             return {name: self._change_from(name, each, parts.get(name, each)) for name, each in old.items()}
 
     def _jobs(self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]) -> AbstractContextManager:
-        """Run the jobs of the block in this process if they take less time than Spark needs to start them."""
+        """Run the jobs of the block in this process if they take less time than Spark needs to start them. own: changes of
+        explicit facts; changes: of relations below."""
         names = stratum.reads | set(stratum.relations)
         changed = sum(change.size for each in (own, changes) for name, change in each.items() if name in names)
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_TUPLES_HERE
@@ -195,7 +199,7 @@ class AcrossPartitions:
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, as the runs of its
-        suspects and of its other tuples."""
+        suspects and of its other tuples. own: changes of explicit facts; changes: of relations below."""
         deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
         whole = {name: self._partitioned(name) for name in stratum.relations if self.run.database.count(name)}
@@ -246,7 +250,8 @@ class AcrossPartitions:
     def _overdelete(
         self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], changed: set[str], put: Callable
     ) -> dict[str, PartitionedRelation]:
-        """Overdelete: return the suspects of each relation that has any, the tuples that may have no derivation left."""
+        """Overdelete: return the suspects of each relation that has any, the tuples that may have no derivation left. own:
+        changes of explicit facts; below: of relations below; changed: the names of these; put: adds a temporary relation."""
         names = deltas.stratum.relations
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         once = self._rules_from(deltas, deltas.overdeletions, changed)
@@ -312,8 +317,8 @@ class AcrossPartitions:
     def _without(
         self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
-        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of these
-        tuples."""
+        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of these tuples.
+        gone: the tuples to remove."""
         if gone is None:
             return whole, whole
         kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone

@@ -40,10 +40,12 @@ class Counts:
         """The aggregates whose counts are unknown."""
         return [one for one in self.counted if one.relation not in self.local.database.tables]
 
-    def whole(self, one: CountedAggregate) -> Table:
+    def whole(self, aggregate: CountedAggregate) -> Table:
         """Count the bindings of an aggregate's body in the current tables."""
-        table = Table(len(one.outer) + 1)
-        rows, amounts = self._summed(one, self._made(one, [(one.body, {}, None, (one.relation, "whole"))]))
+        table = Table(len(aggregate.outer) + 1)
+        rows, amounts = self._summed(
+            aggregate, self._made(aggregate, [(aggregate.body, {}, None, (aggregate.relation, "whole"))])
+        )
         table.insert_block(_block(rows, amounts, amounts != 0))
         table.settle()
         return table
@@ -84,22 +86,24 @@ class Counts:
                 tables.pop(_aside(aggregate, number), None)
                 tables.pop(_flipping(aggregate, number), None)
 
-    def change(self, one: CountedAggregate, gained: list, lost: list) -> Change:
+    def change(self, aggregate: CountedAggregate, gained: list, lost: list) -> Change:
         """The change of the relation of counts, from its table before the change and the bindings gained and lost."""
-        table = self.local.database.tables[one.relation]
-        rows, amounts = self._summed(one, [*gained, *((keys, -weights) for keys, weights in lost)])
+        table = self.local.database.tables[aggregate.relation]
+        rows, amounts = self._summed(aggregate, [*gained, *((keys, -weights) for keys, weights in lost)])
         known = np.zeros(amounts.size, np.int64)
         for block in table.blocks("all", own_order(table.arity)):
             lows, highs = block.ranges(rows, amounts.size)
-            there = np.flatnonzero(highs > lows)
-            known[there] = block.column(len(rows), lows[there])
+            present = np.flatnonzero(highs > lows)
+            known[present] = block.column(len(rows), lows[present])
         changed, after = amounts != 0, known + amounts
         return Change(_block(rows, after, changed & (after != 0)), _block(rows, known, changed & (known != 0)))
 
-    def _summed(self, one: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
+    def _summed(self, aggregate: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
         """Sum weights by the values of the outer variables: (columns of distinct values, sums). parts: (columns, weights)."""
         weights = np.concatenate([np.empty(0, np.int64), *(weights for _, weights in parts)])
-        columns = [np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(one.outer))]
+        columns = [
+            np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(aggregate.outer))
+        ]
         if not columns:
             return [], weights.sum(keepdims=True)
         groups = Block.of(columns, weights.size)
@@ -143,24 +147,24 @@ class Counts:
             weights = weights * column.view(np.int64)
         return [batch.columns[name] for name in names], weights
 
-    def _plan(self, one: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
+    def _plan(self, aggregate: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
         """The plan of a body whose bindings are counted. It is made again when the sizes of relations have changed a lot."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
-            rule = Rule(one.atom, body)
+            rule = Rule(aggregate.atom, body)
             made = None if delta is None else local._indexes_made()
             compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)
-            places = core_of({n: each for n, each in enumerate(body) if isinstance(each, Atom)})
+            places = core_of({n: literal for n, literal in enumerate(body) if isinstance(literal, Atom)})
             compiler.core = CyclicCore(places, "", indexed=True) if places and local.multiway != "never" else None
-            outside = {each.name for each in one.outer} | (
-                names_of_variables(one.literal.target) if one.literal.target else set()
+            outside = {variable.name for variable in aggregate.outer} | (
+                names_of_variables(aggregate.literal.target) if aggregate.literal.target else set()
             )
             steps = [_weighing(step) for step in compiler.compile(body, outside=outside)]
-            read = {each.relation for each in body if isinstance(each, Atom)}
+            read = {literal.relation for literal in body if isinstance(literal, Atom)}
             counts = {name: sizes.size(name) for name in read}
-            self.bodies[key] = PlannedBody(rule, Derivation(steps, one.relation, ()), [], counts)
+            self.bodies[key] = PlannedBody(rule, Derivation(steps, aggregate.relation, ()), [], counts)
             share_indexes(self.bodies, local.indexes)
-        return self.bodies[key].derivation.steps if key in self.bodies else self._plan(one, body, parts, delta, key)
+        return self.bodies[key].derivation.steps if key in self.bodies else self._plan(aggregate, body, parts, delta, key)
 
 
 def _weighing(step):

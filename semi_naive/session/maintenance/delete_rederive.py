@@ -268,14 +268,15 @@ class DeleteRederive:
 
     def insert_once(self, own: Container[str], suspected: Mapping[str, Block]) -> Block:
         """Return the tuples that `insert` would add to the only relation of a stratum that no rule of it reads; some may
-        already be in the table."""
+        already be in the table. own: the relations with changed explicit facts; suspected: the suspects of each relation."""
         with self._rederivable(suspected, own):
             return self._heads(self.inserting, self.stratum.relations[0], self._provided(self.insertions))
 
     def _rederivable(self, suspected: Mapping[str, Block], own: Container[str]):
-        """Provide the suspects that may have another derivation; an explicit fact may be derived as well."""
-        names_of_variables = [name for name in suspected if name in own or name not in self.single]
-        return self._beside({suspects(name): _delta([suspected[name]]) for name in names_of_variables})
+        """Provide the suspects that may have another derivation; an explicit fact may be derived as well. own: the relations
+        with changed explicit facts."""
+        rederivable = [name for name in suspected if name in own or name not in self.single]
+        return self._beside({suspects(name): _delta([suspected[name]]) for name in rederivable})
 
     def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
         """The heads of some versions, which are all of one relation."""
@@ -333,7 +334,8 @@ class DeleteRederive:
         return reached(self.closed[name], block, self.database.tables[name]) if name in self.closed else block
 
     def _overdelete_classes(self, deleted: dict[str, Block], first: list[Version]) -> dict[str, Block]:
-        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects."""
+        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects. deleted: explicit
+        facts; first: the rule versions of the first round."""
         tables, old = self.database.tables, {name: self.database.tables[name] for name in self.kinds}
         new = {name: Table(table.arity) for name, table in old.items()}
         found: dict[str, list[Block]] = {name: [] for name in old}

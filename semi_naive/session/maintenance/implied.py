@@ -150,7 +150,7 @@ class Implied(Table):
 
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
     """True if a closure should be represented by its edges after `changed` of its pairs have changed. count: its new number of
-    pairs."""
+    pairs. before: the table of its pairs."""
     return not before.is_spelt or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
 
 

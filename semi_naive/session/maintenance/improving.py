@@ -50,7 +50,9 @@ def may_lose_best(
 ) -> bool:
     """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are unknown.
 
-    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations."""
+    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations. kept: returns the
+    contents of a relation.
+    """
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
     if not any(change.went or name in flipped for name, change in changed):
         return False

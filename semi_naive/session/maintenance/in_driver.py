@@ -75,7 +75,8 @@ class InDriver:
         return bool(rules and rules.counts and rules.counts.missing)
 
     def can_follow(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
+        facts of its relations; changes: of all relations below."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
@@ -113,7 +114,8 @@ class InDriver:
     # -- the steps of a change
 
     def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks) -> dict[str, Block]:
-        """The suspects of a stratum's relations."""
+        """Return the suspects of a stratum's relations. own: changes of explicit facts; below: of relations below; ticks: see
+        `ra.rules.ages`."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in rules.flipped for name, change in below.items()):
             return {}
@@ -125,7 +127,8 @@ class InDriver:
     def _derive(
         self, number: int, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict[str, Block]
     ) -> dict[str, Change]:
-        """Rederive suspects and insert new tuples. Return the changes of the stratum's relations."""
+        """Rederive suspects and insert new tuples. Return the changes of the stratum's relations. own: changes of explicit
+        facts; below: of relations below."""
         if not suspected and not own and not any(change.born.size or name in rules.flipped for name, change in below.items()):
             return {}
         if rules.is_straight:
@@ -154,7 +157,8 @@ class InDriver:
         return found
 
     def _derive_once(self, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
-        """Rederive and insert for a relation that no rule of its stratum reads: the heads are compared with it at the end."""
+        """Rederive and insert for a relation that no rule of its stratum reads: the heads are compared with it at the end. own:
+        changes of explicit facts; below: of relations below."""
         (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
@@ -182,7 +186,8 @@ class InDriver:
         return table
 
     def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
-        """The change of a relation that was `rest` without its suspects. Its table gets the indexes made meanwhile."""
+        """The change of a relation that was `rest` without its suspects. Its table gets the indexes made meanwhile. before: its
+        table before the change."""
         after = self.relations.tables[name]
         added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
         gone = suspected or empty(after.arity)
@@ -195,7 +200,8 @@ class InDriver:
 
     @contextmanager
     def _reversed(self, below: dict[str, Change]) -> Iterator[None]:
-        """Let relations be as before their change, with the lost tuples as their delta, while the block runs."""
+        """Let relations be as before their change, with the lost tuples as their delta, while the block runs. below: the
+        changes of relations."""
         tables = self.relations.tables
         now = {name: tables[name] for name in below}
         tables.update({name: grown(table, below[name].lost) for name, table in now.items()})

@@ -136,7 +136,8 @@ class MaterializedRelations:
         return change
 
     def compared(self, name: str, before: Kept) -> AnyChange:
-        """The change of a recomputed relation. The new table gets the indexes of the old one if that is less work."""
+        """The change of a recomputed relation. The new table gets the indexes of the old one if that is less work. before: its
+        contents before."""
         after = self.kept(name)
         if isinstance(before, Table) and isinstance(after, Table):
             return self.compared_tables(name, before, after)
@@ -168,7 +169,8 @@ class MaterializedRelations:
                 self.tables[name] = grown(table_without(self.merged[name], born), born)
 
     def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
-        """True if at most `few` tuples of some relations, or a part of all of them, have changed."""
+        """True if at most `few` tuples of some relations, or a part of all of them, have changed. own, changes: of explicit
+        facts, and of relations."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
         return changed <= few or changed <= part * sum(map(self.database.count, names))
 
@@ -182,7 +184,8 @@ class MaterializedRelations:
             self.closures[number] = closure
 
     def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
-        """The closure that a stratum is, if it has neither explicit facts nor ticks, and its edges are in this process."""
+        """The closure that a stratum is, if it has neither explicit facts nor ticks, and its edges are in this process. own:
+        changes of explicit facts; changes: of relations."""
         closure = self.closures.get(number)
         if closure is None or own or number in self.ticks or any(self.facts.tables(closure.relation)):
             return None

@@ -79,7 +79,8 @@ class Propagation:
         return changed
 
     def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> Mapping[str, AnyChange]:
-        """Maintain a stratum by the first way that succeeds, and return the changes of its relations."""
+        """Maintain a stratum by the first way that succeeds, and return the changes of its relations. own: changes of explicit
+        facts; stale: its rules must be recomputed."""
         relations = self.relations
         closure = None if stale else relations.closure(number, own, self.changes)
         if closure and not self._is_affected(closure):
@@ -102,7 +103,7 @@ class Propagation:
     def _ways(
         self, number: int, stratum: Stratum, own: dict, closure: Closure | None
     ) -> Iterator[Callable[[], Mapping[str, AnyChange] | None]]:
-        """The ways to maintain a stratum, in the order in which they are tried."""
+        """The ways to maintain a stratum, in the order in which they are tried. own: changes of explicit facts."""
         relations = self.relations
         if self._is_spread(stratum):
             yield partial(self.across.changes_of_closure, number, own, self.changes)

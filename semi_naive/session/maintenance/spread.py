@@ -98,7 +98,8 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
 def _relation(
     name: str, like: PartitionedIndex, full: Parts, found: list[PartitionDifference], side: str
 ) -> PartitionedRelation:
-    """The lost or new tuples that a job of comparison has written, as a relation with the index of `like`."""
+    """The lost or new tuples that a job of comparison has written, as a relation with the index of `like`. side: "born" or
+    "lost"."""
     sizes = sum((each.sizes[side] for each in found), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
@@ -139,15 +140,15 @@ class ColumnBounds:
         return self
 
 
-def column_blocks(found: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
+def column_blocks(contents: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
     """The blocks of a relation, each column in its place; of a relation on the partitions only the bounds of the columns."""
-    if isinstance(found, Table):
-        yield from found.blocks("all", own_order(found.arity))
-    elif isinstance(found, Block):
-        yield found
+    if isinstance(contents, Table):
+        yield from contents.blocks("all", own_order(contents.arity))
+    elif isinstance(contents, Block):
+        yield contents
     else:
-        places = [found.home.order.index(place) for place in range(found.arity)]
-        for stored in (one for blocks in found.home.full for one in blocks):
+        places = [contents.home.order.index(place) for place in range(contents.arity)]
+        for stored in (one for blocks in contents.home.full for one in blocks):
             yield ColumnBounds(tuple(stored.bounds[place] for place in places))
 
 

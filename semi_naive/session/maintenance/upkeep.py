@@ -54,11 +54,11 @@ class Structure:
 class Upkeep:
     """The relations of a session and the objects that maintain them."""
 
-    def __init__(self, asked: Any, compiled: Compiled, config: Config, spark: Any, values: Values):
+    def __init__(self, source: Any, compiled: Compiled, config: Config, spark: Any, values: Values):
         program = compiled.program  # `extend` adds relations to this copy
         program = replace(program, relations=dict(program.relations), types=dict(program.types))
         compiled = replace(compiled, program=program)
-        self.run = ProgramRun(asked, compiled, config, spark, keeps=True, values=values)
+        self.run = ProgramRun(source, compiled, config, spark, keeps=True, values=values)
         self.program, self.values = program, values
         self.relations = MaterializedRelations(self.run)
         self.recomputation = Recomputation(self.relations)

@@ -225,7 +225,7 @@ class Registry:
     @contextlib.contextmanager
     def answer(self, name: str, given: dict, owner: str | None = None):
         """Yield (relation without its parameters, table) of a relation at the last epoch. A relation that is not evaluated yet
-        is evaluated until the block ends. owner: see `System.table`."""
+        is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
         key, relation = self.key(name, given), self.relation(name)
         self.need(name, key)
         try:
@@ -247,8 +247,8 @@ class Registry:
         called: str | None,
         owner: str | None = None,
     ) -> Subscription:
-        """See `Session.subscribe`. called: the name of the subscription, if any. owner: the client of a server that
-        subscribes."""
+        """See `Session.subscribe`. called: the name of the subscription, if any. owner: the client of a server that subscribes.
+        given: the values of parameters, by name."""
         key, history = self.key(name, given), self.histories.get(called) if called else None
         if history and (history.relation, history.key) != (name, key):
             raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
@@ -278,7 +278,7 @@ class Registry:
         return subscription
 
     def _begin(self, called: str, history: History) -> None:
-        """Begin to keep the changes of a relation for a name."""
+        """Begin to keep the changes of a relation for a name. called: the name."""
         what = "subscribe", called, history.relation, history.key, history.acknowledged
         self._session.note(True, *what, values=self._session.upkeep.values)
         self.need(history.relation, history.key)  # changes are kept after the subscription has been cancelled, too
@@ -345,7 +345,8 @@ class Registry:
                 self.histories[called] = history
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
-        """Deliver the changes of an epoch to subscribers, and keep them for names. Idempotent: an interrupt may repeat it."""
+        """Deliver the changes of an epoch to subscribers, and store them for named subscriptions. found: the changes by
+        relation. Idempotent: an interrupt may repeat it."""
         for called, change in self.kept(found).items():
             self.histories[called].add(epoch, change)
             if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
@@ -386,7 +387,8 @@ class Registry:
             self.leaving = self.leaving[:-1]
 
     def acknowledge(self, called: str, epoch: int) -> None:
-        """Discard the changes stored for a name up to an epoch. Raises ValueError for an epoch after the last one."""
+        """Discard the changes stored for a name up to an epoch. Raises ValueError for an epoch after the last one. called: the
+        name."""
         self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
@@ -395,7 +397,8 @@ class Registry:
             self._session.note(False, "ack", called, epoch)
 
     def _lapse(self, called: str) -> None:
-        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation."""
+        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation. called:
+        the name."""
         log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.most_waiting:,}")
         history = self.histories[called]
         history.lapse()
@@ -406,7 +409,7 @@ class Registry:
             log.exception("the directory does not know that the subscription %r has lapsed", called)
 
     def end(self, called: str) -> None:
-        """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""
+        """Discard a named subscription and the changes stored for it. Raises KeyError if there is none. called: the name."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
         self._session.save()

@@ -106,7 +106,8 @@ def is_inlined(known: Readable) -> bool:
 
 
 def standing_for(known: Readable, reader: str) -> list:
-    """The statements that define a relation for a reader's rules: its declaration, and if it is inlined its clauses."""
+    """The statements that define a relation for a reader's rules: its declaration, and if it is inlined its clauses. known: the
+    relation; reader: the relation of the rules that read it."""
     if isinstance(known, Inlined):
         return known.statements
     if isinstance(known, Registered) and known.define is not None:
@@ -145,7 +146,8 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
 
 
 def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[CheckedShape, ir.Program]:
-    """Check rules together with the relations that they read, and return the result of the check and the program."""
+    """Check rules together with the relations that they read, and return the result of the check and the program. known: the
+    relations that rules may read; program: the session's."""
     reads, statements, texts = _relations_read(rules, known), list(program.typed), rules.source.texts
     for each in reads.values():
         statements += standing_for(each, rules.name)
@@ -159,7 +161,8 @@ def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Ch
 
 
 def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
-    """The relations of a session that rules read, and the relations that inlined ones among them read, by name."""
+    """The relations of a session that rules read, and the relations that inlined ones among them read, by name. known: the
+    relations that rules may read."""
     found: dict[str, Readable] = {}
     waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
     while waiting:
@@ -189,7 +192,8 @@ def _rebuild_clause(clause: syntax.Clause, change: Callable) -> syntax.Clause:
 
 
 def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> None:
-    """Raise ProgramError for statements that are not allowed, a missing declaration, and names that the session has already."""
+    """Raise ProgramError for statements that are not allowed, a missing declaration, and names that the session has already.
+    own: the declarations in the text, by relation; known: the relations of the session."""
     problems = []
     if name not in own:
         place = next((each.span for each in source.statements), syntax.NOWHERE)
@@ -236,7 +240,8 @@ class _Rules:
 
     @classmethod
     def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
-        """Parse a text. Raises ProgramError for statements that are not allowed. whole: evaluate an inline relation too."""
+        """Parse a text. Raises ProgramError for statements that are not allowed. whole: evaluate an inline relation too. known:
+        the relations of the session, by name."""
         source = parse(text, f"<{name}>", sandbox=NoFiles())
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)
@@ -312,26 +317,32 @@ class _Rules:
             return made
         return [MAGIC, syntax.RelationDecl(f"{self.name}.parameters", tuple(self.typed)), *made]
 
-    def _statement(self, each):
-        """Rename the relations of the text in a statement, and add the parameters to it."""
-        if isinstance(each, syntax.RelationDecl):
-            more, spans = (tuple(self.typed), (each.span,) * len(self.typed)) if each.name in self.depend else ((), ())
+    def _statement(self, statement):
+        """Return a statement with the relations of the text renamed, and the parameters added."""
+        if isinstance(statement, syntax.RelationDecl):
+            more, spans = (
+                (tuple(self.typed), (statement.span,) * len(self.typed)) if statement.name in self.depend else ((), ())
+            )
             asked = tuple(name for name, _ in more)
-            choice = replace(each.choice, keys=tuple(asked + key for key in each.choice.keys))  # one for each parameter
-            attributes, spans = more + each.attributes, spans + each.spans
-            lattices = tuple(len(more) + at for at in each.lattices)
-            named = replace(each, name=self._named(each.name), lattices=lattices)
-            if each.name == self.name and not self.inline:
+            choice = replace(
+                statement.choice, keys=tuple(asked + key for key in statement.choice.keys)
+            )  # one for each parameter
+            attributes, spans = more + statement.attributes, spans + statement.spans
+            lattices = tuple(len(more) + at for at in statement.lattices)
+            named = replace(statement, name=self._named(statement.name), lattices=lattices)
+            if statement.name == self.name and not self.inline:
                 named = replace(named, qualifiers=named.qualifiers - {"inline"})
             return replace(named, attributes=attributes, choice=choice, spans=spans)
-        if not isinstance(each, syntax.Clause):
-            return each
-        asks = any(head.relation in self.depend for head in each.heads) or any(self._asks(node, set()) for node in _nodes(each))
-        each = _rebuild_clause(each, self._atom)
+        if not isinstance(statement, syntax.Clause):
+            return statement
+        asks = any(head.relation in self.depend for head in statement.heads) or any(
+            self._asks(node, set()) for node in _nodes(statement)
+        )
+        statement = _rebuild_clause(statement, self._atom)
         if not asks:
-            return each
-        first = syntax.Atom(f"{self.name}.parameters", self.leading, span=each.span)
-        return replace(each, body=syntax.And((first, each.body)) if each.body else first, plan=None)
+            return statement
+        first = syntax.Atom(f"{self.name}.parameters", self.leading, span=statement.span)
+        return replace(statement, body=syntax.And((first, statement.body)) if statement.body else first, plan=None)
 
     def _atom(self, node):
         """Rename a relation of the text in an atom, and add the parameters; None for all other nodes."""

@@ -97,13 +97,14 @@ class Shapes:
     right: dict[tuple[str, ...], CheckedShape] = field(default_factory=dict)
 
     def of(self, name: str, text: str, known: Mapping[str, Any]) -> TextShape | None:
-        """Return the shape of rules, or None if they must be checked themselves."""
+        """Return the shape of rules, or None if they must be checked themselves. known: the relations of the session, by
+        name."""
         if name in known or name in self.types or name in words() or not _NAME.fullmatch(name):
             return None
         return shape_of(name, text)
 
     def get(self, shape: TextShape, known: Mapping[str, Any]) -> CheckedShape | None:
-        """The result for the shape, if it reads the same relations as then."""
+        """The result for the shape, if it reads the same relations as then. known: the relations of the session, by name."""
         found = self.right.get(shape.parts)
         if found is None or any(known.get(name) is not each for name, each in found.reads.items()):
             return None

@@ -54,12 +54,12 @@ def operations(body: bytes) -> list[tuple]:
     return [_operation(number, each) for number, each in enumerate(asked)]
 
 
-def _operation(number: int, each: Any) -> tuple:
+def _operation(number: int, operation: Any) -> tuple:
     """Check one operation, and return its (operation, relation, rows, key). number: its place, for messages."""
-    names = [name for name in OPERATIONS if isinstance(each, dict) and name in each]
-    if len(names) != 1 or not isinstance(each[names[0]], str):
+    names = [name for name in OPERATIONS if isinstance(operation, dict) and name in operation]
+    if len(names) != 1 or not isinstance(operation[names[0]], str):
         raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
-    rows, key = each.get("rows", []), each.get("key", [])
+    rows, key = operation.get("rows", []), operation.get("key", [])
     if not isinstance(rows, list):
         raise BadRequest(f"the rows of operation {number} are no list; {EXAMPLE}")
     key = [key] if isinstance(key, str) else key
@@ -67,7 +67,7 @@ def _operation(number: int, each: Any) -> tuple:
         raise BadRequest(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
     if names[0] == "upsert" and not key:
         raise BadRequest(f'operation {number} is an upsert without a key, as in "key": ["x"]')
-    return names[0], each[names[0]], [_value(row, DEEPEST) for row in rows], key
+    return names[0], operation[names[0]], [_value(row, DEEPEST) for row in rows], key
 
 
 def _value(value: Any, levels: int):
