@@ -296,8 +296,8 @@ class Generator:
         self.looped(depth, rest, total)
 
     def looped(self, depth: int, deeper: list[int], total: str) -> None:
-        """Emit the loop over a variable's values, or only their count if that suffices. deeper: the deeper variables; total: the
-        name of the counter, as source."""
+        """Emit the loop over a variable's values, or only their count if that suffices. deeper: the deeper variables; total:
+        the name of the counter, as source."""
         array, low, high = self._domain(depth)
         if self.only_counts(depth):
             return self._count(depth, total)
