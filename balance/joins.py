@@ -1,6 +1,6 @@
 """Validate the traces of multiway joins: check the parts on which figures rely.
 
-`ra.multiway.boxing` says what the trace of a boxed join has, `semi_naive.subgraph_queries.record` what that of a BiGJoin.
+`ra.multiway.boxing` describes the trace of a boxed join, `semi_naive.subgraph_queries.record` that of a BiGJoin.
 """
 
 from semi_naive.balance.record import NUMBER, abbreviated_value, check_fields, check_numbers, list_of_dicts

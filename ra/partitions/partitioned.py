@@ -2,14 +2,14 @@
 divided into buckets of its own.
 
 Every index holds all tuples. The first is the relation's home: arriving tuples are compared with known ones there, and born
-tuples go on to the other indexes.
+tuples are sent to the other indexes.
 
 The life of a tuple:
 
 1. It is made by a local join and travels to the partition of its subbucket.
 2. If neither `full` nor `delta` nor `new` holds it there, it is born: it is in `new`.
 3. When the outer iteration ends, `new` becomes `delta`: in the next one it is joined with the rest.
-4. When that ends, `delta` goes into `full`, where it rests.
+4. When that ends, `delta` is added to `full`.
 """
 
 from dataclasses import dataclass, field, replace

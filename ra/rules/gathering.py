@@ -3,8 +3,8 @@ reduced on their own partitions.
 
     few(x) :- node(x), n = count : { edge(x, y), good(y) }, n < 3.
 
-becomes: scan node → exchange to the group's partition → Hold: x waits, and goes on → exchange, join edge → exchange, join good
-→ exchange to the group's partition, one row for each partition that has found something → Gather: n is known, the rule goes on.
+becomes: scan node → exchange to the group's partition → Hold: store x, and send it on → exchange, join edge → exchange, join
+good → exchange to the group's partition, one row for each partition with a result → Gather: n is known, continue the rule.
 """
 
 from dataclasses import dataclass

@@ -56,6 +56,7 @@ class PartitionedJobs:
     """
 
     def __init__(self, sc, partitions: int):
+        """sc: a SparkContext."""
         from pyspark import StorageLevel
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)

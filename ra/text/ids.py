@@ -1,4 +1,4 @@
-"""The ids that stand for symbols and records in columns."""
+"""The error for an id that no symbol or record has."""
 
 
 class UnknownId(KeyError):

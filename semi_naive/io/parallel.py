@@ -68,12 +68,14 @@ class GatheredSymbols(Interning):
 
 @dataclass
 class ReadSpan:
-    """A function that reads a span, and yields its parts; a fault is in the last one."""
+    """A task's function that reads a span of a file (a range of bytes, or a row group) and yields `SourcePart`s: columns, new
+    symbols, number of rows. An error is in the last one.
+    """
 
     source: Source
 
     def __call__(self, span):
-        """Yield the parts of a span of the file; an error becomes a part, so that the driver reports the first one."""
+        """Yield the parts of a span; an error becomes a part, so that the driver reports the first one."""
         try:
             gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):

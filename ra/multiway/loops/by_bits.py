@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 class BitLoops:
-    """Writes the loops of a generator over the variables of a `SetVariables`. The i-th value of the set is bit i of a row."""
+    """Writes the loops of a generator over the variables of a `SetVariables`, which all range over one set: bit i of a row of
+    the matrix stands for the i-th value of the set.
+    """
 
     def __init__(self, loops: Generator):
         self.loops = loops
@@ -83,7 +85,8 @@ class BitLoops:
         return sorted(found, key=len)
 
     def _row_of(self, rows: tuple) -> tuple[str, str]:
-        """Return (array, position), as source, of the row of bits that some rows have in common."""
+        """Return (array, position), as source, of the row of bits that some rows have in common. rows: (depth of the variable
+        that selects the row, slot of the trie) of each row."""
         if len(rows) > 1:
             return f"s{self.loops.terms.number(rows)}", "0"
         ((depth, slot),) = rows

@@ -84,7 +84,8 @@ def fill_adjacency(values, low, high, places, base, directory, children, words, 
 
 @njit(types.boolean(u64, size, u64, size, size, u64), **JIT)
 def both(a, a_row, b, b_row, words, out):
-    """Write the bits that two rows have in common to `out`; return True if there are any. words: the length of a row."""
+    """Write the bits that two rows have in common to `out`; return True if there are any. a, b: matrices as arrays of words;
+    a_row, b_row: the positions of the rows; words: the length of a row."""
     any = np.uint64(0)
     for k in range(words):
         out[k] = a[a_row + k] & b[b_row + k]

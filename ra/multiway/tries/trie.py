@@ -3,8 +3,8 @@
     edge = {(1, 3), (1, 4), (3, 4)}        values[0] = [1, 3]     index[0] = [0, 2, 3]     values[1] = [3, 4, 4]
 
 The children of the value at position p of level l are at index[l][p] … index[l][p + 1] of level l + 1, ascending. The
-first level also has a *directory*: where the children of an id begin (those of the next id are their end), so that looking
-one up is one access; of a trie of one level, how many of its values are below an id.
+first level also has a *directory*: the begin of the children of each id (they end at the begin of the next id's), so that a
+lookup is one access; in a trie of one level, the number of its values below each id.
 """
 
 from collections.abc import Iterable, Mapping

@@ -8,8 +8,8 @@ of each distinct binding of the body's variables, and each `_` of an atom is a v
 distinct values of its arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its
 tuples: to a count or a sum as a number to be added.
 
-`min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
-see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
+`min` or `max` alone in the last column is a lattice (see `lattices`). All other aggregates become (in recursion, for the keys
+evaluated in a round: see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 

@@ -50,8 +50,8 @@ class LocalJobs:
         return self._everywhere(task, [[piece] for piece in pieces], tell)
 
     def _everywhere(self, task, inputs: list, tell: Callable[..., None] | None = None) -> list:
-        """Run a task on the inputs of all partitions, and return the concatenated results. tell: called with the number of
-        finished partitions."""
+        """Run a task on the inputs of all partitions, and return the concatenated results. tell: a progress callback, called
+        with the number of finished partitions as `done`."""
         results = []
         for done, records in enumerate(self._each(task, enumerate(inputs)), 1):
             results += records

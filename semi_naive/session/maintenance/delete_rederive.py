@@ -91,7 +91,7 @@ class Incremental(Local):
         self.recursive_versions = len(list(self.every(False)))  # they precede those of the first iteration in the machine
 
     def begin(self) -> None:
-        """Reset the state of the previous evaluation."""
+        """Reset the state that the evaluation of the previous transaction left."""
         self.iteration, self.small = 1, self.max_small_delta
         self.made, self.rest, self.rested = 0, 1, 0
         self.slow = {place for place in self.slow if place < self.recursive_versions}
@@ -185,6 +185,8 @@ class DeleteRederive:
     """
 
     def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str]):
+        """Derive the delta rules of the stratum, in the order of the three steps. evaluation: returns an evaluation of a
+        stratum; known: the relations that may have explicit facts."""
         self.stratum, counted = counting(stratum)
         self.known, self.inserting = known, evaluation(self.stratum)
         self.database, self.indexes = self.inserting.database, self.inserting.indexes

@@ -40,7 +40,7 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
 
 def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
     """Evaluate rules over the relations of an epoch for given parameter values, and return the search for proofs in the result.
-    asked: the one tuple of parameter values."""
+    asked: the one tuple of parameter values. epoch: the contents of the relations."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 

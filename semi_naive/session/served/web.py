@@ -1,22 +1,22 @@
 """A session over HTTP: transactions and queries as JSON, changes as server-sent events, and a page that shows it all.
 
 GET  /relations                                its relations: name, attributes, tuples, whether facts may be changed
-GET  /relations/path?limit=100                 tuples of one
+GET  /relations/path?limit=100                 tuples of a relation
 POST /transactions                             [{"insert": "edge", "rows": [[1, 2]]}, {"delete": …}, {"clear": "edge"},
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
-GET  /query?atom=path(1,y)                     the values of the variables
-GET  /rules, GET /rules/near                   registered rules; what one is
-PUT  /rules/near, DELETE /rules/near           PUT has their text as its body
+GET  /query?atom=path(1,y)                     the values of the atom's variables
+GET  /rules, GET /rules/near                   the registered relations; the attributes and rules of one
+PUT  /rules/near, DELETE /rules/near           register rules, whose text is the body; unregister them
 GET  /changes/path?snapshot=1                  server-sent events: id is the epoch, data {"epoch", "changes": [[…, diff]]};
-                                               since=41 or Last-Event-ID goes on after an epoch that is retained
-GET  /changes/path?name=billing                the same, of a durable subscription: it begins with what is not acknowledged
+                                               since=41 or Last-Event-ID: begin after an epoch that is retained
+GET  /changes/path?name=billing                the same for a durable subscription: it begins with unacknowledged changes
 GET  /subscriptions                            the durable subscriptions of the client
-POST /subscriptions/billing                    {"acknowledge": 41}
-DELETE /subscriptions/billing                  keep nothing more for it
+POST /subscriptions/billing                    {"acknowledge": 41}: changes up to this epoch need not be stored any more
+DELETE /subscriptions/billing                  end a durable subscription
 GET  /differences/path?since=3&until=7         the change between two epochs that are retained
-GET  /epochs                                   the last epochs: when, how long, and how many tuples came and went
+GET  /epochs                                   the last epochs: time, duration, and numbers of inserted and deleted tuples
 
-Parameters of registered rules are given as &town=Ulm, or as &$town=Ulm where there is an option of that name.
+Parameters of registered rules are given as &town=Ulm, or as &$town=Ulm if there is an option of that name.
 """
 
 import asyncio
