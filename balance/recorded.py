@@ -68,7 +68,8 @@ class Replay:
     seconds: float = 0.0
 
     def __post_init__(self):
-        """Start with all buckets distributed round-robin, and empty."""
+        """Start with all buckets distributed round-robin over the ranks, and empty. sizes, delta: tuples of each slot, in all
+        and born last; peak: the most tuples on each rank."""
         buckets = len(self.record["iterations"][0]["sizes"])
         self.map = BucketMap.deal(buckets, self.ranks)
         self.sizes: np.ndarray = np.zeros(buckets)

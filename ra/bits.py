@@ -21,7 +21,7 @@ class Instruction:
 
     @cached_property
     def _numba_type_(self):
-        """The type by which numba calls it."""
+        """The numba type of the compiled instruction, which numba asks for when it compiles a kernel that uses it."""
         from numba.extending import intrinsic
 
         from semi_naive.host.kernel_cache import type_of

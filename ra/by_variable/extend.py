@@ -173,7 +173,8 @@ class Intersection:
                     yield rows, values
 
     def counts(self) -> np.ndarray:
-        """Return the number of common values of each binding (n,)."""
+        """Return the number of common values of each binding (n,). Two indexes are intersected by a kernel that only counts
+        (`meet`); for more, all values are listed."""
         counts, none = np.zeros(self.sides[0].counts.size, np.int64), np.empty(0, np.int64)
         for proposing, tested, order in self._proposals() if len(self.sides) == 2 else ():
             first, second = self.sides[proposing].index, self.sides[tested].index

@@ -1,11 +1,12 @@
 """Kernels that intersect, for many bindings at once, the values that several indexes have for each binding.
 
-An index has up to `BLOCKS` blocks of sorted words. The words that begin with a binding's key are at the positions lows to highs
-- 1 of a block; one field of them is the variable's value. The values ascend in that range, and repeat if further columns
-follow. The words at the positions `gone` are deleted. One of two indexes proposes its values, and the other one is tested: by a
-search that starts where the last one ended, or by a map of marks, which is made once for all adjacent bindings with the same
-key. So a hub's values are marked once instead of being searched for each of its edges. Positions are unsigned in inner loops,
-as numba tests the sign of others: a proposed value takes 2 ns instead of 3.
+An index has up to `BLOCKS` blocks of sorted words. Its parameters: words[b] are the words of block b; those that begin with the
+key of binding i are at the positions lows[b, i] to highs[b, i] - 1; one field of them, described by `field`, is the variable's
+value. The values ascend in that range, and repeat if further columns follow. The words at the positions gone[b] are deleted.
+One of two indexes proposes its values, and the other one is tested: by a search that starts where the last one ended, or by a
+map of marks, which is made once for all adjacent bindings with the same key. So a hub's values are marked once instead of being
+searched for each of its edges. Positions are unsigned in inner loops, as numba tests the sign of others: a proposed value takes
+2 ns instead of 3.
 """
 
 import numpy as np
@@ -236,7 +237,8 @@ def meet(
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
 def kept(words, gone, lows, highs, field, rows, values):
-    """Return a mask of the (binding, value) pairs that an index has. Fast if the values of a binding ascend."""
+    """Return a mask of the (binding, value) pairs, given as rows and values (n,), that an index has. Fast if the values of a
+    binding ascend."""
     found = np.zeros(rows.size, np.bool_)
     cursors = np.zeros(BLOCKS, np.int64)
     for i in range(rows.size):

@@ -60,7 +60,8 @@ def _power(kind, left, right):
 
 
 def to_integer(kind: Kind, column, shown):
-    """Floats, truncated, as numbers or unsigneds; a negative one wraps around in an unsigned, as on any usual machine."""
+    """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. shown: returns
+    the text of a row, for errors."""
     most = _BEYOND_UNSIGNED if kind == Kind.UNSIGNED else _BEYOND
     refuse(~((column >= _LEAST) & (column < most)), shown, f"does not fit into a 64-bit {kind.value}")
     if kind != Kind.UNSIGNED:

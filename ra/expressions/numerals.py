@@ -26,7 +26,8 @@ def _integer(string: str) -> int:
 
 
 def to_number(string: str) -> int:
-    """
+    """Return the integer at the beginning of a string. Raises ValueError if there is none, or if it needs more than 64 bits.
+
     >>> to_number(" -12 apples"), to_number("-0x10"), to_number("0b101")
     (-12, -16, 5)
     """

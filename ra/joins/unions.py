@@ -6,6 +6,9 @@ The z of one x are the union of the rows y of inner, for all y of x: `by_row`. T
 outer, for all y that lead to z: `by_new`. Relations are chunks (`ra.chunks`) of pairs in words of two 32-bit halves: so one
 step joins up to 64 pairs, and for dense rows an instruction processes 256 bits. All heads of a row are made together, so none
 is made twice, and rows ascend.
+
+Parameters that the kernels share: out, bits: receive the keys and masks of the heads' chunks; made: the number of chunks so
+far; seen: a bitmap of one row, in cells of 64 bits; cells: a bit for each cell that may not be 0.
 """
 
 from collections.abc import Iterator
@@ -175,7 +178,8 @@ def _match_chunks(outer, inner, inner_masks, most):
     scratch="out bits seen cells", **JOIN,
 )  # fmt: skip
 def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
-    """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor)."""
+    """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor). outer,
+    outer_masks: chunks of (y, x); pairs: z << 32 | number of a group; starts, ends: the groups in outer."""
     made, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
     while cursor < pairs.size and made < room:
         z, first, low, high = pairs[cursor] >> HALF, made, np.int64(seen.size), np.int64(-1)

@@ -26,7 +26,8 @@ def best_of(relation: Relation) -> Best | None:
 
 
 def closing(relation: Relation) -> Reduction | None:
-    """Return a reduction that sessions can follow, and that depends on the tuples alone."""
+    """Return the reduction of a relation that sessions can maintain (best values, or an equivalence), whose result depends only
+    on the set of tuples; None if it has no such reduction."""
     if not relation.eqrel:
         return best_of(relation)
     from semi_naive.ra.reduce.classes import Classes

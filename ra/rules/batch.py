@@ -31,6 +31,9 @@ class Batch:
     def __init__(
         self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
     ):
+        """columns: the values of each variable (size,); or pair: (first variable, second, sorted words or block of their
+        values); at: the position where the join that made it can be continued; joined: the pairs that were joined; share:
+        (number, count) of the part that one of several threads joins."""
         self.size, self._columns, self.at, self.joined, self.share = size, columns, at, joined, share
         self.names = pair[:2] if pair else None
         self.block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])

@@ -231,7 +231,8 @@ class Assembler:
         self._emit(operation, self.ages(step.now, step.relation), self.named[name], len(tuple_), *tuple_)
 
     def _distinct(self, projection: steps.EarlyProjection) -> None:
-        """Emit an early projection: continue once for each distinct binding of the kept variables."""
+        """Emit an early projection: the machine continues once for each distinct binding of the variables that are still
+        needed."""
         if self.within:
             return  # sets of bindings belong to the whole version, not to one evaluation of a negated body
         self.sets[self.cursors] = len(projection.keep)

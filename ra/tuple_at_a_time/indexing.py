@@ -1,7 +1,8 @@
 """Kernels of the machine for hash indexes of rows. An index finds the newest row of each key; a chain leads from each row to
 the previous one with the same key.
 
-Arrays are given by address, and structures in them by position (`layout`).
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `relations`, `indexes` and `regs`
+(registers); `relation` and `index`, the positions of structures in these (`layout`).
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
 """Kernels of the machine that insert heads. A head is a new tuple, improves the value of a key (in a lattice), or unites two
 classes (in an equivalence).
 
-Arrays are given by address, and structures in them by position (`layout`): `pc` is the position of a HEAD instruction in
-`code`, `regs` are the registers.
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `relations`, `indexes`, `blocks` (sorted
+tuples from before the machine started), `versions` (of rules), `regs` (registers, one for each variable) and `state` (of the
+machine); `pc`, the position of a HEAD instruction in `code`. Structures in arrays are given by their position (`layout`).
 """
 
 import numpy as np

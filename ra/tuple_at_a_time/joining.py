@@ -1,9 +1,10 @@
 """Kernels of the machine that generate bindings (joins, ranges), and that filter them by relations (negation, early
 projection).
 
-All arrays are given by address, and structures in them by position (`layout`): `pc` is the position of the current instruction
-in `code`; `regs` are the registers, one for each variable; a relation's tuples are in sorted `blocks`, from before the machine
-started, and in rows with hash indexes, born since. `access`: the position of the list of blocks to search.
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `relations`, `indexes`, `blocks` and
+`regs` (registers, one for each variable); `pc`, the position of the current instruction in `code`; `access`, the position of
+the list of blocks to search. Structures in arrays are given by their position (`layout`). A relation's tuples are in sorted
+blocks, from before the machine started, and in rows with hash indexes, born since.
 """
 
 import numpy as np

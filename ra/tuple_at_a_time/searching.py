@@ -1,8 +1,9 @@
 """Kernels of the machine that search sorted blocks: the positions of the tuples whose first columns equal the values of some
 registers.
 
-Arrays are given by address, and structures in them by position (`layout`). keys: the position in `code` of a list of `count`
-registers.
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `blocks` and `regs` (registers); `keys`,
+the position in `code` of a list of `count` registers; `access`, the position of a list of blocks. Structures in arrays are
+given by their position (`layout`).
 """
 
 import numpy as np

@@ -219,7 +219,7 @@ class Interpreter:
                 self._give_room(rows, room_for(rows.rows.shape[0]))
 
     def _forget(self) -> None:
-        """Roll back to the beginning of the iteration."""
+        """Roll back to the beginning of the iteration: reset the counts of rule versions, and remove the rows of new tuples."""
         self.versions[:, [at.MADE, at.BORN, at.RUNS]] = self.versions[:, [at.MADE_THEN, at.BORN_THEN, at.RUNS_THEN]]
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]

@@ -142,11 +142,13 @@ class Expansions:
             yield from grounded_problems(each.single, set(), each.injected, each.refused)
 
     def _expanded(self, body, turn: int) -> tuple:
-        """Return a body with inlined relations expanded, each atom once; stop when there are too many atoms."""
+        """Return a body with inlined relations expanded, each atom once; stop when there are too many atoms. turn: see
+        `_literals`."""
         return tuple(literal for part in dict.fromkeys(body) for literal in self._literals(part, turn))
 
     def _literals(self, literal, turn: int) -> tuple:
-        """x = a, y = b, body for s(a, b) and the definition s(x, y) :- body, with fresh variables."""
+        """Return the literals that replace a literal: for an atom s(a, b) and the definition s(x, y) :- body, x = a, y = b,
+        body with fresh variables. turn: the number of the definition to use."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
         limits.check_limits()

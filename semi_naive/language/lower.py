@@ -128,8 +128,9 @@ def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
 def rule(
     typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
 ) -> ir.Rule:
-    """Lower one clause to a rule. `lines`: of the source files, by name; `calls`: user-defined functors; `number`: the relation
-    that holds the iteration number."""
+    """Lower one clause to a rule. lattice: min or max if the head's last column is aggregated in recursion; lines: the lines of
+    the source files, by name; projections: collects the projections that the rule needs; calls: user-defined functors;
+    number: the relation that holds the iteration number."""
     single, lowering = typing.single, Lowering(typing, projections, calls, number)
     single = _lower_subsumption(single) if single.dominates else single
     head = single.head

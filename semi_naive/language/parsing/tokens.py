@@ -10,6 +10,7 @@ class Token(str):
     __slots__ = ("type", "start_pos", "line", "column", "end_line", "end_column", "end_pos")
 
     def __new__(cls, text, type="", start_pos=0, line=1, column=1, end_line=1, end_column=1, end_pos=0):
+        """type: the terminal; start_pos, end_pos: positions in the text; line, column: from 1."""
         made = str.__new__(cls, text)
         made.type, made.start_pos, made.line, made.column = type, start_pos, line, column
         made.end_line, made.end_column, made.end_pos = end_line, end_column, end_pos

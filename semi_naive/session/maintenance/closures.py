@@ -168,7 +168,8 @@ class PairDifference:
         return list(in_threads(size, self.parts, self.cores))
 
     def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
-        """The pairs (lanes, n) of these bits."""
+        """Return the pairs (lanes, n) of the bits that one side of `rows` has and the other has not. sizes: their number in
+        each part; width: the words of a row; strip: the words of the bits' nodes."""
         (of, bits), (other, others) = rows
         begins = [0, *accumulate(sizes)]
         words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)

@@ -148,7 +148,9 @@ class Counts:
         return [batch.columns[name] for name in names], weights
 
     def _plan(self, aggregate: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """The plan of a body whose bindings are counted. It is made again when the sizes of relations have changed a lot."""
+        """Return the plan of a body whose bindings are counted; it is planned again when the sizes of relations have changed a
+        lot. parts: the part of its relation that each atom reads, by place; delta: the place of the atom that reads the
+        delta; key: identifies the plan."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
             rule = Rule(aggregate.atom, body)

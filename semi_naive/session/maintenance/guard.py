@@ -40,6 +40,8 @@ class GuardRules:
     """
 
     def __init__(self, rules: list[Rule], kinds: Kinds, local: Any, below: set[str]):
+        """kinds: of the columns of the stratum's relations; local: the evaluation of the stratum; below: the relations of other
+        strata that the rules read."""
         proofs = [proof(rule, kinds) for rule in rules]
         self.proofs = sorted(
             proofs, key=lambda candidate: len(candidate.rule.head.args)

@@ -34,6 +34,7 @@ class Propagation:
     """The propagation of one transaction. net: the changes of explicit facts; changes: the changes of relations so far."""
 
     def __init__(self, recomputation: Recomputation, in_driver: InDriver, across: AcrossPartitions, net: dict[str, Change]):
+        """net: the changes of explicit facts, by relation."""
         self.recomputation, self.in_driver, self.across, self.net = recomputation, in_driver, across, net
         self.relations, self.run = recomputation.relations, recomputation.run
         self.changes: dict[str, AnyChange] = {}

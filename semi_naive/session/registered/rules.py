@@ -250,8 +250,8 @@ class _Rules:
     def __init__(
         self, name: str, source: syntax.SourceProgram, own: dict, known: Known, types: dict[str, ir.Type], whole: bool
     ):
-        """own: the relations that the text declares; known: those of the session, by name; whole: inlined relations are
-        evaluated as well."""
+        """own: the relations that the text declares; known: those of the session, by name; types: of the program; whole:
+        relations qualified `inline` are evaluated as well."""
         self.name, self.source, self.own, self.known, self.types, self.within = name, source, own, known, types, ""
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
