@@ -2,14 +2,9 @@
 `tries.local`).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.ra.multiway.tries.local import SetVariables
-
-if TYPE_CHECKING:
-    from semi_naive.ra.multiway.loops.codegen import Generator
 
 
 class BitLoops:
@@ -17,7 +12,8 @@ class BitLoops:
     the matrix stands for the i-th value of the set.
     """
 
-    def __init__(self, loops: Generator):
+    def __init__(self, loops: Any):
+        """loops: the `codegen.Generator`, which makes this object."""
         self.loops = loops
         self.run: SetVariables | None = None  # the variables whose loops are being written
 
