@@ -141,7 +141,7 @@ class Why:
         them."""
         relations = self.program.relations
         if name not in relations:
-            raise KeyError(f"{name!r}: there is {', '.join(sorted(relations))}")
+            raise KeyError(f"{name!r}: the program has the relations {', '.join(sorted(relations))}")
         relation = relations[name]
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise BadInput(
