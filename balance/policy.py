@@ -22,27 +22,17 @@ def imbalance_ratio(loads) -> float:
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
     """Buckets whose heaviest subbucket exceeds `ratio` times the average subbucket; each gets `factor` times as many.
 
-    Subbuckets below `at_least` tuples are left alone: moving them costs more than they weigh.
-    So is a bucket that splitting did not help: most of it still in one subbucket, because its tuples share the
-    column that subbuckets are hashed on.
+    Subbuckets below `at_least` tuples are left alone, which the paper has not (0 there), and so are buckets of MOST subbuckets.
 
-    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=1)
+    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
-    >>> to_refine([[90, 0, 0, 0], [5], [5], [5]], ratio=3, factor=4, at_least=1)
-    {}
     """
     average = sum(map(sum, sizes)) / max(1, sum(map(len, sizes)))
     return {
         bucket: len(subs) * factor
         for bucket, subs in enumerate(sizes)
-        if max(subs) > ratio * average and _worth_splitting(subs, factor, at_least)
+        if max(subs) > ratio * average and max(subs) >= at_least and len(subs) * factor <= MOST
     }
-
-
-def _worth_splitting(subs: list[int], factor: int, at_least: int) -> bool:
-    """True if the heaviest subbucket has enough tuples, earlier splits helped, and there may be more subbuckets."""
-    heaviest = max(subs)
-    return heaviest >= at_least and (len(subs) == 1 or heaviest <= 0.75 * sum(subs)) and len(subs) * factor <= MOST
 
 
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
@@ -57,4 +47,4 @@ def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict
     if len(refined) <= fraction * len(sizes):
         return {}
     average = sum(map(sum, sizes)) / sum(map(len, sizes))
-    return {b: len(sizes[b]) // factor for b in refined if sum(sizes[b]) / (len(sizes[b]) // factor) <= average}
+    return {bucket: len(sizes[bucket]) // factor for bucket in refined if min(sizes[bucket]) < average}
