@@ -20,9 +20,8 @@ def imbalance_ratio(loads) -> float:
 
 
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
-    """Buckets whose heaviest subbucket exceeds `ratio` times the average subbucket; each gets `factor` times as many.
-
-    Subbuckets below `at_least` tuples are left alone, which the paper has not (0 there), and so are buckets of MOST subbuckets.
+    """Return the buckets whose heaviest subbucket exceeds `ratio` times the average subbucket, each with `factor` times as
+    many. Subbuckets below `at_least` tuples are not split (0 in the paper), nor are buckets of MOST subbuckets.
 
     >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
@@ -36,9 +35,9 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
 
 
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
-    """Return the light refined buckets with 1/`factor` of their subbuckets, if more than `fraction` of the buckets are refined.
-    A bucket is light if its subbuckets, merged by `factor`, stay below the average one, so that it is not immediately
-    refined again.
+    """Return the refined buckets with a subbucket below the average one, each with 1/`factor` of its subbuckets, if more than
+    `fraction` of the buckets are refined. A bucket of one heavy subbucket and some light ones is refined again at the next
+    check.
 
     >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
     {1: 1}
