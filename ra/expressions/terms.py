@@ -5,6 +5,7 @@ bits, `^` goes by way of a float. What has no value (a division by zero, a strin
 """
 
 import operator
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _COMPARISONS = {
 }
 
 
-def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
+def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
     """A column of `size` rows. `columns` has one for each variable; `values` is what ids stand for (ra.values.values).
 
     >>> x = Var("x", Kind.NUMBER)
@@ -38,7 +39,7 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
     return kernel_ready(_column(term, columns, size, values))
 
 
-def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
+def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
     """Of which rows a Compare, a Test or a Truth is true."""
     if isinstance(literal, Truth):
         return np.full(size, literal.value)

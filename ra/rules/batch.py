@@ -1,5 +1,6 @@
 """A batch: some bindings of a rule's variables, as columns, on their way through the steps of the rule's body."""
 
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
+from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.words import seek_word, sort_unique
 
 SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
@@ -15,17 +17,18 @@ COMPOSED = 8  # pairs of tuples that a join with its deduplication compares in t
 
 
 class Batch:
-    """A batch of `size` bindings: int64 columns by variable name. `pair` = (first, second, words or a block of them): the batch
-    is given as sorted distinct words first << 32 | second, and its columns are computed on first use. Resumable steps set `at`,
+    """A batch of `size` bindings: `Columns` by variable name. `pair` = (first, second, words or a block of them): the batch is
+    given as sorted distinct words first << 32 | second, and its columns are computed on first use. Resumable steps set `at`,
     the place from which to continue after this batch, and `joined`, the number of pairs of tuples that met. share = (number,
     count): the batch stands for one of `count` shares of the tuples that the next join makes of its bindings."""
 
     __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
 
     def __init__(
-        self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
+        self, size: int, columns: Mapping[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
     ):
-        self.size, self._columns, self.at, self.joined, self.share = size, columns, at, joined, share
+        self.size, self.at, self.joined, self.share = size, at, joined, share
+        self._columns = Columns(columns) if isinstance(columns, dict) else columns
         self.names = pair[:2] if pair else None
         self.block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
 
@@ -41,21 +44,22 @@ class Batch:
         return made + max(0, self.joined - self.size) // COMPOSED
 
     @property
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> Columns:
         if self._columns is None:
-            self._columns = dict(zip(self.names, self.block.columns(), strict=True))
+            self._columns = Columns(dict(zip(self.names, self.block.columns(), strict=True)))
         return self._columns
 
-    def take(self, rows: np.ndarray, names) -> dict[str, np.ndarray]:
+    def take(self, rows: np.ndarray, names: Collection[str]) -> Columns:
         """The columns in `names` that there are, of some rows."""
-        return {name: column[rows] for name, column in self.columns.items() if name in names}
+        return self.columns.only(names).picked(rows)
 
-    def where(self, mask: np.ndarray, names=None) -> "Batch":
+    def where(self, mask: np.ndarray, names: Collection[str] | None = None) -> "Batch":
         """The bindings for which `mask` holds."""
-        kept = {name: column for name, column in self.columns.items() if names is None or name in names}
+        kept = self.columns if names is None else self.columns.only(names)
         if mask.all():
             return Batch(self.size, kept)
-        return Batch(int(np.count_nonzero(mask)), {name: column[mask] for name, column in kept.items()})
+        rows = np.flatnonzero(mask)
+        return Batch(rows.size, kept.picked(rows))
 
     def filtered(self, literal, values) -> "Batch":
         """Keep the bindings for which a comparison or a test holds."""
@@ -67,10 +71,10 @@ class Batch:
             return self
         if self.names:
             return Batch(end - begin, pair=(*self.names, self.pair[2][begin:end]))
-        return Batch(end - begin, {name: column[begin:end] for name, column in self.columns.items()})
+        return Batch(end - begin, self.columns.slice(begin, end))
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
-        return Batch(self.size, {**self.columns, **more})
+        return Batch(self.size, self.columns | more)
 
     def distinct(self, names) -> "Batch":
         """The distinct bindings of some variables. 20 to 40 ns a binding."""
