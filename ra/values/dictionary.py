@@ -17,7 +17,7 @@ import numpy as np
 from semi_naive.host import private
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.text.ids import UnknownId
-from semi_naive.ra.values.distinct import distinct_with_inverse, first_rows
+from semi_naive.ra.values.distinct import distinct_with_inverse
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
 INDEX = ".hashes.npy", ".order.npy"  # and the suffix of its form
@@ -80,9 +80,21 @@ class Rows:
 
     @staticmethod
     def distinct(rows):
-        """Return the distinct records in order of first appearance, and the place of each record among them."""
-        _, inverse = distinct_with_inverse(Rows.hashes(rows))
-        first = first_rows(inverse)
+        """Return the distinct records in order of first appearance, and the place of each record among them. 15 to 60 ns each:
+        numpy sorts positions by hash in a fourth of the time in which Arrow numbers the hashes."""
+        hashes = Rows.hashes(rows)
+        order = np.argsort(hashes)
+        ascending = hashes[order]
+        begins = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
+        if begins.size == order.size:
+            return rows, np.arange(order.size)
+        first = np.minimum.reduceat(order, begins)
+        by_first = np.argsort(first)
+        numbers = np.empty_like(by_first)
+        numbers[by_first] = np.arange(by_first.size)
+        inverse = np.empty_like(order)
+        inverse[order] = np.repeat(numbers, np.diff(begins, append=order.size))
+        first = first[by_first]
         wrong = Rows.differ(rows, rows[:, first[inverse]])
         if wrong.any():
             raise _collision("record", rows[:, np.flatnonzero(wrong)[:1]])
