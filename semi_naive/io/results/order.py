@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.values.bits import SIGN
-from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.values.kinds import DTYPES, numbers
@@ -45,9 +45,9 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
 
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
-    """Each record as text; see `Unpacked.text`."""
-    unpacked = Unpacked(ids[ids != NIL], type_, types, values)
-    return [unpacked.text(i, type_, style) for i in ids.tolist()]
+    """Each record as text."""
+    texts = RecordTexts(ids[ids != NIL], type_, types, values, style)
+    return [texts.text(i, type_) for i in ids.tolist()]
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
