@@ -27,6 +27,10 @@ def closing(relation: Relation) -> Reduction | None:
     """Return a reduction that sessions can follow, and that depends on the tuples alone."""
     if not relation.eqrel:
         return best_of(relation)
+    if relation.by_class:
+        from semi_naive.ra.reduce.representatives import Representatives
+
+        return Representatives()
     from semi_naive.ra.reduce.classes import Classes
 
     return Classes()

@@ -38,6 +38,9 @@ class Dated(NamedTuple):
     relation: str
 
 
+MEMBERS: dict[int, list[Order]] = {at.EQUIVALENCE: [(0,)], at.CLASSES: [(1,)]}  # indexes that enumerate a class
+
+
 @dataclass
 class RelationLayout:
     """A relation of the stratum, as the instructions address it. number: its place among the relations; indexes: the columns of
@@ -70,7 +73,7 @@ class Assembled:
         self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
         self.count = 0  # of indexes
         for shape in shapes.values():
-            for columns in (shape.key, (0,)) if shape.sort == at.EQUIVALENCE else (shape.key,):
+            for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
         self.known: list[int] = []
         self.others: list[int] = []

@@ -39,14 +39,15 @@ DELTA, FULL, ALL = range(3)  # the part of a relation that is read
 
 # -- a relation of the stratum. Its rows lie in the order they were born in: full, delta, new. INDEX_LIST: where in `indexes`
 # its indexes are listed, first the one by which known tuples are found: by all columns, of a lattice by all but the last; of an
-# equivalence the second is by the first column. BASED: tuples that were there before, and have not been superseded. SHARES: how
-# many threads share an iteration, if they do; SHARE: which of them this is; TAKEN: rows of the delta that it takes in turn.
-# TIMES: of each row when it was born, if that is asked for, by the CLOCK of all relations.
+# equivalence the second is by the first column, of classes by the second. BASED: tuples that were there before, and have not
+# been superseded. SHARES: how many threads share an iteration, if they do; SHARE: which of them this is; TAKEN: rows of the
+# delta that it takes in turn. TIMES: of each row when it was born, if that is asked for, by the CLOCK of all relations.
 (
     ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT, SHARE, SHARES,
     TAKEN, TIMES, CLOCK, RELATION_SIZE,
 ) = range(19)  # fmt: skip
-PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT = range(8)  # SORT; from MIN on: a lattice
+# SORT; from MIN on: a lattice, or the class of each value: a tuple supersedes the one that has its key
+PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT, CLASSES = range(9)
 ALIVE, SUPERSEDED, OVER = range(
     3
 )  # DEAD, of a row of a lattice. OVER: alive, new, and in the place of a tuple that was there before
