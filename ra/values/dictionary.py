@@ -108,7 +108,7 @@ class Rows:
 
     @staticmethod
     def take(rows, positions):
-        return rows[:, positions]
+        return rows.take(positions, axis=1)
 
     @staticmethod
     def differ(left, right):
@@ -149,14 +149,14 @@ class Segment:
     @classmethod
     def of(cls, content, hashes: np.ndarray) -> "Segment":
         order = np.argsort(hashes)
-        return cls(content, hashes[order], order)
+        return cls(content, hashes.take(order), order)
 
     @classmethod
     def merged(cls, form, first: "Segment", second: "Segment") -> "Segment":
         hashes = np.concatenate([first.hashes, second.hashes])
         order = np.concatenate([first.order, second.order + len(first)])
         ascending = np.argsort(hashes, kind="stable")  # which notices that these are two ascending halves
-        return cls(form.concat([first.content, second.content]), hashes[ascending], order[ascending])
+        return cls(form.concat([first.content, second.content]), hashes.take(ascending), order.take(ascending))
 
     def save(self, form, directory: str) -> Saved:
         """Write the files, unless they are there; where they are."""
