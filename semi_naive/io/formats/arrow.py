@@ -57,7 +57,7 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
     found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
         texts = RecordTexts(found[found != NIL], type_, types, values, ReadableStyle())
-        return pa.array([texts.text(i, type_) for i in found.tolist()], pa.string()).take(arrow_of(at))
+        return pa.array(texts.texts(found.tolist(), type_), pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
 
 

@@ -46,8 +46,7 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
     """Each record as text."""
-    texts = RecordTexts(ids[ids != NIL], type_, types, values, style)
-    return [texts.text(i, type_) for i in ids.tolist()]
+    return RecordTexts(ids[ids != NIL], type_, types, values, style).texts(ids.tolist(), type_)
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

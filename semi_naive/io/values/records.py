@@ -5,6 +5,7 @@ call of `values.pack`.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -210,13 +211,18 @@ class RecordTexts(Unpacked):
         cuts = zip(*reversed([*parts, texts]), strict=True)
         self.fields.update(((type_.name, i), cut) for i, cut in zip(ids, cuts, strict=True))
 
-    def text(self, top: int, type_) -> str:
-        """Return one record as text. 0.5 µs for each record in it."""
-        parts, waiting = [], [*self.fields[type_.name, top]]
+    def texts(self, ids: Iterable[int], type_) -> list[str]:
+        """Return records as text. 0.5 µs for each record in them; the text of one is reused in later ones that contain it."""
+        return [self._text((type_.name, top)) for top in ids]
+
+    def _text(self, top: tuple[str, int]) -> str:
+        parts, waiting = [], [*self.fields[top]]
         while waiting:
             item = waiting.pop()
             if isinstance(item, str):
                 parts.append(item)
             else:
                 waiting += self.fields[item]
-        return "".join(parts)
+        text = "".join(parts)
+        self.fields[top] = (text,)
+        return text
