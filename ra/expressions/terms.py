@@ -47,10 +47,22 @@ def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values
         pattern, string = (_column(term, columns, size, values) for term in literal.args)
         return text.TESTS[literal.op](pattern, string, literal.negated, values)
     if isinstance(literal, Compare):
+        if (found := _compared_part(literal, columns, size, values)) is not None:
+            return found
         left = _column(literal.left, columns, size, values)
         right = _column(literal.right, columns, size, values)
         return _compare(literal.op, literal.kind, left, right, values)
     raise TypeError(f"{literal} is not a constraint on bound variables: a {type(literal).__name__} is for the planner")
+
+
+def _compared_part(literal: Compare, columns, size: int, values) -> np.ndarray | None:
+    """`substr(…) = s` and `substr(…) != s`, for which no symbol is made; None for any other comparison."""
+    for part, other in ((literal.left, literal.right), (literal.right, literal.left)):
+        if literal.op in ("=", "!=") and isinstance(part, Call) and part.op == "substr":
+            args = [_column(arg, columns, size, values) for arg in part.args]
+            equal = text.substr_equals(args, _column(other, columns, size, values), values)
+            return equal if literal.op == "=" else ~equal
+    return None
 
 
 def _column(term: Term, columns, size: int, values) -> np.ndarray:
