@@ -13,7 +13,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import take_out
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction, with_keys
-from semi_naive.ra.words import JIT, i64
+from semi_naive.ra.words import JIT, distinct, i64
 
 MAX_SPREAD = 8  # a table of positions has at most so many entries for each value that is looked up or known
 MIN_LOOKED_UP = 1 << 10  # values from which such a table is worth making
@@ -92,7 +92,7 @@ class Representatives(Reduction):
         lefts, rights = (places_in(self.members, column) for column in columns)
         fresh = np.concatenate([columns[0][lefts < 0], columns[1][rights < 0]])
         if fresh.size:
-            self._add(np.unique(fresh))
+            self._add(distinct(fresh))
             lefts, rights = (places_in(self.members, column) for column in columns)
         parents, sizes = self.parents.copy(), self.sizes.copy()
         _unite_larger(parents, sizes, lefts, rights)
@@ -126,7 +126,7 @@ class Representatives(Reduction):
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
         take_out(table, with_keys(table, [columns[0]], columns[0].size))
-        members = np.unique(np.concatenate([self.known, columns[0]]))
+        members = distinct(np.concatenate([self.known, columns[0]]))
         names = members.copy()
         names[np.searchsorted(members, self.known)] = self.names
         names[np.searchsorted(members, columns[0])] = columns[1]
