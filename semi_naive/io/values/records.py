@@ -205,6 +205,8 @@ class RecordTexts(Unpacked):
             if kind == Kind.RECORD:
                 parts += [texts, [(name, i) for i in column]]
                 texts = [piece] * len(ids)
+            elif kind in (Kind.NUMBER, Kind.UNSIGNED):  # the same in every style
+                texts = [f"{text}{value}{piece}" for text, value in zip(texts, column, strict=True)]
             else:
                 scalar = self.style.scalar
                 texts = [f"{text}{scalar(value, kind)}{piece}" for text, value in zip(texts, column, strict=True)]
