@@ -326,6 +326,11 @@ class Relation:
         return "eqrel" in self.qualifiers
 
     @property
+    def by_class(self) -> bool:
+        """True if the relation has the class of each value, not the pairs of an equivalence: `planning.rewriting.classes`."""
+        return "classes" in self.qualifiers
+
+    @property
     def stepwise(self) -> bool:
         """True if the content of the relation depends on the tuples that each iteration makes."""
         return bool(self.choice or self.joins or self.follows) or self.dominated or self.watched

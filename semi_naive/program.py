@@ -140,7 +140,7 @@ class Program:
         key = named, only_outputs, limited
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, once=only_outputs)
         return self._compiled[key]
 
     @cached_property

@@ -61,7 +61,7 @@ class Extend:
                 yield with_multiplicities(part, Intersection(sides).counts(), self.keep)
             else:
                 for rows, values in Intersection(sides).listed(context.most):
-                    yield Batch(rows.size, {**part.take(rows, self.keep), self.name: values}, joined=rows.size)
+                    yield Batch(rows.size, part.take(rows, self.keep) | {self.name: values}, joined=rows.size)
 
     def _by_steps(self, batch: Batch, context: Context):
         """Extend by Count, Propose and Intersect (`steps`); if the variable is only counted, count its values."""

@@ -20,6 +20,7 @@ from semi_naive.ra.ir import Compare, Kind, Var
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.parcels import partitions_of
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.rules.steps import START, Context
 from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run, write_run
@@ -30,16 +31,16 @@ class Listed(Batch):
 
     __slots__ = ("others", "name", "lists")
 
-    def __init__(self, others: dict[str, np.ndarray], name: str, lists: Lists, at=None, joined: int = 0):
+    def __init__(self, others: Columns, name: str, lists: Lists, at=None, joined: int = 0):
         super().__init__(lists.total, None, at=at, joined=joined)
         self.others, self.name, self.lists = others, name, lists
 
     @property
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> Columns:
         """The column of each variable, one row for each value of each list."""
         if self._columns is None:
             rows, values = self.lists.pairs()
-            self._columns = {name: column[rows] for name, column in self.others.items()} | {self.name: values}
+            self._columns = self.others.picked(rows) | {self.name: values}
         return self._columns
 
     def where(self, mask: np.ndarray, names=None) -> Batch:
@@ -59,7 +60,7 @@ class Listed(Batch):
 
     def with_lists(self, lists: Lists, names=None) -> "Listed":
         """Return the batch with other lists, and with those of the other variables that are in `names`."""
-        others = {name: column for name, column in self.others.items() if names is None or name in names}
+        others = self.others if names is None else self.others.only(names)
         return Listed(others, self.name, lists)
 
     def listed(self, name: str) -> np.ndarray:
@@ -102,7 +103,7 @@ class ListParcel(NamedTuple):
         sequence = codec.decode_any(self.data, (len(names) + 2) * count + values)
         *columns, starts, sizes = sequence[: sequence.size - values].reshape(len(names) + 2, count)
         lists = Lists(np.arange(count), starts, starts + sizes, sequence[sequence.size - values :])
-        return Listed(dict(zip(names, columns, strict=True)), name, lists)
+        return Listed(Columns(dict(zip(names, columns, strict=True))), name, lists)
 
 
 def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place, here=()):
@@ -146,7 +147,7 @@ def received_lists(records, tag: str) -> Listed | None:
     offsets = np.cumsum([0, *(batch.lists.rows.size for batch in batches[:-1])])
     lists = concatenate_lists([b.lists._replace(rows=b.lists.rows + at) for b, at in zip(batches, offsets, strict=True)])
     others = {name: np.concatenate([batch.others[name] for batch in batches]) for name in batches[0].others}
-    return Listed(others, batches[0].name, lists)
+    return Listed(Columns(others), batches[0].name, lists)
 
 
 @dataclass

@@ -44,4 +44,4 @@ def range_values(kind: Kind, start: np.ndarray, step: np.ndarray, rows: np.ndarr
     [1, 2, 9, 7]
     """
     with np.errstate(all="ignore"):
-        return as_bits(start[rows] + nth.astype(start.dtype) * step[rows])
+        return as_bits(start.take(rows) + nth.astype(start.dtype) * step.take(rows))

@@ -6,6 +6,7 @@ computed as a float. If there is no value (a division by zero, a string that is 
 """
 
 import operator
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -29,7 +30,7 @@ _COMPARISONS = {
 }
 
 
-def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
+def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
     """Return the values of a term, a column of `size` rows. columns: one for each variable; values: the content of ids
     (`ra.values.values`).
 
@@ -40,7 +41,7 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
     return kernel_ready(_column(term, columns, size, values))
 
 
-def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
+def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
     """Return booleans (n,): the rows for which a Compare, a Test or a Truth is true."""
     if isinstance(literal, Truth):
         return np.full(size, literal.value)
@@ -48,10 +49,22 @@ def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -
         pattern, string = (_column(term, columns, size, values) for term in literal.args)
         return text.TESTS[literal.op](pattern, string, literal.negated, values)
     if isinstance(literal, Compare):
+        if (found := _compared_part(literal, columns, size, values)) is not None:
+            return found
         left = _column(literal.left, columns, size, values)
         right = _column(literal.right, columns, size, values)
         return _compare(literal.op, literal.kind, left, right, values)
     raise TypeError(f"{literal} is not a constraint on bound variables: a {type(literal).__name__} is for the planner")
+
+
+def _compared_part(literal: Compare, columns, size: int, values) -> np.ndarray | None:
+    """`substr(…) = s` and `substr(…) != s`, for which no symbol is made; None for any other comparison."""
+    for part, other in ((literal.left, literal.right), (literal.right, literal.left)):
+        if literal.op in ("=", "!=") and isinstance(part, Call) and part.op == "substr":
+            args = [_column(arg, columns, size, values) for arg in part.args]
+            equal = text.substr_equals(args, _column(other, columns, size, values), values)
+            return equal if literal.op == "=" else ~equal
+    return None
 
 
 def _column(term: Term, columns, size: int, values) -> np.ndarray:

@@ -14,7 +14,7 @@ from semi_naive.ra.expressions.numerals import PARSERS
 from semi_naive.ra.expressions.patterns import BadRegularExpression, TooLong, matching
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
-from semi_naive.ra.text.strings import places_of
+from semi_naive.ra.text.strings import places_of, same
 from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.ra.words import JIT
@@ -50,6 +50,17 @@ def substring_bounds(data, begins, ends, strings, starts, lengths):
     return first, last
 
 
+@njit(types.boolean[::1](_read, _i64, _i64, _read, _i64, _i64, _numbers), **JIT)
+def _same_bytes(data, begins, ends, others, other_begins, other_ends, which):
+    """Return whether the part of each row has the bytes of another string, whose number `which` has, booleans (n,)."""
+    found = np.zeros(begins.size, np.bool_)
+    for row in range(begins.size):
+        begin, end, other = begins[row], ends[row], other_begins[which[row]]
+        if end - begin == other_ends[which[row]] - other:
+            found[row] = same(data, begin, end, others, other)
+    return found
+
+
 FEW = 32  # rows below which a call of Arrow is not worthwhile
 
 
@@ -79,6 +90,17 @@ def _strlen(args: list[np.ndarray], values) -> np.ndarray:
 
 def _substr(args: list[np.ndarray], values) -> np.ndarray:
     """The whole characters among some bytes. A start out of range gives the empty string and a warning."""
+    return values.intern_places(*_parts(args, values))
+
+
+def substr_equals(args: list[np.ndarray], other: np.ndarray, values) -> np.ndarray:
+    """Return whether each part of a string is another string, booleans (n,). No part becomes a symbol."""
+    ids, which = distinct_with_inverse(np.ascontiguousarray(other))
+    return _same_bytes(*_parts(args, values), *places_of(values.arrow(ids)), which)
+
+
+def _parts(args: list[np.ndarray], values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the bytes that the parts stand in, and where each begins and ends."""
     ids, which = distinct_with_inverse(args[0])
     data, *places = places_of(values.arrow(ids))
     begins, ends = substring_bounds(data, *places, which, *map(np.ascontiguousarray, args[1:]))
@@ -88,7 +110,7 @@ def _substr(args: list[np.ndarray], values) -> np.ndarray:
         for string, start, length in zip(values.strings(rows[0]), rows[1].tolist(), rows[2].tolist(), strict=True):
             _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
         begins[out] = ends[out] = 0
-    return values.intern_places(data, begins, ends)
+    return data, begins, ends
 
 
 def printed(column: np.ndarray, values) -> np.ndarray:

@@ -2,7 +2,8 @@
 transitivity.
 
 Classes are kept by union-find (Nappa, Zhao, Subotić, Scholz 2019, "Fast parallel equivalence relations in a Datalog
-compiler"). Their pairs are tuples like all others, so a class of n takes 8 n² bytes.
+compiler"). Their pairs are tuples like all others, so a class of n takes 8 n² bytes, and n tuples in
+`ra.reduce.representatives`.
 """
 
 from dataclasses import dataclass, field

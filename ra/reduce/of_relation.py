@@ -30,6 +30,10 @@ def closing(relation: Relation) -> Reduction | None:
     on the set of tuples; None if it has no such reduction."""
     if not relation.eqrel:
         return best_of(relation)
+    if relation.by_class:
+        from semi_naive.ra.reduce.representatives import Representatives
+
+        return Representatives()
     from semi_naive.ra.reduce.classes import Classes
 
     return Classes()

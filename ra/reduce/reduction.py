@@ -13,6 +13,7 @@ A table without a reduction keeps every tuple. With one, the life of a tuple (`r
 | `UpperBounds`    | all but the last n | the least upper bound            | the bound of before                |
 | `Choice`         | one or several     | the first candidate              | nothing: known tuples come first   |
 | `Classes`        | the class          | all                              | nothing                            |
+| `Representatives`| the value          | the name of its class            | the name of before                 |
 | `Undominated`    | compared by rules  | those that no tuple dominates    | dominated tuples; compared again   |
 |                  |                    |                                  | when a condition grows             |
 """

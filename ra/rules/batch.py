@@ -1,5 +1,6 @@
 """A batch of bindings: the columns of a rule's variables, passed from one step of the rule's body to the next."""
 
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
+from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.words import seek_word, sort_unique
 
 SAMPLE = 1 << 13  # hashes in a sample, which estimates the share of duplicates to within 1 %
@@ -15,7 +17,7 @@ COMPOSED = 8  # pairs of tuples that a fused join compares in the time that anot
 
 
 class Batch:
-    """A batch of `size` bindings: a column, int64 (size,), for each variable name.
+    """A batch of `size` bindings: `Columns`, int64 (size,), by variable name.
 
     A batch of two variables may be stored as pairs instead: `pair` = (first, second, words), where the words are sorted,
     distinct, and equal to first << 32 | second; a block of such words may be passed in their place. The columns are then
@@ -29,12 +31,13 @@ class Batch:
     __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
 
     def __init__(
-        self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
+        self, size: int, columns: Mapping[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
     ):
         """columns: the values of each variable (size,); or pair: (first variable, second, sorted words or block of their
         values); at: the position where the join that made it can be continued; joined: the pairs that were joined; share:
         (number, count) of the part that one of several threads joins."""
-        self.size, self._columns, self.at, self.joined, self.share = size, columns, at, joined, share
+        self.size, self.at, self.joined, self.share = size, at, joined, share
+        self._columns = Columns(columns) if isinstance(columns, dict) else columns
         self.names = pair[:2] if pair else None
         self.block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
 
@@ -52,22 +55,23 @@ class Batch:
         return bindings + max(0, self.joined - self.size) // COMPOSED
 
     @property
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> Columns:
         """The column of each variable."""
         if self._columns is None:
-            self._columns = dict(zip(self.names, self.block.columns(), strict=True))
+            self._columns = Columns(dict(zip(self.names, self.block.columns(), strict=True)))
         return self._columns
 
-    def take(self, rows: np.ndarray, names) -> dict[str, np.ndarray]:
+    def take(self, rows: np.ndarray, names: Collection[str]) -> Columns:
         """Return the columns of the variables in `names` at some positions (k,); names without a column are ignored."""
-        return {name: column[rows] for name, column in self.columns.items() if name in names}
+        return self.columns.only(names).picked(rows)
 
-    def where(self, mask: np.ndarray, names=None) -> "Batch":
+    def where(self, mask: np.ndarray, names: Collection[str] | None = None) -> "Batch":
         """Return the bindings that a mask (n,) selects, with the variables in `names` or, by default, all."""
-        columns = {name: column for name, column in self.columns.items() if names is None or name in names}
+        kept = self.columns if names is None else self.columns.only(names)
         if mask.all():
-            return Batch(self.size, columns)
-        return Batch(int(np.count_nonzero(mask)), {name: column[mask] for name, column in columns.items()})
+            return Batch(self.size, kept)
+        rows = np.flatnonzero(mask)
+        return Batch(rows.size, kept.picked(rows))
 
     def filtered(self, literal, values) -> "Batch":
         """Keep the bindings for which a comparison or a test holds."""
@@ -79,11 +83,11 @@ class Batch:
             return self
         if self.names:
             return Batch(end - begin, pair=(*self.names, self.pair[2][begin:end]))
-        return Batch(end - begin, {name: column[begin:end] for name, column in self.columns.items()})
+        return Batch(end - begin, self.columns.slice(begin, end))
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
         """Return the same bindings with more variables."""
-        return Batch(self.size, {**self.columns, **more})
+        return Batch(self.size, self.columns | more)
 
     def distinct(self, names) -> "Batch":
         """Return the distinct bindings of some variables. Takes 20 to 40 ns a binding."""

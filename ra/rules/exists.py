@@ -11,6 +11,7 @@ import numpy as np
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.rules.steps import GROUP, Context, Join, group_bindings, run_steps
 
 FIRST = 8  # partners of a binding that are tried first; each further attempt tries 8 times as many
@@ -62,9 +63,8 @@ def _try(step: Join, rest: list, batch: Batch, found: np.ndarray, context: Conte
             ends = np.minimum(begin + width, highs[undecided])
             for number, positions in _pairs(begin, ends, context.most):
                 rows = undecided[number]
-                columns = batch.take(rows, step.keep)
-                for column, name in step.binds:
-                    columns[name] = block.column(column, positions)
+                new = {name: BlockColumn(block, place) for place, name in step.binds}
+                columns = batch.take(rows, step.keep).with_rows(new, positions)
                 proven = mark_satisfied(rest, Batch(rows.size, columns), context)
                 found[groups[rows[proven]]] = True
             lows[undecided], width = ends, width * FIRST

@@ -23,6 +23,7 @@ from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
 from semi_naive.ra.packing import HIGHEST, LOWEST
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
+from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
@@ -153,9 +154,8 @@ class Join:
         while row < batch.size:
             rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)
             if rows.size:
-                columns = batch.take(rows, self.keep)
-                for place, name in self.binds:
-                    columns[name] = block.column(place, positions)
+                new = {name: BlockColumn(block, place) for place, name in self.binds}
+                columns = batch.take(rows, self.keep).with_rows(new, positions)
                 yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
@@ -279,7 +279,7 @@ class EarlyProjection:
         if not self.worth and batch.size > 10_000:
             self.worth.append(batch.repeats(self.keep))
         if self.worth == [False] or batch.size < 2:
-            yield Batch(batch.size, {name: batch.columns[name] for name in self.keep})
+            yield Batch(batch.size, batch.columns.only(self.keep))
         else:
             yield batch.distinct(self.keep)
 
@@ -366,8 +366,7 @@ class Generate:
         while row < batch.size:
             rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.most)
             if rows.size:
-                columns = batch.take(rows, self.keep)
-                columns[self.literal.result.name] = range_values(kind, start, step, rows, nth)
+                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(kind, start, step, rows, nth)}
                 yield Batch(rows.size, columns, at=(0, row, skip))
 
 

@@ -40,6 +40,9 @@ class Dated(NamedTuple):
     relation: str
 
 
+MEMBERS: dict[int, list[Order]] = {at.EQUIVALENCE: [(0,)], at.CLASSES: [(1,)]}  # indexes that enumerate a class
+
+
 @dataclass
 class RelationLayout:
     """How instructions refer to a relation of the stratum. number: its number among the relations; indexes: the number of each
@@ -74,7 +77,7 @@ class Assembled:
         self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
         self.count = 0  # the number of indexes
         for shape in shapes.values():
-            for columns in (shape.key, (0,)) if shape.sort == at.EQUIVALENCE else (shape.key,):
+            for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
         self.known: list[int] = []
         self.others: list[int] = []

@@ -96,6 +96,13 @@ def _slot_of_row(relations, relation, indexes, index, row):
 
 
 @njit(**COMPILED)
+def newest_like(relations, relation, indexes, index, row):
+    """The newest row with the keys of a row that is in an index."""
+    slot, _ = _slot_of_row(relations, relation, indexes, index, row)
+    return np.int64(word_at(value_at(indexes, index + at.SLOTS), slot) & ROW) - 1
+
+
+@njit(**COMPILED)
 def _put_in(relations, relation, indexes, index, row):
     """Add a row to an index."""
     slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
@@ -119,9 +126,10 @@ def _begin_of(relations, relation, row):
 
 @njit(**COMPILED)
 def _indexed_at_once(relations, relation):
-    """Return how many of a relation's indexes, from the first on, get a new row immediately: those that insertions search. The
-    others get the rows at the end of the iteration."""
-    return np.int64(2) if value_at(relations, relation + at.SORT) == at.EQUIVALENCE else np.int64(1)
+    """Return how many indexes of a relation, from the first on, get a new row at once. Insertions search these. The others get
+    the rows at the end of the iteration."""
+    sort = value_at(relations, relation + at.SORT)
+    return np.int64(2) if sort == at.EQUIVALENCE or sort == at.CLASSES else np.int64(1)
 
 
 @njit(**COMPILED)

@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest
+from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest, newest_like
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
@@ -119,11 +119,70 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 
 @njit(**COMPILED)
+def _rows_of_both(code, values, relations, relation, indexes, regs):
+    """The rows of both values of a pair in a relation of classes, -1 where a value has none."""
+    by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    _, left = newest(code, relations, relation, indexes, by_value, values, regs)
+    _, right = newest(code, relations, relation, indexes, by_value, values + 1, regs)
+    return left, right
+
+
+@njit(**COMPILED)
+def _append_member(relations, relation, indexes, value, name, before):
+    """A new row: a value is in the class of this name; `before`: its row of before, -1 if there is none."""
+    row, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD)
+    put_flag(dead, row, np.uint8(at.ALIVE))
+    if before >= value_at(relations, relation + at.DELTA_END):
+        put_flag(dead, before, np.uint8(at.SUPERSEDED))
+        increase(relations, relation + at.DEAD_COUNT, 1)
+    _append_pair(relations, relation, indexes, value, name)
+
+
+@njit(**COMPILED)
+def _unite_classes(code, values, relations, relation, indexes, regs, state):
+    """Unite the classes of two values: the members of the smaller one get the name of the other. Returns how many rows are
+    born, or -1 if there is no room. All rows with the name of a class are its members: a name that has been given up is never
+    given again. Which class is smaller is known once the shorter chain ends."""
+    by_name = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
+    chain, rows = value_at(indexes, by_name + at.NEXT), value_at(relations, relation + at.ROWS)
+    first, second = _rows_of_both(code, values, relations, relation, indexes, regs)
+    left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
+    before, moved, count, name = value_at(relations, relation + at.COUNT), np.int64(-1), np.int64(2), left
+    if first >= 0 and second >= 0:
+        one = newest_like(relations, relation, indexes, by_name, first)
+        other = newest_like(relations, relation, indexes, by_name, second)
+        to_left, to_right, count = one, other, np.int64(0)
+        while to_left >= 0 and to_right >= 0:
+            to_left, to_right, count = np.int64(row_at(chain, to_left)), np.int64(row_at(chain, to_right)), count + 1
+        moved, kept = (other, first) if to_right < 0 else (one, second)
+        name = value_at(rows, 2 * kept + 1)
+    if before + count > value_at(relations, relation + at.ROOM):
+        put_value(state, at.NEEDED, before + count)
+        return np.int64(-1)
+    if moved < 0:
+        name = value_at(rows, 2 * max(first, second) + 1) if max(first, second) >= 0 else left
+        if first < 0:
+            _append_member(relations, relation, indexes, left, name, np.int64(-1))
+        if second < 0 and left != right:
+            _append_member(relations, relation, indexes, right, name, np.int64(-1))
+    by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    while moved >= 0:
+        known = newest_like(relations, relation, indexes, by_value, moved)
+        _append_member(relations, relation, indexes, value_at(rows, 2 * moved), name, known)
+        moved = np.int64(row_at(chain, moved))
+    return value_at(relations, relation + at.COUNT) - before
+
+
+@njit(**COMPILED)
 def _known_or_improved(code, pc, relations, indexes, regs):
     """Compare a head with the rows. Return KNOWN if it is known or no better; else the row of a lattice that it improves on, or
     NEW."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    if sort == at.CLASSES:
+        left, right = _rows_of_both(code, values, relations, relation, indexes, regs)
+        rows, united = value_at(relations, relation + at.ROWS), left >= 0 and right >= 0
+        return np.int64(KNOWN) if united and value_at(rows, 2 * left + 1) == value_at(rows, 2 * right + 1) else np.int64(NEW)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     _, known = newest(code, relations, relation, indexes, home, values, regs)
     if known >= 0:
@@ -177,6 +236,8 @@ def _insert_new(code, pc, known, relations, indexes, regs, state):
     put_value(state, at.GROWING, relation)
     if sort == at.EQUIVALENCE:
         return _unite(code, values, relations, relation, indexes, regs, state)
+    if sort == at.CLASSES:
+        return _unite_classes(code, values, relations, relation, indexes, regs, state)
     if count == value_at(relations, relation + at.ROOM):
         put_value(state, at.NEEDED, count + 1)
         return np.int64(-1)

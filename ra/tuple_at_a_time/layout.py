@@ -42,15 +42,16 @@ DELTA, FULL, ALL = range(3)  # the part of a relation that is read
 
 # -- a relation of the stratum. Its rows are in the order of their birth: full, delta, new. INDEX_LIST: the position in
 # `indexes` of the list of its indexes. The first is the home index, which finds known tuples: by all columns, or all but the
-# last of a lattice. The second index of an equivalence is by the first column. BASED: the number of tuples from before the
-# machine started that are not superseded. SHARES: the number of threads that share an iteration; SHARE: the number of this
-# thread; TAKEN: the rows of the delta that it takes at a time. TIMES: the tick of each row's birth, from the CLOCK of all
-# relations, or 0.
+# last of a lattice. The second index of an equivalence is by the first column, that of classes by the second. BASED: the number
+# of tuples from before the machine started that are not superseded. SHARES: the number of threads that share an iteration;
+# SHARE: the number of this thread; TAKEN: the rows of the delta that it takes at a time. TIMES: the tick of each row's birth,
+# from the CLOCK of all relations, or 0.
 (
     ROWS, ARITY, COUNT, DELTA_BEGIN, DELTA_END, ROOM, INDEX_LIST, INDEXES, SORT, DEAD, DEAD_COUNT, BASED, LIMIT, SHARE, SHARES,
     TAKEN, TIMES, CLOCK, RELATION_SIZE,
 ) = range(19)  # fmt: skip
-PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT = range(8)  # SORT; from MIN on: a lattice
+# SORT; from MIN on: a lattice, or the class of each value: a tuple supersedes the one that has its key
+PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT, CLASSES = range(9)
 ALIVE, SUPERSEDED, OVER = range(
     3
 )  # DEAD: a flag for each row of a lattice. OVER: a new row that supersedes a tuple in the blocks

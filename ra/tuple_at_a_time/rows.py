@@ -14,8 +14,10 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Order
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
+from semi_naive.ra.reduce.representatives import Representatives
 from semi_naive.ra.tuple_at_a_time import layout as at
 
+WHOLE = at.EQUIVALENCE, at.CLASSES  # sorts of relations of which all tuples are rows, as members of a class are enumerated
 INITIAL_ROWS = 1 << 10  # the smallest capacity of a relation, in rows
 LATTICES = {
     ("min", Kind.NUMBER): at.MIN, ("max", Kind.NUMBER): at.MAX, ("min", Kind.UNSIGNED): at.MIN_UNSIGNED,
@@ -56,7 +58,7 @@ class NewRows:
         self.table, self.number, self.limit = table, shape.number, limit
         self.sort, self.key = shape.sort, shape.key
         self.indexes = [HashIndex(columns, number, number in shape.skipped) for columns, number in shape.indexes.items()]
-        full = table.rows("full") if self.sort == at.EQUIVALENCE else np.empty((0, table.arity), np.int64)
+        full = table.rows("full") if self.sort in WHOLE else np.empty((0, table.arity), np.int64)
         delta = table.rows("delta")
         self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]
         self.handed = self.begin  # the number of rows that have been stored in the table's full
@@ -69,7 +71,7 @@ class NewRows:
 
     def base(self, order: Order, part: str | None) -> list[Block]:
         """Return the blocks of `full` from before the machine started, sorted in a column order."""
-        if self.sort == at.EQUIVALENCE or part == "delta":
+        if self.sort in WHOLE or part == "delta":
             return []
         return [block for block in self.table.blocks("full", order) if block.size]
 
@@ -126,4 +128,6 @@ def sort_of(table: Table) -> int:
     """Return the machine's code for a table's reduction (`layout.PLAIN` and those after it)."""
     if isinstance(table.reduction, Best):
         return LATTICES[table.reduction.better, table.reduction.kind]
+    if isinstance(table.reduction, Representatives):
+        return at.CLASSES
     return at.EQUIVALENCE if isinstance(table.reduction, Classes) else at.PLAIN

@@ -12,7 +12,7 @@ from semi_naive.ra import ir
 WORDS = {
     "parts": "partial", "values": "counted", "given": "plain", "key": "keys of", "now": "due keys of",
     "needs": "keys needed by", "known": "known", "possible": "possible", "worse": "worse", "better": "better",
-    "dominated": "dominated", "iteration": "iteration of",
+    "dominated": "dominated", "iteration": "iteration of", "class": "class of",
 }  # fmt: skip
 ASKED = "recursive_iteration_cnt"
 MADE = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")

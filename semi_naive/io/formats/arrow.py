@@ -9,7 +9,7 @@ from semi_naive.io.results.order import distinct_in_column
 from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
 from semi_naive.io.values.record_text import ReadableStyle
-from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of
 
@@ -54,8 +54,8 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
     found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
-        unpacked, style = Unpacked(found[found != NIL], type_, types, values), ReadableStyle()
-        return pa.array(unpacked.texts(found.tolist(), type_, style), pa.string()).take(arrow_of(at))
+        texts = RecordTexts(found[found != NIL], type_, types, values, ReadableStyle())
+        return pa.array(texts.texts(found.tolist(), type_), pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
 
 

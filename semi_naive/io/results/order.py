@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.values.bits import SIGN
-from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.values.kinds import DTYPES, numbers
@@ -46,8 +46,8 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
 
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
-    """Return each record as text; see `Unpacked.text`."""
-    return Unpacked(ids[ids != NIL], type_, types, values).texts(ids.tolist(), type_, style)
+    """Return each record as text; see `RecordTexts.texts`."""
+    return RecordTexts(ids[ids != NIL], type_, types, values, style).texts(ids.tolist(), type_)
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

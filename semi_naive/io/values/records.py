@@ -131,7 +131,7 @@ class Unpacked:
     """
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
-        self.types, self.fields, self.made, self.pieces = types, {}, {}, {}
+        self.types, self.fields, self.made = types, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
             pending = defaultdict(set)
@@ -162,52 +162,17 @@ class Unpacked:
             kind = self.types[name].kind
             if kind == Kind.SYMBOL:
                 columns.append(values.strings(column))
+            elif kind in (Kind.NUMBER, Kind.RECORD):
+                columns.append(column.tolist())
             else:
                 columns.append([to_value(bits, kind) for bits in column.tolist()])
             if kind == Kind.RECORD:
                 pending[name].update(set(column.tolist()) - {NIL})
+        self._keep(type_, tag, ids.tolist(), columns)
+
+    def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
-        self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
-
-    def texts(self, ids: Iterable[int], type_, style) -> list[str]:
-        """Records as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
-        pieces(names), or branch(name, names). The text of a record is reused in later records that contain it."""
-        spelt: dict[tuple[str, int], str] = {}
-        for top in ids:
-            spelt[type_.name, top] = self._text(top, type_, style, spelt)
-        return [spelt[type_.name, top] for top in ids]
-
-    def _text(self, top: int, type_, style, spelt: dict[tuple[str, int], str]) -> str:
-        parts, waiting = [], [(top, type_)]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, str):
-                parts.append(item)
-                continue
-            value, kind = item
-            if kind.kind != Kind.RECORD:
-                parts.append(style.scalar(value, kind.kind))
-            elif value == NIL:
-                parts.append(style.nil)
-            elif known := spelt.get((kind.name, value)):
-                parts.append(known)
-            else:
-                tag, row = self.fields[kind.name, value]
-                opened, rest = self._pieces(kind, tag, style)
-                for field, (piece, of) in zip(reversed(row), rest, strict=True):
-                    waiting += [piece, (field, of) if of.kind == Kind.RECORD else style.scalar(field, of.kind)]
-                waiting.append(opened)
-        return "".join(parts)
-
-    def _pieces(self, type_, tag: int | None, style) -> tuple[str, list]:
-        """The text before the first field; of each field, the last one first, the text after it and its type."""
-        if (style, type_.name, tag) not in self.pieces:
-            fields = fields_of_tag(type_, tag)
-            names = [name for name, _ in fields]
-            opened, *after = style.pieces(names) if tag is None else style.branch(type_.branches[tag].name, names)
-            rest = [(piece, self.types[name]) for piece, (_, name) in zip(after, fields, strict=True)]
-            self.pieces[style, type_.name, tag] = opened, rest[::-1]
-        return self.pieces[style, type_.name, tag]
+        self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids, rows, strict=True))
 
     def value(self, top: int, type_):
         """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
@@ -231,3 +196,48 @@ class Unpacked:
         if type_.kind != Kind.RECORD:
             return value
         return None if value == NIL else self.made[type_.name, value]
+
+
+class RecordTexts(Unpacked):
+    """Records as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
+    pieces(names), or branch(name, names). `fields[type name, id]` is the text cut where records are in it, which are such keys,
+    the last part first: made column by column, 0.5 µs a field."""
+
+    def __init__(self, ids: np.ndarray, type_, types: dict, values, style):
+        self.style = style
+        super().__init__(ids, type_, types, values)
+        self.fields.update(((name, NIL), (style.nil,)) for name in types)
+
+    def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
+        fields = fields_of_tag(type_, tag)
+        names = [name for name, _ in fields]
+        text, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
+        parts, texts = [], [text] * len(ids)
+        for column, piece, (_, name) in zip(columns, after, fields, strict=True):
+            kind = self.types[name].kind
+            if kind == Kind.RECORD:
+                parts += [texts, [(name, i) for i in column]]
+                texts = [piece] * len(ids)
+            elif kind in (Kind.NUMBER, Kind.UNSIGNED):  # the same in every style
+                texts = [f"{text}{value}{piece}" for text, value in zip(texts, column, strict=True)]
+            else:
+                scalar = self.style.scalar
+                texts = [f"{text}{scalar(value, kind)}{piece}" for text, value in zip(texts, column, strict=True)]
+        cuts = zip(*reversed([*parts, texts]), strict=True)
+        self.fields.update(((type_.name, i), cut) for i, cut in zip(ids, cuts, strict=True))
+
+    def texts(self, ids: Iterable[int], type_) -> list[str]:
+        """Return records as text. 0.5 µs for each record in them; the text of one is reused in later ones that contain it."""
+        return [self._text((type_.name, top)) for top in ids]
+
+    def _text(self, top: tuple[str, int]) -> str:
+        parts, waiting = [], [*self.fields[top]]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, str):
+                parts.append(item)
+            else:
+                waiting += self.fields[item]
+        text = "".join(parts)
+        self.fields[top] = (text,)
+        return text

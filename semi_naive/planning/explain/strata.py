@@ -7,6 +7,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attributes_of, describe_body, enumerated
 from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
+from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.ir import Program
@@ -140,7 +141,10 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     lines += [
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]
-    gone = [name for name in before.relations if name not in after.relations and name not in adorned]
+    classes = {name for name in before.relations if name + CLASS in after.relations}
+    pairs = {name: "made at the end" if name in after.relations else "not made" for name in sorted(classes)}
+    lines += [f"closed: {name} is an equivalence, kept as classes; its pairs are {made}" for name, made in pairs.items()]
+    gone = [name for name in before.relations if name not in after.relations and name not in adorned | classes]
     gone = [name for name in gone if not _inlining_note(name, before, after)]
     lines += [f"left out: {', '.join(gone)}, on which nothing that is wanted depends"] * bool(gone)
     return lines + _left_out(before, after, set(gone))

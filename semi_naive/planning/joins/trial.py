@@ -79,4 +79,4 @@ def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values) ->
     rows = np.searchsorted(ends, some, "right")
     tuples = block.column(len(keyed), highs[rows] - (ends[rows] - some))
     new = {name: columns[step.order[place]][tuples] for place, name in step.binds}
-    return Batch(rows.size, {**batch.take(rows, step.keep), **new}), pairs
+    return Batch(rows.size, batch.take(rows, step.keep) | new), pairs

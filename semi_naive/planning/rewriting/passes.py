@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from semi_naive.planning.rewriting.classes import keep_classes
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
@@ -28,9 +29,10 @@ class Compiled:
         return {loop.numbers[0]: loop for loop in found}
 
 
-def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
-    limited: skip the passes that change the number of iterations of a recursive stratum."""
+    limited: skip the passes that change the number of iterations of a recursive stratum. once: no session will maintain the
+    relations, so some may be kept in another form."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
@@ -39,4 +41,5 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
     program = program if limited else halve(factor(program))
+    program = keep_classes(program, keep, whole) if once and not limited else program
     return Compiled(program, group_loops(strata(program), loops))
