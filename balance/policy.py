@@ -1,16 +1,16 @@
-"""The paper's rules: when to refine, when to consolidate (*Load-balancing Parallel Relational Algebra*, section 3.2).
+"""The paper's rules for refinement and consolidation (*Load-balancing Parallel Relational Algebra*, section 3.2).
 
-Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both answer with
-{bucket: new number of subbuckets}, which `BucketMap.resize` turns into a placement.
+Both depend only on sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both return {bucket: new number of
+subbuckets}, which `BucketMap.resize` turns into a placement.
 """
 
 import numpy as np
 
-MOST = 4096  # subbuckets of a bucket: beyond, a table of them costs more than the imbalance
+MOST = 4096  # subbuckets of a bucket, at most: with more, a table of them costs more than the imbalance
 
 
 def imbalance_ratio(loads) -> float:
-    """Heaviest ÷ average; 1.0 is perfect, and what nothing at all has.
+    """Return heaviest ÷ average; 1.0 is perfect, and the ratio of no tuples at all.
 
     >>> imbalance_ratio([3, 1, 1, 1])
     2.0
@@ -20,35 +20,24 @@ def imbalance_ratio(loads) -> float:
 
 
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
-    """Buckets whose heaviest subbucket exceeds `ratio` times the average subbucket; each gets `factor` times as many.
+    """Return the buckets whose heaviest subbucket exceeds `ratio` times the average subbucket, each with `factor` times as
+    many. Subbuckets below `at_least` tuples are not split (0 in the paper), nor are buckets of MOST subbuckets.
 
-    Subbuckets below `at_least` tuples are left alone: moving them costs more than they weigh.
-    So is a bucket that splitting did not help: most of it still in one subbucket, because its tuples share the
-    column that subbuckets are hashed on.
-
-    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=1)
+    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
-    >>> to_refine([[90, 0, 0, 0], [5], [5], [5]], ratio=3, factor=4, at_least=1)
-    {}
     """
     average = sum(map(sum, sizes)) / max(1, sum(map(len, sizes)))
     return {
         bucket: len(subs) * factor
         for bucket, subs in enumerate(sizes)
-        if max(subs) > ratio * average and _worth_splitting(subs, factor, at_least)
+        if max(subs) > ratio * average and max(subs) >= at_least and len(subs) * factor <= MOST
     }
 
 
-def _worth_splitting(subs: list[int], factor: int, at_least: int) -> bool:
-    """Whether the heaviest subbucket weighs enough, earlier splits helped, and there may be more subbuckets."""
-    heaviest = max(subs)
-    return heaviest >= at_least and (len(subs) == 1 or heaviest <= 0.75 * sum(subs)) and len(subs) * factor <= MOST
-
-
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
-    """When more than `fraction` of the buckets are refined, the light ones get 1/`factor` of their subbuckets.
-
-    Light: even merged by `factor` its subbuckets would stay below the average one, so it is not refined again at once.
+    """Return the refined buckets with a subbucket below the average one, each with 1/`factor` of its subbuckets, if more than
+    `fraction` of the buckets are refined. A bucket of one heavy subbucket and some light ones is refined again at the next
+    check.
 
     >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
     {1: 1}
@@ -57,4 +46,4 @@ def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict
     if len(refined) <= fraction * len(sizes):
         return {}
     average = sum(map(sum, sizes)) / sum(map(len, sizes))
-    return {b: len(sizes[b]) // factor for b in refined if sum(sizes[b]) / (len(sizes[b]) // factor) <= average}
+    return {bucket: len(sizes[bucket]) // factor for bucket in refined if min(sizes[bucket]) < average}

@@ -1,4 +1,4 @@
-"""Datalog programs: compiled once, run on facts any number of times.
+"""Datalog programs: compiled once, then run on facts any number of times.
 
 from semi_naive import Program
 
@@ -141,7 +141,7 @@ class Program:
         key = named, only_outputs, limited
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, once=only_outputs)
         return self._compiled[key]
 
     @cached_property
@@ -222,6 +222,7 @@ class Program:
         return program_shown(self)
 
     def __repr__(self) -> str:
+        """The numbers of relations and rules, and the outputs."""
         program = self.checked
         counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)

@@ -1,5 +1,6 @@
-"""The reduction that the declaration and the heads of a relation ask for. Few relations have any, so each is loaded when it is
-asked for."""
+"""Choose the reduction of a relation by its declaration and heads. Few relations have one, so each module is imported only when
+it is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def best_of(relation: Relation) -> Best | None:
+    """Return the reduction of a relation with a lattice; None if it has none."""
     if not relation.lattice:
         return None
     from semi_naive.ra.reduce.best import Best
@@ -33,9 +35,14 @@ def rounded(relation: Relation) -> Best | None:
 
 
 def closing(relation: Relation) -> Reduction | None:
-    """Return a reduction that sessions can follow, and that depends on the tuples alone."""
+    """Return the reduction of a relation that sessions can maintain (best values, or an equivalence), whose result depends only
+    on the set of tuples; None if it has no such reduction."""
     if not relation.eqrel:
         return best_of(relation)
+    if relation.by_class:
+        from semi_naive.ra.reduce.representatives import Representatives
+
+        return Representatives()
     from semi_naive.ra.reduce.classes import Classes
 
     return Classes()

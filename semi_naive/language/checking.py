@@ -1,4 +1,4 @@
-"""From a parsed program to checked rules, or to a list of all errors."""
+"""Check a parsed program: return its rules, or a list of all errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -217,14 +217,15 @@ def _edges(single: Single):
 
 
 def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
+    """Yield the problems of all clauses: structure, aggregates, groundedness and plans."""
     inline = inline_relations(relations)
-    for each in scoped:
-        single = each.single
+    for scoped_clause in scoped:
+        single = scoped_clause.single
         group = graph.group(single.head.relation)
         recursive = any(isinstance(n, syntax.Atom) and n.relation in group for literal in single.body for n in walk(literal))
         yield from clause_problems(single, relations, recursive)
-        yield from each.problems
-        yield from grounded_problems(single, inline, each.injected, each.refused)
+        yield from scoped_clause.problems
+        yield from grounded_problems(single, inline, scoped_clause.injected, scoped_clause.refused)
         if recursive and single.clause.plan and not single.dominates:
             yield from plan_problems(single, group)
 
@@ -235,7 +236,11 @@ def _expansion_problems(found: list[Single], relations) -> list[Problem]:
 
 
 def _warnings(source, relations, found, made) -> list[Problem]:
-    warnings = list(empty_warnings(source, {name: each for name, each in relations.items() if name not in made}, found))
+    """Return the warnings about relations and clauses. found: clauses with a single head; made: relations that were declared by
+    inference."""
+    warnings = list(
+        empty_warnings(source, {name: declaration for name, declaration in relations.items() if name not in made}, found)
+    )
     for node in without_rules(source, relations):
         message = f"No subsumptive rule for relation {node.name}"
         warnings.append(Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule"))

@@ -1,4 +1,4 @@
-"""Choose the plan of a stratum, with the reason, for a run and for `explain`."""
+"""Choose the plan of a stratum and give the reason, for a run and for `explain`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,13 +11,14 @@ from semi_naive.planning.detect_closure import ReachabilityShape, following
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom
 
-MAX_READ_FACTOR = 4  # times Config.local_tuples: the most that a stratum reads in the driver
+MAX_READ_FACTOR = 4  # times Config.local_tuples: the most tuples that a stratum in the driver reads
 
 
 @dataclass
 class PlanChoice:
-    """plan: "local", "balanced" or "decomposed". groups: how a stratum is decomposed, also one that is begun in the driver and
-    turns out large; none if it would be balanced."""
+    """The plan of a stratum: "local", "balanced" or "decomposed". groups: how a stratum can be decomposed, also if it begins in
+    the driver and turns out large; None if it would be balanced.
+    """
 
     plan: str
     reason: str
@@ -25,7 +26,7 @@ class PlanChoice:
 
 
 class NotGroups(Exception):
-    """The base has too few groups, or one of them is most of it."""
+    """Raised if the base of a stratum has too few groups, or one group has most of it."""
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Groups:
     """The groups into which a stratum is decomposed: by columns that its rules carry, or by the edges that they follow."""
 
     carried: Carried
-    told: str  # why they are groups
+    told: str  # the columns that the groups share, as text
     following: ReachabilityShape | None = None
 
     @property
@@ -42,6 +43,7 @@ class Groups:
 
     @property
     def reason(self) -> str:
+        """The reason for the decomposed plan, as text."""
         if self.following:
             return self.following.reason
         return f"all recursive rules carry {self.told} unchanged: its groups never meet, and what else is read fits every host"
@@ -92,7 +94,7 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
 
 
 def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores: int) -> str:
-    """Why a stratum that can be decomposed had better not be; empty if it had."""
+    """Return the reason why a stratum that can be decomposed should not be; "" if it should."""
     if config.checkpoint_dir:
         return "only the balanced plan has anything to checkpoint"
     size = 8 * sum(database.count(name) for name in stratum.reads)

@@ -1,5 +1,6 @@
-"""State carried from one round of a loop to the next: see `language.wellfounded`, `language.reductions.recursive_sums` and
-`language.stepping`."""
+"""Evaluate loops (`ra.ir.Loop`) round by round: pass the relations of one round to the next; see `language.wellfounded`,
+`language.reductions.recursive_sums` and `language.stepping`.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ def _by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 class _Keys:
-    """The keys of all relations of a loop, numbered: those of one relation after those of another."""
+    """The keys of all relations of a loop, numbered consecutively."""
 
     def __init__(self, loop: ir.Loop, database: Database):
         self.loop, self.database = loop, database
@@ -165,11 +166,12 @@ class _Keys:
         self.keys, self.needed = (np.concatenate(each) for each in zip(*found, strict=True))
 
     def _pairs(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
-        """(keys, keys that they need) as numbers."""
+        """Return (keys, keys that they need) as numbers."""
         columns, width = self.database.columns(needs.relation), self.rows[needs.of].shape[0]
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
 
     def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
+        """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
         codes = _codes(np.concatenate([self.rows[name], columns], axis=1))
         order = np.argsort(codes[:size])

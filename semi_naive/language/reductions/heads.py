@@ -1,4 +1,4 @@
-"""Aggregates in heads: how the columns of a relation are aggregated, and the rules that the heads become.
+"""Aggregates in heads: determine how the columns of a relation are aggregated, and the rules that the heads become.
 
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
@@ -8,8 +8,8 @@ of each distinct binding of the body's variables, and each `_` of an atom is a v
 distinct values of its arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its
 tuples: to a count or a sum as a number to be added.
 
-`min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
-see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
+`min` or `max` alone in the last column is a lattice (see `lattices`). All other aggregates become (in recursion, for the keys
+evaluated in a round: see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
@@ -108,20 +108,18 @@ def kind_problems(typings: list, heads: dict[str, Ops]):
 
 @dataclass(frozen=True)
 class Head:
-    """A lowered rule whose head aggregates: `key` has the terms of the other columns in order, `of` the arguments of each
-    aggregate by column. For a head without aggregates `of` has values."""
+    """A lowered rule whose head aggregates. key: the terms of the other columns, in order; of: the arguments of each aggregate,
+    by column, or the values if the head does not aggregate.
+    """
 
-    rule: ir.Rule  # its head is unused
+    rule: ir.Rule  # its head is not used
     key: tuple
     of: dict[int, tuple]
     aggregates: bool
 
 
 class AggregatedRelation:
-    """One relation that is aggregated in heads: turns its heads into rules.
-
-    `extra` are relations that the rules need besides.
-    """
+    """A relation that is aggregated in heads; it turns its heads into rules. extra: further relations that the rules need."""
 
     def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
         self.relation, self.ops, self.heads = relation, ops, heads
@@ -131,6 +129,7 @@ class AggregatedRelation:
         self._numbers = count(1)
 
     def rules(self) -> list[ir.Rule]:
+        """Return the rules that derive the relation."""
         if len(self.heads) == 1 and self.heads[0].aggregates:
             return list(self._single_head_rules(self.heads[0]))
         return [*self._parts(), self._combining_rule()]
@@ -157,8 +156,8 @@ class AggregatedRelation:
     # -- one rule
 
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
-        """Yield the rules of a relation with one head: the rule itself, and before it those that collect the values to be
-        counted."""
+        """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
+        itself."""
         key, body = self._named_key(head)
         added: list[ir.Aggregate] = []
         for at, op in self.ops.items():
@@ -200,6 +199,7 @@ class AggregatedRelation:
         return replace(head.rule, head=ir.Atom(name, (*key, *args)), body=tuple(body), plan=None)
 
     def _counted(self, at: int, key) -> ir.Aggregate:
+        """Return the aggregate that counts the collected values of a column."""
         relation = self.extra[self._name(f"values{at}")]
         atom = ir.Atom(relation.name, (*key, *(self._fresh("v", kind) for kind in relation.kinds[len(key) :])))
         return ir.Aggregate(self._fresh("count", ir.Kind.NUMBER), "count", None, (atom,))
@@ -295,7 +295,7 @@ def _counts_bindings(args: tuple, key, body) -> bool:
 
 
 def _determining_variables(body) -> set[str]:
-    """The variables that determine a binding of a body: those of its atoms and ranges. Variables equal to an expression
-    follow, and the number of a step is one value."""
+    """Return the variables that determine a binding of a body: those of its atoms and ranges. Other variables are equal to
+    expressions of these, and the number of a step is one value."""
     found = set(rewrite.variables_of([atom for atom in rewrite.positive_atoms(body) if not atom.relation.endswith("@step")]))
     return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}

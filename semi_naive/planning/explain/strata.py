@@ -1,4 +1,4 @@
-"""The text about a program's strata, rules, indexes and passes that is the same before a run and after it."""
+"""The parts of explanations that are equal before and after a run: a program's strata, rules, indexes and passes, as text."""
 
 import re
 from dataclasses import replace
@@ -7,13 +7,16 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attributes_of, describe_body, enumerated
 from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
+from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.ir import Const, Program, Steps
 
 
 class Telling:
-    """Lines about the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses give the lines of one stratum."""
+    """The lines that explain the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses provide the lines of one
+    stratum.
+    """
 
     def __init__(self, run):
         self.run, self.program = run, run.program
@@ -29,6 +32,7 @@ class Telling:
         return "\n".join(self.lines()) + "\n"
 
     def lines(self):
+        """Yield all lines of the explanation."""
         rules = sum(len(stratum.rules) for stratum in self.strata)
         relations = quantity(len(self.program.relations), "relation")
         yield f"{self.run.asked.name}: {relations}, {quantity(rules, 'rule')} besides facts{self.more()}"
@@ -75,7 +79,7 @@ class Telling:
     # -- what strata are told with
 
     def named(self, relation: str) -> str:
-        """A relation with its attributes."""
+        """Return a relation's name with its attributes."""
         return spoken_name(relation) + attributes_of(self.program, relation, range(self.program.relations[relation].arity))
 
     def lattices(self, stratum):
@@ -88,7 +92,8 @@ class Telling:
                 yield f"{spoken_name(name)}: of each {each} the {best} {value}"
 
     def rule(self, rule, found, note: str = ""):
-        """`found`: of each version (rule, the atom that reads the delta, parts, number) the body, or None."""
+        """Yield the lines of a rule. found: for each version ((rule, place of the atom that reads the delta, parts, number),
+        body); the body is None if it did not run."""
         yield from ("", rule_text(rule))
         if (rule.head, rule.body) not in self.written:
             yield f"  as {spoken(rule)}"
@@ -100,7 +105,8 @@ class Telling:
             yield from (f"    {line}" for line in (describe_body(body, self.program) if body else ["nothing was new"]))
 
     def indexes(self, bodies, placed=None):
-        """What the bodies search, and by which of its columns; `placed` says where an index is, if the stratum is spread."""
+        """Yield the lines about the indexes that the bodies search, and by which columns. placed: returns where an index is, if
+        the stratum is on the partitions."""
         uses: dict[tuple, set] = {}
         for body in bodies:
             for relation, order, keys in index_searches(body.derivation.steps):
@@ -108,13 +114,13 @@ class Telling:
         if uses:
             yield from ("", "indexes")
         for relation, order in sorted(uses, key=str):
-            by = [enumerated(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
-            how = f"searched by {'; by '.join(by)}" if by else "read from beginning to end"
+            attributes = [enumerated(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
+            how = f"searched by {'; by '.join(attributes)}" if attributes else "read from beginning to end"
             if not order and self.program.relations[relation].arity:
                 how = "whether it has a tuple"
             yield f"  {spoken_name(relation)}{attributes_of(self.program, relation, order)}: {how}"
-            if placed and (where := placed(relation, order)):
-                yield f"    {where}"
+            if placed and (placement := placed(relation, order)):
+                yield f"    {placement}"
 
     def _names(self, relation: str, columns) -> list[str]:
         return [self.program.relations[relation].attributes[column][0] for column in columns]
@@ -128,18 +134,18 @@ def all_versions(stratum) -> tuple[list, list]:
     return once, again
 
 
-def index_searches(found) -> list[tuple]:
-    """(relation, order, number of columns that are known) of all joins and negations, inner ones too."""
-    made = []
-    for step in found:
+def index_searches(steps) -> list[tuple]:
+    """Return (relation, order, number of bound columns) of all joins and negations in some steps, inner steps included."""
+    searches = []
+    for step in steps:
         if hasattr(step, "relation") and hasattr(step, "order"):
-            made.append((step.relation, step.order, len(step.keys)))
-        made += index_searches(getattr(step, "steps", ()))
-    return made
+            searches.append((step.relation, step.order, len(step.keys)))
+        searches += index_searches(getattr(step, "steps", ()))
+    return searches
 
 
 def rule_text(rule) -> str:
-    """A rule as it was written, on one line, with its place."""
+    """Return a rule as it was written, on one line, with its place."""
     return f"{' '.join((rule.text or str(rule)).split())}  {place(rule)}".rstrip()
 
 
@@ -160,7 +166,10 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     lines += [
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]
-    gone = [name for name in before.relations if name not in after.relations and name not in adorned]
+    classes = {name for name in before.relations if name + CLASS in after.relations}
+    pairs = {name: "made at the end" if name in after.relations else "not made" for name in sorted(classes)}
+    lines += [f"closed: {name} is an equivalence, kept as classes; its pairs are {made}" for name, made in pairs.items()]
+    gone = [name for name in before.relations if name not in after.relations and name not in adorned | classes]
     gone = [name for name in gone if not _inlining_note(name, before, after)]
     lines += [f"left out: {', '.join(gone)}, on which nothing that is wanted depends"] * bool(gone)
     return lines + _left_out(before, after, set(gone))
@@ -176,13 +185,14 @@ def _inlining_note(name: str, before: Program, after: Program) -> str:
 
 
 def _demanded(name: str, after: Program) -> str:
+    """Return text: which tuples of a relation are computed on demand."""
     relation, _, adornment = name.partition("@")
     known = [column for (column, _), mark in zip(after.relations[name].attributes, adornment, strict=True) if mark == "b"]
     return f"{relation} for those {', '.join(known)} that {name}.demand holds, as {name}"
 
 
 def _left_out(before: Program, after: Program, gone: set[str]) -> list[str]:
-    """Rules of which no trace is left, though their relation may be."""
+    """Return lines about rules that were removed although their relation remains. gone: removed relations."""
     kept = {rule.span for rule in after.rules}
     rules = [rule for rule in before.rules if rule.body and rule.span not in kept and rule.head.relation not in gone]
     rules = [rule for rule in rules if "inline" not in before.relations[rule.head.relation].qualifiers]
@@ -191,5 +201,5 @@ def _left_out(before: Program, after: Program, gone: set[str]) -> list[str]:
 
 
 def place(rule) -> str:
-    """file:line of a rule, where it was written."""
+    """Return "file:line" of a rule."""
     return f"[{rule.span.file}:{rule.span.line}]" if rule.span is not None else ""

@@ -1,5 +1,6 @@
-"""Strata that are evaluated again and again: see `language.wellfounded`, `language.reductions.recursive_sums` and
-`language.stepping`."""
+"""Loops: consecutive strata that are evaluated repeatedly, in rounds (see `language.wellfounded`,
+`language.reductions.recursive_sums` and `language.stepping`).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,8 +38,9 @@ def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> 
 
 
 def group_loops(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
-    """Order the strata so that the strata of each loop are consecutive. They come after the relations that a round gets from
-    earlier ones, which no rule makes, and before every other stratum that reads those or the loop's results."""
+    """Return the strata ordered such that those of each loop are consecutive. They come after the relations that a round gets
+    from earlier rounds, which no rule derives, and before every other stratum that reads those relations or the loop's
+    results."""
     for loop in loops:
         known = {known for known, _ in loop.pairs}
         found = sorted(found, key=lambda stratum: known.isdisjoint(stratum.relations))

@@ -1,8 +1,9 @@
-"""The passes between checks and planning, in their order."""
+"""The passes between checking and planning, in their order."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from semi_naive.planning.rewriting.classes import keep_classes
 from semi_naive.planning.rewriting.common_subjoins import share
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.kept_steps import drop_unread_steps
@@ -17,7 +18,7 @@ from semi_naive.ra import ir
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program after all passes, and its strata in the order they are evaluated in."""
+    """A program after all passes, and its strata in the order of evaluation."""
 
     program: ir.Program
     strata: list[Stratum]
@@ -29,9 +30,10 @@ class Compiled:
         return {loop.numbers[0]: loop for loop in found}
 
 
-def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
-    limited: skip the passes that change the number of iterations of a recursive stratum."""
+    limited: skip the passes that change the number of iterations of a recursive stratum. once: no session will maintain the
+    relations, so some may be kept in another form."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read | loop.collected for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
@@ -41,4 +43,5 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
     program = program if limited else halve(factor(program))
+    program = keep_classes(program, keep, whole) if once and not limited else program
     return Compiled(program, group_loops(strata(program), program.loops))

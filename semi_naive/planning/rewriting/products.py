@@ -1,12 +1,13 @@
-"""Rules that join atoms without a common variable: each factor becomes a relation of the variables that the head reads.
+"""Split Cartesian products: if a rule joins atoms without a common variable, each factor becomes a relation of the variables
+that the head reads.
 
     pair(x, z) :- loop(3, x, y, _), loop(3, _, _, z).
 
-makes, for each new tuple of loop, a binding with each other one, however few x and z there are. As
+makes, for each new tuple of loop, a binding with each other one, even if there are few x and z. As
 
     factor@1(x) :- loop(3, x, y, _).    factor@2(z) :- loop(3, _, _, z).    pair(x, z) :- factor@1(x), factor@2(z).
 
-each x is new once and meets each z once: as many bindings as heads. Semi-naive evaluation over projections, by rules.
+each x is new once and is joined with each z once, so there are as many bindings as heads.
 """
 
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ def _factors(
 
 
 def _may_be_split(rule: Rule) -> bool:
+    """True if a rule has only atoms and tests, and neither a plan nor features that depend on the order of evaluation."""
     plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
     return plain and not (rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)))
 

@@ -1,6 +1,6 @@
-"""Recovery from lost runs: back to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
+"""Recover from lost runs: return to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
 
-Runs are lost with the executor or the disk that had them. Facts and results in the driver are not lost.
+Runs are lost with the executor or disk that had them. Facts and results in the driver are not lost.
 """
 
 import time
@@ -17,23 +17,25 @@ from semi_naive.running.progress.state import RunState
 if TYPE_CHECKING:
     from semi_naive.running.progress.checkpoint import Checkpoints
 
-MAX_RESTARTS = 3  # after lost runs
+MAX_RESTARTS = 3  # restarts of a run after lost runs
 
 
 @dataclass
 class Recovery:
-    """The state of a run that survives lost runs. It is made when the run has its facts, and resumes a checkpoint if there is
-    one. `done`: the strata whose rules have been evaluated."""
+    """The state of a run that survives the loss of runs. It is made when the facts are loaded, and resumes a checkpoint if
+    there is one. done: the strata that have been evaluated.
+    """
 
     run: RunState
     load: Callable  # loads the facts of some relations again
     done: set[int] = field(default_factory=set)
     restarts: int = 0
-    running: dict | None = None  # the stratum that the checkpoint was made in the middle of
-    between: dict | None = None  # the loop between two steps of which the checkpoint was made
-    events: dict[int, list] = field(default_factory=dict)  # of failed attempts, by stratum
+    running: dict | None = None  # the checkpoint's entry of a stratum that was not finished
+    between: dict | None = None  # the checkpoint's entry of a loop between two steps
+    events: dict[int, list] = field(default_factory=dict)  # the events of failed attempts, by stratum
 
     def __post_init__(self):
+        """Resume from the checkpoint, if there is one."""
         self.database, self.cluster = self.run.database, self.run.cluster
         self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
@@ -50,6 +52,7 @@ class Recovery:
         self.dealt = self._derived() & self.database.on_partitions.keys()  # derived relations whose facts are on the partitions
 
     def _checkpoints(self) -> "Checkpoints":
+        """Return the checkpoints of the run."""
         from semi_naive.running.progress.checkpoint import Checkpoints
 
         return Checkpoints(self.run)
@@ -112,7 +115,7 @@ class Recovery:
         return (loop.of.collected | loop.of.carried) & self.database.tables.keys() if loop.of.steps else set()
 
     def completed(self, numbers: list[int]) -> None:
-        """Record that strata have been evaluated: one, or those of a loop."""
+        """Record that strata have been evaluated, one or those of a loop, and save a checkpoint if one is due."""
         numbers = [number for number in numbers if self.run.strata[number].rules]
         if not numbers:
             return
@@ -120,7 +123,9 @@ class Recovery:
         if self.checkpoints:
             self.checkpoints.iteration = 0
             last = numbers[-1] + 1 == len(self.run.strata)
-            if self.checkpoints.late() and not last and not self.running:  # a state to resume later must stay there
+            if (
+                self.checkpoints.late() and not last and not self.running
+            ):  # do not overwrite a state that is still to be resumed
                 self.checkpoints.save(self.done)
 
     def finished(self) -> None:
@@ -131,9 +136,9 @@ class Recovery:
     # -- going back
 
     def back(self, number: int, lost: Exception) -> None:
-        """Return to a state that can be resumed, after runs are lost: the checkpoint, else the start of stratum `number`, else
-        of the run if results of completed strata are lost. Strata to be evaluated again leave `done`. Raises RunsLost after
-        MAX_RESTARTS."""
+        """Return to a state from which the run can continue, after runs are lost: the checkpoint, else the start of stratum
+        `number`, else of the run if results of completed strata are lost. Strata to be evaluated again are removed from
+        `done`. Raises RunsLost after MAX_RESTARTS."""
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
@@ -141,21 +146,21 @@ class Recovery:
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
         self.events[number] = [*so_far["events"], event]
         self.cluster.renew()
-        gone, derived = self._lost_relations(), self._derived()
+        lost_relations, derived = self._lost_relations(), self._derived()
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             self._go_on(manifest)
-            for name in gone & self._made(self.done):
+            for name in lost_relations & self._made(self.done):
                 self._forget(name)
                 self.checkpoints.relation(name, manifest["relations"][name])
-        elif gone & self._made(self.done):
+        elif lost_relations & self._made(self.done):
             self.done = set()
-        again = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
-        self.begin_again(again)
-        unread = (gone - derived) | (self.dealt & again)
-        for name in unread:
+        to_derive = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
+        self.begin_again(to_derive)
+        to_load = (lost_relations - derived) | (self.dealt & to_derive)
+        for name in to_load:
             self._forget(name)
-        self.load(unread)
+        self.load(to_load)
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
     def begin_again(self, names: set[str]) -> None:
@@ -171,9 +176,10 @@ class Recovery:
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        found = self.database.on_partitions.pop(name, None)
-        if found:
-            found.close()
+        """Replace a relation by an empty table."""
+        spread = self.database.on_partitions.pop(name, None)
+        if spread:
+            spread.close()
         self.database.tables[name] = self.database.empty_table(name)
 
     def _derived(self) -> set[str]:
@@ -183,12 +189,12 @@ class Recovery:
         return {name for number in strata for name in self.run.strata[number].relations}
 
     def _lost_relations(self) -> set[str]:
-        """Return the relations on the partitions of which a partition is lost."""
+        """Return the names of the relations on the partitions of which runs are lost."""
         spread = self.database.on_partitions
-        kept = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
-        gone = spread.keys() - kept.keys()  # other forms cannot be checked, and count as lost
-        if kept:
+        checkable = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
+        lost = spread.keys() - checkable.keys()  # other forms cannot be checked, and count as lost
+        if checkable:
             from semi_naive.ra.blocks.durable import Gone
 
-            gone |= set(self.cluster.jobs.job(Gone(kept)))
-        return gone
+            lost |= set(self.cluster.jobs.job(Gone(checkable)))
+        return lost
