@@ -135,18 +135,20 @@ class Program:
         return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
 
     @compiling()
-    def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False) -> Compiled:
+    def compile(
+        self, facts: Any = None, only_outputs: bool = False, limited: bool = False, early: bool = True
+    ) -> Compiled:
         """The program after the passes. Relations that get `facts` from Python count as inputs. limited: its iterations are
-        counted (`Config.max_iterations`). Compiled programs are cached."""
+        counted (`Config.max_iterations`). early: aggregate before joins, which a session does not. Compiled programs are cached."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
         for name in named:
             if name in self.relations and self.relations[name].summed:
                 hint = "give them to another relation, and copy them by a rule"
                 raise BadInput(f"{name} is aggregated in its heads and takes no facts", hint=hint)
-        key = named, only_outputs, limited
+        key = named, only_outputs, limited, early
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, early)
         return self._compiled[key]
 
     @cached_property

@@ -6,8 +6,9 @@ import numpy as np
 
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.rules.aggregated import group_bindings
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import GROUP, Context, Join, group_bindings, run_steps
+from semi_naive.ra.rules.steps import GROUP, Context, Join, run_steps
 
 FIRST = 8  # partners of a binding that are tried at once, and as many times more the next time
 ENOUGH = 1 << 12  # bindings of a batch: to make fewer takes hardly less time

@@ -11,8 +11,11 @@ from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose, Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Atom, Program, Var, Wild
 from semi_naive.ra.rules import steps
+from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.exists import Without
+from semi_naive.ra.rules.folding import Folded
 from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.weighing import Weigh
 
 PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
 INDENT = "  "
@@ -103,8 +106,12 @@ class _Words:
                 yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
-            case steps.Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
+            case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
                 yield self._aggregate(literal, step.outer, step.bound)
+            case Folded():
+                yield from (self._aggregate(one, step.keys, False) for one in step.literals)
+            case Weigh():
+                yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
             case Gather():
                 yield "   unless there is"
             case Hold():

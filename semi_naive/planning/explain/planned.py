@@ -102,7 +102,7 @@ class _Expectation(Telling):
             if (id(rule), number) not in bodies:
                 deal = balanced and at is None
                 bodies[id(rule), number] = plan_body(
-                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway
+                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway, folds=not balanced
                 )
             return bodies[id(rule), number]
 

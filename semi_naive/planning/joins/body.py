@@ -20,9 +20,11 @@ from semi_naive.ra import ir
 from semi_naive.ra.cached import cached
 from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
+from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.weighing import Weigh
 
 REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
 MIN_TUPLES = 64  # of a relation: up to so many, its size does not matter for the order
@@ -117,6 +119,7 @@ class Compiler:
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
         self.fresh = 0
         self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
+        self.weighs = False  # bindings may have a WEIGHT: equal ones are counted, not listed
         self.core: CyclicCore | None = None  # atoms that are joined together, but for a delta among them
         self.core_of: Callable[[tuple, set[str]], CyclicCore | None] = lambda body, outer: None  # of an aggregate's body
 
@@ -210,7 +213,7 @@ class Compiler:
         step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
         step.least, step.greatest = between[1:] if between else ((), ())
         step.composed = self._composed(keys, binds, live, atom)
-        self.steps.append(step)
+        self.steps.append(Weigh(step) if self.weighs and not binds else step)
         self.bound |= set(new.values())
         if lossy and binds and any(not self._covered(other) for _, other in self.atoms) and step.composed is None:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
@@ -453,7 +456,7 @@ class Compiler:
         bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
         outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))
-        made = self._inner(body, outer, target | {steps.GROUP}, False)
+        made = self._inner(body, outer, target | {steps.GROUP}, False, literal)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
         first = moves[0] if len(moves) == 1 else None
         if isinstance(first, steps.Exchange) and first.keys and names_of_variables(first.keys) <= set(outer):
@@ -461,18 +464,19 @@ class Compiler:
             made.remove(first)
             moves = []
         if not moves:
-            self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else Without(outer, made))
+            self.steps.append(Aggregated(literal, outer, made, bound) if literal else Without(outer, made))
         else:
             held = frozenset(self.live() & self.bound)
             self.steps += [Hold(outer, held), *self._inner(body, outer, target, True), Gather(outer, literal, bound)]
         if literal is not None:
             self.bound.add(literal.result.name)
 
-    def _inner(self, body: tuple, outer: tuple[str, ...], outside: set[str], whole: bool) -> list:
+    def _inner(self, body, outer: tuple[str, ...], outside: set[str], whole: bool, literal: Aggregate | None = None) -> list:
         """The steps of a body within the body, from its outer variables."""
         compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
         compiler.core = None if whole or len(body) < 2 else self.core_of(body, set(outer))
         compiler.made = {name: term for name, term in self.made.items() if name in outer}
+        compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
         return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
 
     def _live_without(self, literal) -> set[str]:

@@ -10,16 +10,19 @@ from functools import partial
 from semi_naive.host.account import part
 from semi_naive.planning.joins.body import Chosen, Compiler, InDriver, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
+from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
+from semi_naive.planning.rewriting.whole_bodies import fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
 MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
 MAX_FIRST_ATOMS = 24  # that a body is tried to begin with, the smallest ones
 FEWEST = "fewest tuples expected"
+GUARDED_COST_RATIO = 2  # of the bindings that tell which keys a partial aggregate needs: the groups of these are joined again
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
 
 
@@ -165,11 +168,34 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: InDriver | None = None,
+    indexed: bool = False, in_driver: InDriver | None = None, folds: bool = False,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:
-    Config's; `made`: see `Greedy`; `indexed`: see `choose_core`."""
+    Config's; `made`: see `Greedy`; `indexed`: see `choose_core`. `folds`: it is evaluated in the driver, so a body that is
+    aggregated as a whole may be folded."""
+    fold = fold_of(rule) if folds and not parts and not rule.plan else None
+    guarded = None if fold and not fold.guards else _plan_steps(
+        rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver)  # fmt: skip
+    if fold is None and guarded:
+        return guarded
+    assert fold is not None
+    greedy, after = Greedy(sizes, {}, made=made), Greedy(sizes, {}, made=made)
+    compiler = Compiler(rule, greedy, indexes.order_for, {})
+    compiler.core = choose_counted(
+        rule, fold.body, set(), sizes, multiway, placing, partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
+    )
+    steps = fold_steps(rule, fold, compiler, Compiler(rule, after, indexes.order_for, {}, sizes=in_driver))
+    if guarded and sum(one.expected for one in greedy.log) > GUARDED_COST_RATIO * sum(one.expected for one in guarded.atoms):
+        return guarded
+    read = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log + after.log, read)
+
+
+def _plan_steps(
+    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver
+) -> PlannedBody:  # fmt: skip
+    """Compile a rule's body as it is written: see `plan_body`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta

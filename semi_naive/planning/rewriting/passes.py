@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from semi_naive.planning.rewriting.common_subjoins import share
+from semi_naive.planning.rewriting.early_aggregates import aggregate_early
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
 from semi_naive.planning.rewriting.magic import magic
@@ -28,9 +29,10 @@ class Compiled:
         return {loop.numbers[0]: loop for loop in found}
 
 
-def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False) -> Compiled:
+def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False, early: bool = False) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
-    limited: skip the passes that change the number of iterations of a recursive stratum."""
+    limited: skip the passes that change the number of iterations of a recursive stratum. early: aggregate before joins, for a
+    program that is evaluated once."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
@@ -39,4 +41,5 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
     program = program if limited else halve(factor(program))
+    program = aggregate_early(program) if early else program
     return Compiled(program, group_loops(strata(program), loops))

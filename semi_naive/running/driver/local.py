@@ -83,7 +83,7 @@ class Local:
     course: Course | None = None  # of the iterations of a recursive stratum
 
     def __post_init__(self):
-        relations = self.database.program.relations
+        relations, self.database.cores = self.database.program.relations, self.cores
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
@@ -395,7 +395,7 @@ class Local:
             self.planned = True
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
-                indexed=self._indexed(number), in_driver=self.database if self.stays_here else None,
+                indexed=self._indexed(number), in_driver=self.database if self.stays_here else None, folds=self.stays_here,
             )  # fmt: skip
         return self.bodies[key]
 

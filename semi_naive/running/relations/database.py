@@ -57,6 +57,7 @@ class Database:
         self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # what of which blocks
         self.kept: dict = {}  # tries and sieves that steps have made
         self.position = 0, 1
+        self.cores = 1  # of this host, that a step may use
         self.most, self.exact, self.unions = MOST, False, True
 
     def empty_table(self, name: str) -> Table:

@@ -14,13 +14,12 @@ from semi_naive.planning.maintaining.counted import CountedAggregate
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.by_variable.extend import Weigh
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
-from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
+from semi_naive.ra.rules.steps import WEIGHT, run_steps
 
 MIN_TUPLES_TO_SHARE = 64  # changed tuples: with fewer, one core is as quick as several
 
@@ -145,17 +144,13 @@ class Counts:
             outside = {each.name for each in one.outer} | (
                 names_of_variables(one.literal.target) if one.literal.target else set()
             )
-            steps = [_weighing(step) for step in compiler.compile(body, outside=outside)]
+            compiler.weighs = True
+            steps = compiler.compile(body, outside=outside)
             read = {each.relation for each in body if isinstance(each, Atom)}
             counts = {name: sizes.size(name) for name in read}
             self.bodies[key] = PlannedBody(rule, Derivation(steps, one.relation, ()), [], counts)
             share_indexes(self.bodies, local.indexes)
         return self.bodies[key].derivation.steps if key in self.bodies else self._plan(one, body, parts, delta, key)
-
-
-def _weighing(step):
-    """Replace a join that binds no needed variable by a count of its matches."""
-    return Weigh(step) if isinstance(step, Join) and step.every and not step.binds else step
 
 
 def _aside(one: CountedAggregate, number: int) -> str:
