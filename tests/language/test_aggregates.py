@@ -88,4 +88,4 @@ def test_the_body_of_an_aggregate_is_not_held_at_once(monkeypatch):
     edges = [(x, y) for x in range(40) for y in range(40)]
     with Program(text).run({"e": edges}) as result:
         assert result["n"].to_set() == {(x, 1600, 40 * 780) for x in range(40)}
-    assert max(seen) < 200 and sum(seen) == 40 * 40 + 40 * 1600  # what is only counted is not listed
+    assert max(seen) < 200 and 40 * 1600 <= sum(seen) < 2 * 40 * 1600  # what is only counted is not listed

@@ -13,6 +13,7 @@ from bench.fuzz.texts import datalog
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.common_subjoins import share
+from semi_naive.planning.rewriting.early_aggregates import aggregate_early
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
@@ -29,6 +30,7 @@ PASSES = {
     "share": share,
     "halve": halve,
     "factor": factor,
+    "early": aggregate_early,
 }
 
 

@@ -184,7 +184,7 @@ class _Body:
         for number, (one, factors, target) in enumerate(zip(self.wanted, self.factors, self.targets, strict=True)):
             if factors is None:
                 if own & variables_of([target]).keys():
-                    self.targets[number] = self._column(columns, one.op, target, target.kind)
+                    self.targets[number] = self._column(columns, one.op, target, one.result.kind)
                 continue
             mine = [factor for factor in factors if own & variables_of([factor]).keys()]
             made = _product([_as(one.result.kind, factor) for factor in mine], one.result.kind) if mine else None
@@ -241,6 +241,7 @@ class _Body:
         parts = [[each for each in self.literals if own in variables_of(each) and not_own not in variables_of(each)]
                  for own, not_own in ((name, other), (other, name))]  # fmt: skip
         across = [each for each in self.literals if {name, other} <= variables_of(each).keys()]
+        op = across[0].op if across and isinstance(across[0], Compare) else ""
         terms = [factor for factors in self.factors if factors for factor in factors]
         if one.kind != two.kind or not parts[0] or len(across) > 1 or variables_of(terms).keys() & {name, other}:
             return False
@@ -250,7 +251,6 @@ class _Body:
             return False
         if across and not (_compares(across[0], one, two) and len(self.literals) >= 3):
             return False
-        op = across[0].op if across else ""
         result = Var(rewrite.fresh("count", self.taken), Kind.NUMBER)
         after = (Compare(">", result, Const(1, Kind.NUMBER), Kind.NUMBER),) if op in ("<", ">", "!=") else ()
         self._replace([*parts[0], *parts[1], *across], shared, (Aggregate(result, "count", None, ()),), parts[0], after)
@@ -315,7 +315,7 @@ def _product(terms: list[Term], kind: Kind) -> Term:
 
 def _as(kind: Kind, term: Term) -> Term:
     """A count as a factor of a sum of another kind."""
-    return term if term.kind == kind else Call(f"to_{kind.value}", (term,), kind)
+    return term if isinstance(term, Wild) or term.kind == kind else Call(f"to_{kind.value}", (term,), kind)
 
 
 def _pairs(op: str, count: Var) -> Term:
