@@ -135,11 +135,10 @@ class Program:
         return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
 
     @compiling()
-    def compile(
-        self, facts: Any = None, only_outputs: bool = False, limited: bool = False, early: bool = True
-    ) -> Compiled:
+    def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False, early: bool = True) -> Compiled:
         """The program after the passes. Relations that get `facts` from Python count as inputs. limited: its iterations are
-        counted (`Config.max_iterations`). early: aggregate before joins, which a session does not. Compiled programs are cached."""
+        counted (`Config.max_iterations`). early: aggregate before joins, which a session does not. Compiled programs are
+        cached."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
         for name in named:
             if name in self.relations and self.relations[name].summed:

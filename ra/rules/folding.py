@@ -2,13 +2,14 @@
 
     s(a, sum(c)) :- e(a, b), f(b, c).
 
-becomes: scan e → join f on b → add c to the entry of a. On several cores the bindings of the first step are cut into slices; each
-thread has entries of its own, which are added together afterwards. Sums of floats are added in the order of the rows, by one thread.
+becomes: scan e → join f on b → add c to the entry of a. On several cores the bindings of the first step are cut into slices;
+each thread has entries of its own, which are added together afterwards. Sums of floats and means are added in the order of the
+rows, by one thread: they do not depend on the number of cores.
 """
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from semi_naive.ra.ir import Aggregate, Kind, Var
 from semi_naive.ra.reduce.fold_kernels import count_pairs, number_rows
 from semi_naive.ra.rules.batch import Batch, concatenate_batches, unit
 from semi_naive.ra.rules.derive import GATHERED, Derivation, derivation_slices, is_sliceable, searched_parts
-from semi_naive.ra.rules.steps import WEIGHT, Context, Join, run_steps
+from semi_naive.ra.rules.steps import MOST, WEIGHT, Context, Join, run_steps
 
 MAX_DENSE_KEY = 1 << 21  # keys below it are their group's number: 32 MB an aggregate and thread at most
 MAX_COUNTED_VALUE = 1 << 21  # of the second column of pairs that are counted: 32 MB a thread
@@ -29,8 +30,8 @@ FIRST_ROWS = 1 << 10  # groups that a hash table begins with room for
 
 
 class Groups:
-    """Numbers for the distinct values of some columns: the value itself, if it is one column of small numbers; else the place in
-    a hash table."""
+    """Numbers for the distinct values of some columns: the value itself, if it is one column of small numbers; else its place
+    in a hash table."""
 
     def __init__(self, arity: int):
         self.arity, self.size = arity, int(not arity)
@@ -94,8 +95,8 @@ class Folding:
         """The groups with bindings and their results, some at a time."""
         results = [reduction.results()[0] for reduction in self.reductions]
         present = self._present()
-        for begin in range(0, present.size, GATHERED):
-            rows = present[begin : begin + GATHERED]
+        for begin in range(0, present.size, MOST):
+            rows = present[begin : begin + MOST]
             columns = dict(zip(self.keys, self.groups.columns(rows), strict=True))
             columns |= {each.result.name: found[rows] for each, found in zip(self.literals, results, strict=True)}
             yield Batch(rows.size, columns)
@@ -146,8 +147,8 @@ def make_indexes(steps: list, context: Context) -> None:
 
 @dataclass
 class Folded:
-    """The groups of all bindings that `steps` make, by the variables `keys`, each with the results of `literals`. It is the first
-    step of a body. `least`: groups with a lower count are not needed.
+    """The groups of all bindings that `steps` make, by the variables `keys`, each with the results of `literals`. It is the
+    first step of a body. `least`: groups with a lower count are not needed; `together`: groups of a batch, about.
 
     Memory: 8 to 16 bytes a group and aggregate, and 8 a key column if keys are hashed, for each thread.
     """
@@ -156,11 +157,33 @@ class Folded:
     literals: tuple[Aggregate, ...]
     steps: list = field(default_factory=list)
     least: int = 1
+    together: int = GATHERED
 
     def __call__(self, batch: Batch, context: Context):
         pairs = Pairs.of(self, context)
         found = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
-        yield from few_of(found, GATHERED)
+        yield from few_of(found, self.together)
+
+
+@dataclass
+class Streamed:
+    """The tuples of a relation that no table holds: its rule makes each of them once, and `binds` are the columns that are
+    needed. It is the first step of a body."""
+
+    relation: str
+    derivation: Derivation
+    binds: tuple[tuple[int, str], ...]
+    sliceable = True
+
+    @property
+    def steps(self) -> list:
+        return self.derivation.steps
+
+    def __call__(self, batch: Batch, context: Context):
+        first, *rest = self.steps
+        for made in run_steps([replace(first, together=context.most), *rest], batch, context):
+            terms = [(name, self.derivation.head[place]) for place, name in self.binds]
+            yield Batch(made.size, {name: evaluate(term, made.columns, made.size, context.values) for name, term in terms})
 
 
 def few_of(batches: Iterator[Batch], most: int) -> Iterator[Batch]:
@@ -177,8 +200,8 @@ def few_of(batches: Iterator[Batch], most: int) -> Iterator[Batch]:
 
 @dataclass
 class Pairs:
-    """Bindings of two joined atoms that are counted by a column of each, e(a, b), f(b, d) by a and d: the rows of e are sorted by
-    a, and the values d of one a are counted in an array. So no more than the pairs of a few a are in memory (Gustavson 1978,
+    """Bindings of two joined atoms that are counted by a column of each, e(a, b), f(b, d) by a and d: the rows of e are sorted
+    by a, and the values d of one a are counted in an array. So no more than the pairs of a few a are in memory (Gustavson 1978,
     *Two fast algorithms for sparse matrices*)."""
 
     names: tuple[str, str, str]  # of the columns that come out: that of the first atom, that of the second, the count
@@ -198,8 +221,8 @@ class Pairs:
         if len(step.literals) != 1 or step.literals[0].op != "count" or len(binds) != 1 or len(last.binds) != 1 or last.least:
             return None
         blocks = [block for block in context.blocks(last.relation, last.part, last.order) if block.size]
-        (place, name), = binds
-        first, = set(step.keys) - {name} or {name}
+        ((place, name),) = binds
+        (first,) = set(step.keys) - {name} or {name}
         if len(blocks) != 1 or last.greatest or first == name or not all(isinstance(key, Var) for key in last.keys):
             return None
         second = blocks[0].column(place)

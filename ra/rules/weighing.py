@@ -1,11 +1,11 @@
-"""Joins whose new variables nothing asks for, where bindings are counted: each binding stands for as many as it has partners."""
+"""Joins whose new variables nothing asks for, where bindings are counted: a binding stands for as many as it has partners."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Order
+from semi_naive.ra.ir import Order, Term
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import WEIGHT, Context, Join
 
@@ -16,6 +16,18 @@ class Weigh:
 
     join: Join
     sliceable = True
+
+    @property
+    def relation(self) -> str:
+        return self.join.relation
+
+    @property
+    def order(self) -> Order:
+        return self.join.order
+
+    @property
+    def keys(self) -> tuple[Term, ...]:
+        return self.join.keys
 
     @property
     def searched(self) -> set[tuple[str, Order]]:

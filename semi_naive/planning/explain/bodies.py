@@ -13,7 +13,7 @@ from semi_naive.ra.ir import Atom, Program, Var, Wild
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.exists import Without
-from semi_naive.ra.rules.folding import Folded
+from semi_naive.ra.rules.folding import Folded, Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh
 
@@ -65,7 +65,7 @@ class _Words:
             if isinstance(step, Gather):
                 chosen, depth = waiting.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
-            if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect):
+            if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect | Streamed):
                 yield from self.lines(inner, iter(()), depth + 2)
             if isinstance(step, Hold):
                 waiting.append(chosen)
@@ -110,6 +110,8 @@ class _Words:
                 yield self._aggregate(literal, step.outer, step.bound)
             case Folded():
                 yield from (self._aggregate(one, step.keys, False) for one in step.literals)
+            case Streamed():
+                yield f"   each {spoken_name(step.relation)}, as it is made"
             case Weigh():
                 yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
             case Gather():

@@ -57,6 +57,8 @@ class _Expectation(Telling):
     def stratum(self, number: int, stratum):
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
+        if choice.plan == "local" and self.run.streamed.issuperset(stratum.relations):
+            yield "  no table of its tuples is made: the only rule that reads them folds them as they come"
         yield from self.lattices(stratum)
         followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")

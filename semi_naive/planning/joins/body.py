@@ -7,7 +7,7 @@ compiles the body anew with the sizes of the day; it costs some 100 µs.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
+from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh
 
@@ -119,6 +120,7 @@ class Compiler:
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
         self.fresh = 0
         self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
+        self.streams: Mapping[str, Derivation] = {}  # of relations without a table, what makes their tuples
         self.weighs = False  # bindings may have a WEIGHT: equal ones are counted, not listed
         self.core: CyclicCore | None = None  # atoms that are joined together, but for a delta among them
         self.core_of: Callable[[tuple, set[str]], CyclicCore | None] = lambda body, outer: None  # of an aggregate's body
@@ -213,7 +215,11 @@ class Compiler:
         step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
         step.least, step.greatest = between[1:] if between else ((), ())
         step.composed = self._composed(keys, binds, live, atom)
-        self.steps.append(Weigh(step) if self.weighs and not binds else step)
+        if atom.relation in self.streams:
+            columns = tuple((order[place], name) for place, name in binds)
+            self.steps.append(Streamed(atom.relation, self.streams[atom.relation], columns))
+        else:
+            self.steps.append(Weigh(step) if self.weighs and not binds else step)
         self.bound |= set(new.values())
         if lossy and binds and any(not self._covered(other) for _, other in self.atoms) and step.composed is None:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
@@ -476,6 +482,7 @@ class Compiler:
         compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
         compiler.core = None if whole or len(body) < 2 else self.core_of(body, set(outer))
         compiler.made = {name: term for name, term in self.made.items() if name in outer}
+        compiler.streams = self.streams
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
         return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
 

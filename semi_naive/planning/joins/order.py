@@ -4,6 +4,7 @@ How many tuples a binding meets is estimated (see `fanout`) from the relation's 
 bound columns, both as they are when the stratum starts, or when it turned out that they have become something else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,10 +16,11 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
-from semi_naive.planning.rewriting.whole_bodies import fold_of
+from semi_naive.planning.rewriting.whole_bodies import Fold, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
+NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
 MAX_FIRST_ATOMS = 24  # that a body is tried to begin with, the smallest ones
 FEWEST = "fewest tuples expected"
@@ -169,32 +171,44 @@ def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
     indexed: bool = False, in_driver: InDriver | None = None, folds: bool = False,
+    streams: Mapping[str, Derivation] = NO_STREAMS,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:
     Config's; `made`: see `Greedy`; `indexed`: see `choose_core`. `folds`: it is evaluated in the driver, so a body that is
-    aggregated as a whole may be folded."""
+    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
-    guarded = None if fold and not fold.guards else _plan_steps(
-        rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver)  # fmt: skip
-    if fold is None and guarded:
-        return guarded
-    assert fold is not None
-    greedy, after = Greedy(sizes, {}, made=made), Greedy(sizes, {}, made=made)
-    compiler = Compiler(rule, greedy, indexes.order_for, {})
-    compiler.core = choose_counted(
-        rule, fold.body, set(), sizes, multiway, placing, partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
-    )
-    steps = fold_steps(rule, fold, compiler, Compiler(rule, after, indexes.order_for, {}, sizes=in_driver))
-    if guarded and sum(one.expected for one in greedy.log) > GUARDED_COST_RATIO * sum(one.expected for one in guarded.atoms):
-        return guarded
+    if fold is None or fold.guards:
+        written = _plan_as_written(
+            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams
+        )
+        if fold is None:
+            return written
+    folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams)
+    if fold.guards and _cost(folded) > GUARDED_COST_RATIO * _cost(written):
+        return written
+    return folded
+
+
+def _cost(body: PlannedBody) -> float:
+    return sum(chosen.expected for chosen in body.atoms)
+
+
+def _plan_fold(rule: Rule, fold: Fold, sizes, indexes: Indexes, multiway: str, made, streams) -> PlannedBody:
+    """Compile a rule that aggregates its whole body; its guards are left out."""
+    greedy = Greedy(sizes, {}, made=made)
+    compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
+    compiler.streams = streams
+    binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
+    compiler.core = choose_counted(rule, fold.body, set(), sizes, multiway, NOWHERE, binary)
+    steps = fold_steps(rule, fold, compiler, after)
     read = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
-    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log + after.log, read)
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, read)
 
 
-def _plan_steps(
-    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver
-) -> PlannedBody:  # fmt: skip
+def _plan_as_written(
+    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams
+) -> PlannedBody:
     """Compile a rule's body as it is written: see `plan_body`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
@@ -202,6 +216,7 @@ def _plan_steps(
         given = (delta, *(place for place in given if place != delta))
     greedy = Greedy(sizes, parts, delta, given, made)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal, sizes=in_driver)
+    compiler.streams = streams
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
     choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)

@@ -6,22 +6,23 @@ makes a binding for each path of two. As
 
     early@1(b, n) :- f(b, c), n = sum c : { f(b, c) }.        s(a, sum(n)) :- e(a, b), early@1(b, n).
 
-it makes one for each edge. A variable that no other part of the rule reads is summed out with all literals that have it, if they
-share at most one variable with the rest: so a body in the form of a tree is never enumerated (Yannakakis 1981, *Algorithms for
-acyclic database schemes*; Abo Khamis, Ngo, Rudra 2016, *FAQ: questions asked frequently*). Two parts that differ in one variable
-are counted once, and multiplied:
+it makes one for each edge. A variable that no other part of the rule reads is summed out with all literals that have it, if
+they share at most one variable with the rest: so a body in the form of a tree is never enumerated (Yannakakis 1981, *Algorithms
+for acyclic database schemes*; Abo Khamis, Ngo, Rudra 2016, *FAQ: questions asked frequently*). Two parts that differ in one
+variable are counted once, and multiplied:
 
     n = count : { e(a, b), e(b, d), e(a, c), e(c, d), b < c }
 
 becomes, with the paths of two by their ends,
 
-    early@1(a, d, k) :- e(a, b), e(b, d), k = count : { e(a, b), e(b, d) }, k > 1.      n = sum k * (k - 1) / 2 : { early@1(a, d, k) }
+    early@1(a, d, k) :- e(a, b), e(b, d), k = count : { e(a, b), e(b, d) }, k > 1.
+    n = sum k * (k - 1) / 2 : { early@1(a, d, k) }
 
-A rule for a partial aggregate begins with the atoms that its keys are joined with later (its guards, here none). The planner leaves
-them out if the whole part has few bindings, so a part is never larger than the body that it is taken from.
+A rule for a partial aggregate begins with the atoms that its keys are joined with later: its guards, `e(_, b)` above. The
+planner leaves them out if the whole part is expected to have few bindings.
 """
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations
@@ -31,10 +32,26 @@ from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.rewriting.whole_bodies import PARTIAL, Fold, fold_of, is_partial
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Aggregate, Atom, Call, Compare, Const, Kind, Literal, Not, Program, Relation, Rule, Term, Type, Var, Wild
+from semi_naive.ra.ir import (
+    Aggregate,
+    Atom,
+    Call,
+    Compare,
+    Const,
+    Kind,
+    Literal,
+    Not,
+    Program,
+    Relation,
+    Rule,
+    Term,
+    Type,
+    Var,
+    Wild,
+)
 
 MAX_LITERALS = 16  # of a body; longer ones are left as they are
-SAFE = {"+", "-", "*", "neg", "min", "max"}  # operators that have a value for all numbers: a part may have bindings of its own
+SAFE = {"+", "-", "*", "neg", "min", "max"}  # operators without errors: a part may have bindings that the body has not
 COUNTED = Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL  # kinds of which two values are equal, or one is less
 
 
@@ -63,7 +80,7 @@ def aggregate_early(program: Program) -> Program:
 
 @dataclass
 class _Partial:
-    """The relations of partial aggregates. made: their names, by what they hold; rules: those that are not in the program yet."""
+    """The relations of partial aggregates. made: their names, by what they hold; rules: those not in the program yet."""
 
     program: Program
     made: dict[str, str] = field(default_factory=dict)
@@ -214,8 +231,8 @@ class _Body:
         others = [one for one in rest if isinstance(one, Atom)]
         if len(shared) > 1 or not others or not variables_of(part).keys() <= variables_of(atoms).keys():
             return None
-        terms = [factor for factors in self.factors if factors for factor in factors]
-        terms += [target for target, factors in zip(self.targets, self.factors, strict=True) if factors is None and target is not None]
+        every = zip(self.targets, self.factors, strict=True)
+        terms = [term for target, factors in every for term in ([target] if factors is None else factors)]
         used = [term for term in terms if own & variables_of([term]).keys()]
         calls = {node.op for node in rewrite.walk([*part, *used]) if isinstance(node, Call)}
         if calls - SAFE or any(not variables_of([term]).keys() <= variables_of(part).keys() for term in used):
@@ -247,9 +264,9 @@ class _Body:
             return False
         same = {str(rewrite.substitute(each, {name: two})) for each in parts[0]} == {str(each) for each in parts[1]}
         shared = tuple(var for n, var in variables_of(parts[0]).items() if n != name)
-        if not same or not all(isinstance(each, Atom) for each in parts[0]) or not across and (len(parts[0]) == 1 or len(shared) < 2):
+        if not same or not all(isinstance(each, Atom) for each in parts[0]):
             return False
-        if across and not (_compares(across[0], one, two) and len(self.literals) >= 3):
+        if not (_compares(across[0], one, two) if across else len(parts[0]) > 1 and len(shared) > 1):
             return False
         result = Var(rewrite.fresh("count", self.taken), Kind.NUMBER)
         after = (Compare(">", result, Const(1, Kind.NUMBER), Kind.NUMBER),) if op in ("<", ">", "!=") else ()
@@ -277,14 +294,11 @@ class _Body:
             left = [one for one in left if one not in more]
             names |= variables_of(more).keys()
         bound = variables_of(found).keys()
-        found += [one for one in self.literals if not isinstance(one, Atom) and variables_of(one).keys() <= bound] if found else []
-        times: dict[str, int] = {}
-        for var in (node for node in rewrite.walk(found) if isinstance(node, Var)):
-            times[var.name] = times.get(var.name, 0) + 1
-        return tuple(
-            replace(one, args=tuple(Wild() if isinstance(a, Var) and times[a.name] == 1 and a.name not in shared else a for a in one.args))
-            if isinstance(one, Atom) else one for one in found
-        )  # fmt: skip
+        if found:
+            found += [one for one in self.literals if not isinstance(one, Atom) and variables_of(one).keys() <= bound]
+        times = Counter(node.name for node in rewrite.walk(found) if isinstance(node, Var))
+        once = {name: Wild() for name, number in times.items() if number == 1 and name not in shared}
+        return tuple(rewrite.substitute(one, once) if isinstance(one, Atom) else one for one in found)
 
 
 def _is_simple(literal: Literal) -> bool:
@@ -294,7 +308,8 @@ def _is_simple(literal: Literal) -> bool:
 
 
 def _compares(literal: Literal, one: Var, other: Var) -> bool:
-    return isinstance(literal, Compare) and {literal.left, literal.right} == {one, other} and one.kind in COUNTED and literal.op != "="
+    sides = {literal.left, literal.right} if isinstance(literal, Compare) and literal.op != "=" else set()
+    return sides == {one, other} and one.kind in COUNTED
 
 
 def _factors(one: Aggregate) -> list[Term]:
@@ -320,10 +335,8 @@ def _as(kind: Kind, term: Term) -> Term:
 
 def _pairs(op: str, count: Var) -> Term:
     """The number of pairs of values of which the one and the other compare so. There are less than 2^31 values."""
-    one = Const(1, Kind.NUMBER)
-    if op in ("<", ">"):
-        return Call("/", (Call("*", (count, Call("-", (count, one), Kind.NUMBER)), Kind.NUMBER), Const(2, Kind.NUMBER)), Kind.NUMBER)
-    if op in ("<=", ">="):
-        return Call("/", (Call("*", (count, Call("+", (count, one), Kind.NUMBER)), Kind.NUMBER), Const(2, Kind.NUMBER)), Kind.NUMBER)
-    other = Call("-", (count, one), Kind.NUMBER) if op else count
-    return Call("*", (count, other), Kind.NUMBER)
+    if not op:
+        return Call("*", (count, count), Kind.NUMBER)
+    other = Call("+" if op in ("<=", ">=") else "-", (count, Const(1, Kind.NUMBER)), Kind.NUMBER)
+    ordered = Call("*", (count, other), Kind.NUMBER)
+    return ordered if op == "!=" else Call("/", (ordered, Const(2, Kind.NUMBER)), Kind.NUMBER)

@@ -7,8 +7,8 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.rewrite import fresh, has_autoinc, substitute, variables_of, walk
-from semi_naive.ra.ir import Aggregate, Literal, Rule, Var
+from semi_naive.planning.rewrite import fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
+from semi_naive.ra.ir import Aggregate, Atom, Literal, Program, Rule, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
 
@@ -77,9 +77,38 @@ def fold_of(rule: Rule) -> Fold | None:
     return Fold(guards, body, tuple(sorted(keys)), tuple(aggregates), after)
 
 
+def streamed(program: Program) -> set[str]:
+    """The relations of partial aggregates that need no table: one rule without guards makes all tuples, each once, and one rule
+    reads them, from beginning to end and nothing else."""
+    makers = rules_by_head(program)
+    readers: dict[str, list[Rule]] = {}
+    for rule in program.rules:
+        for name in {node.relation for node in walk(rule.body) if isinstance(node, Atom) and is_partial(node.relation)}:
+            readers.setdefault(name, []).append(rule)
+    alone = {name for name, found in readers.items() if len(found) == len(makers[name]) == 1 and _scans(found[0], name)}
+    return {name for name in alone if (fold := fold_of(makers[name][0])) and not fold.guards}
+
+
+def _scans(rule: Rule, name: str) -> bool:
+    """True if a rule reads a relation only in a body that is aggregated and has no other atom, nor variables from outside."""
+    fold, found = fold_of(rule), [one for one in rule.body if isinstance(one, Aggregate)]
+    rest = [rule.head, *(one for one in rule.body if not isinstance(one, Aggregate))]
+    shared = variables_of(found[0].body).keys() & variables_of(rest).keys() if found else set()
+    if not fold and (len(found) != 1 or shared or _atoms_of(rest[1:], name)):
+        return False
+    atoms = [node for node in walk(fold.body if fold else found[0].body) if isinstance(node, Atom)]
+    terms = [term for atom in atoms for term in atom.args if not isinstance(term, Wild)]
+    once = len(variables_of(terms)) == len(terms) and all(isinstance(term, Var) for term in terms)
+    return len(atoms) == 1 and once and len(_atoms_of(rule.body, name)) == (1 + len(found) if fold else 1)
+
+
+def _atoms_of(literals, name: str) -> list[Atom]:
+    return [node for node in walk(literals) if isinstance(node, Atom) and node.relation == name]
+
+
 def _names_in(body: tuple, other: tuple) -> dict[str, str] | None:
-    """By variable of another body, the variable of this one in its place; None if they differ in more than names. No variable of
-    the one stands in another place of the other."""
+    """By variable of another body, the variable of this one in its place; None if they differ in more than names. No variable
+    of the one stands in another place of the other."""
     names: dict[str, str] = {}
     for mine, theirs in zip(walk(body), walk(other), strict=False):
         if isinstance(mine, Var) and isinstance(theirs, Var) and names.setdefault(theirs.name, mine.name) != mine.name:

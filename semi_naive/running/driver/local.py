@@ -150,6 +150,11 @@ class Local:
             finally:
                 self.budget = budget
 
+    def streamed(self) -> Derivation:
+        """The derivation of the only rule, which is run where its tuples are read."""
+        self._plan(self._first())
+        return self._body(*next(iter(self._first()))).derivation
+
     def compiled(self) -> list[tuple]:
         """(rule, relation of the delta, body) of all delta versions, to be run on the partitions."""
         self.stays_here = False
@@ -396,6 +401,7 @@ class Local:
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
                 indexed=self._indexed(number), in_driver=self.database if self.stays_here else None, folds=self.stays_here,
+                streams=self.database.streams if self.stays_here else {},
             )  # fmt: skip
         return self.bodies[key]
 
