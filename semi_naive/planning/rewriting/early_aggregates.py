@@ -237,9 +237,8 @@ class _Body:
         calls = {node.op for node in rewrite.walk([*part, *used]) if isinstance(node, Call)}
         if calls - SAFE or any(not variables_of([term]).keys() <= variables_of(part).keys() for term in used):
             return None
-        alone = len(part) == 1
-        if alone and is_partial(atoms[0].relation) or alone and len(others) == 1 and not used:
-            return None  # one row for each key; or the join counts its partners without listing them
+        if len(part) == 1 and (not used or is_partial(atoms[0].relation)):
+            return None  # the join counts its partners without listing them; or it has one row for each key
         return part, shared
 
     # -- two parts that differ in one variable
