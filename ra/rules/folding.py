@@ -4,7 +4,7 @@
 
 becomes: scan e → join f on b → add c to the entry of a. On several cores the bindings of the first step are cut into slices;
 each thread has entries of its own, which are added together afterwards. Sums of floats and means are added in the order of the
-rows, by one thread: they do not depend on the number of cores.
+rows, by one thread.
 """
 
 import threading

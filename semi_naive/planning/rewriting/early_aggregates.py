@@ -64,8 +64,8 @@ def aggregate_early(program: Program) -> Program:
     >>> e, f, s = (lambda *args, name=name: Atom(name, args) for name in relations)
     >>> fold = Fold((), (e(a, b), f(b, c)), ("a",), (Aggregate(n, "sum", c, ()),))
     >>> print(*aggregate_early(Program({}, relations, [Rule(s(a, n), fold.literals())])).rules, sep="\\n")
-    early@1(b, sum) :- e(_, b), f(b, c), sum = sum c.1 : { f(b, c.1) }.
-    s(a, n) :- e(a, b), early@1(b, sum), n = sum sum.1 : { e(a, b.1), early@1(b.1, sum.1) }.
+    early@1(b, sum.1) :- e(_, b), f(b, c), sum.1 = sum c.1 : { f(b, c.1) }.
+    s(a, n) :- e(a, b), early@1(b, sum.1), n = sum sum.2 : { e(a, b.1), early@1(b.1, sum.2) }.
     """
     if program.loops or not any(isinstance(one, Aggregate) for rule in program.rules for one in rule.body):
         return program
