@@ -16,7 +16,7 @@ BINARIES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "s
 
 
 @dataclass
-class Compiler:
+class SouffleCompiler:
     """A Soufflé: its path, its version, and the bits of its numbers (32, or 64 if it was built so)."""
 
     path: str
@@ -24,17 +24,17 @@ class Compiler:
     bits: int
 
 
-def compilers(folders: str | None) -> list[Compiler]:
+def compilers(folders: str | None) -> list[SouffleCompiler]:
     """The Soufflés in the folders (separated as those of PATH are), or the first one on the PATH; those of 64 bits first."""
     paths = [shutil.which("souffle", path=folder) for folder in (folders or "").split(os.pathsep) if folder]
     found = [path for path in paths if path] or [path for path in [shutil.which("souffle")] if path]
     return sorted(map(_compiler, found), key=lambda each: -each.bits)
 
 
-def _compiler(path: str) -> Compiler:
+def _compiler(path: str) -> SouffleCompiler:
     told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
     version, bits = re.search(r"(?m)^Version: *(\S*)", told), re.search(r"(?m)^Word size: *(\d+)", told)
-    return Compiler(path, version[1] if version else "", int(bits[1]) if bits else 32)
+    return SouffleCompiler(path, version[1] if version else "", int(bits[1]) if bits else 32)
 
 
 def compiled(program: Path, compiler: str) -> str:

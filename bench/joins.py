@@ -18,7 +18,7 @@ from semi_naive.subgraph_queries.vertices import Vertices
 
 
 @dataclass
-class Searched:
+class PatternSearch:
     """A graph and a pattern; what an engine made of them for itself is in `loaded`, and made once."""
 
     edges: np.ndarray
@@ -58,7 +58,7 @@ def timed(work, facts=None) -> Sample:
     return Sample(time.perf_counter() - begun, answer, facts or {})
 
 
-def searched(graph: Searched, spark, timeout: float) -> Sample:
+def searched(graph: PatternSearch, spark, timeout: float) -> Sample:
     """Ours, with every default; the first time, also loads."""
     from semi_naive import subgraphs
 
@@ -66,12 +66,12 @@ def searched(graph: Searched, spark, timeout: float) -> Sample:
     return timed(lambda: subgraphs(graph.vertices, graph.pattern))
 
 
-def plain_leapfrog(graph: Searched, spark, timeout: float) -> Sample:
+def plain_leapfrog(graph: PatternSearch, spark, timeout: float) -> Sample:
     join = graph.once("leapfrog", lambda: _leapfrog(graph))
     return timed(join.count)
 
 
-def _leapfrog(graph: Searched) -> leapfrog.Leapfrog:
+def _leapfrog(graph: PatternSearch) -> leapfrog.Leapfrog:
     tries = graph.vertices.want({atom.relation for atom in graph.query.atoms})
     join = leapfrog.Leapfrog.of(graph.query, tries)
     join.count()
@@ -81,7 +81,7 @@ def _leapfrog(graph: Searched) -> leapfrog.Leapfrog:
 def boxed(percent: int):
     """Leapfrog with slices of so much of the tries' bytes in memory; the tries are in files before the clock runs."""
 
-    def engine(graph: Searched, spark, timeout: float) -> Sample:
+    def engine(graph: PatternSearch, spark, timeout: float) -> Sample:
         shelf = graph.once("shelf", lambda: _shelf(graph))
         whole = sum(np.dtype(dtype).itemsize * length for file in shelf.files.values() for dtype, length in file.sections)
         budget = max(whole * percent // 100, 1)
@@ -95,12 +95,12 @@ def boxed(percent: int):
     return engine
 
 
-def _shelf(graph: Searched) -> boxing.Shelf:
+def _shelf(graph: PatternSearch) -> boxing.Shelf:
     tries = graph.vertices.want({atom.relation for atom in graph.query.atoms})
     return boxing.Shelf.of(graph.query, tries, graph.store)
 
 
-def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
+def bigjoin(graph: PatternSearch, spark, timeout: float) -> Sample:
     """In as many partitions as Spark has cores; indexes are on the partitions before the clock runs."""
     from semi_naive import subgraphs
 
@@ -112,7 +112,7 @@ def bigjoin(graph: Searched, spark, timeout: float) -> Sample:
     return sample
 
 
-def massive(graph: Searched, spark, timeout: float) -> Sample:
+def massive(graph: PatternSearch, spark, timeout: float) -> Sample:
     """MGT with all edges in one chunk. The vertices with most edges come last, as ours has them."""
 
     def load():
@@ -123,7 +123,7 @@ def massive(graph: Searched, spark, timeout: float) -> Sample:
     return timed(lambda: mgt.count(*edges, cpus()))
 
 
-def graphblas(graph: Searched, spark, timeout: float) -> Sample:
+def graphblas(graph: PatternSearch, spark, timeout: float) -> Sample:
     """L · L masked by L, which is what SuiteSparse's own triangle count comes to."""
     import graphblas as gb
     from graphblas import monoid, semiring
@@ -144,7 +144,7 @@ def graphblas(graph: Searched, spark, timeout: float) -> Sample:
     return timed(work)
 
 
-def networkit(graph: Searched, spark, timeout: float) -> Sample:
+def networkit(graph: PatternSearch, spark, timeout: float) -> Sample:
     """The triangles of every edge, three times all of them."""
     import networkit as nk
 
@@ -166,7 +166,7 @@ def networkit(graph: Searched, spark, timeout: float) -> Sample:
     return timed(work)
 
 
-def duckdb(graph: Searched, spark, timeout: float) -> Sample:
+def duckdb(graph: PatternSearch, spark, timeout: float) -> Sample:
     """The same query, symmetries broken in the same way, over tables in memory."""
     import pyarrow as pa
 

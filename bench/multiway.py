@@ -51,7 +51,7 @@ def rmat(scale: int, toy: bool) -> np.ndarray:
 
 
 def _search(pattern: str, scale: int) -> Callable:
-    return lambda toy: joins.Searched(rmat(scale, toy), pattern)
+    return lambda toy: joins.PatternSearch(rmat(scale, toy), pattern)
 
 
 def _against_duckdb(pattern: str) -> Contest:
@@ -208,7 +208,7 @@ def _compare(name: str, engines: dict, toy: bool, spark, repeat: int, timeout: f
     try:
         return compare(Row(name, data, None), engines, spark, repeat, timeout)
     finally:
-        if isinstance(data, joins.Searched):
+        if isinstance(data, joins.PatternSearch):
             data.close()
 
 

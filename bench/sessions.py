@@ -95,7 +95,7 @@ SHOWN = {"Insert_input": ["result"], "_AssignLocal": ["VarPointsTo", "CallGraphE
 
 
 @dataclass
-class Case:
+class ChangingFacts:
     """A program, its facts, the relation that facts come and go of, and the question to DuckDB, if there is one.
     edits: (the relation of each, its rows there), as they came; `swapped`: as many also come as go, in one transaction."""
 
@@ -107,58 +107,58 @@ class Case:
     swapped: bool = False
 
 
-def _join(scale: float) -> Case:
+def _join(scale: float) -> ChangingFacts:
     size = max(100, int(1_000_000 * scale))
     rng = np.random.default_rng(0)
     facts = {name: rng.integers(size, size=(size, 2)) for name in "rs"}
-    return Case(Program(JOIN), facts, "r", JOIN_SQL)
+    return ChangingFacts(Program(JOIN), facts, "r", JOIN_SQL)
 
 
-def _closure(scale: float) -> Case:
+def _closure(scale: float) -> ChangingFacts:
     edges = graphs.as_edges(graphs.bundled("p2p-gnutella09")).pairs
     return _of("closure", {"edge": edges[: max(100, int(len(edges) * scale))]}, "edge")
 
 
-def _rmat(scale: float) -> Case:
+def _rmat(scale: float) -> ChangingFacts:
     return _of("closure", {"edge": graphs.rmat(16, max(100, int(60_000 * scale)), seed=2)}, "edge")
 
 
-def _cspa(scale: float) -> Case:
+def _cspa(scale: float) -> ChangingFacts:
     return _of("cspa", analyses.cspa(max(200, int(20_000 * scale))), "assign")
 
 
-def _andersen(scale: float) -> Case:
+def _andersen(scale: float) -> ChangingFacts:
     return _of("andersen", analyses.andersen(max(200, int(712_000 * scale))), "copy")
 
 
-def _small(scale: float) -> Case:
+def _small(scale: float) -> ChangingFacts:
     """A program of milliseconds."""
     edges = np.random.default_rng(0).integers(300, size=(max(100, int(1000 * scale)), 2))
-    return Case(Program(SMALL), {"edge": edges}, "edge")
+    return ChangingFacts(Program(SMALL), {"edge": edges}, "edge")
 
 
-def _pattern(name: str, level: int, scale: float) -> Case:
+def _pattern(name: str, level: int, scale: float) -> ChangingFacts:
     """How often a pattern is in an RMAT graph of 2^level vertices, whose edges lead to the greater one."""
     body = ", ".join(f"edge({x}, {y})" for x, y in PATTERNS[name])
     places = {name: f"e{number}.{'xy'[at]}" for number, pair in enumerate(PATTERNS[name]) for at, name in enumerate(pair)}
     same = [f"e{n}.{'xy'[at]} = {places[v]}" for n, pair in enumerate(PATTERNS[name]) for at, v in enumerate(pair)]
     joined = ", ".join(f"edge e{number}" for number in range(len(PATTERNS[name])))
     sql = f"SELECT count(*) FROM {joined} WHERE {' AND '.join(same)}"
-    return Case(Program(COUNTED.replace("BODY", body)), {"edge": _graph(level, scale)}, "edge", sql, swapped=True)
+    return ChangingFacts(Program(COUNTED.replace("BODY", body)), {"edge": _graph(level, scale)}, "edge", sql, swapped=True)
 
 
-def _listed(scale: float) -> Case:
+def _listed(scale: float) -> ChangingFacts:
     """The triangles themselves: some 60 go with an edge."""
     case = _pattern("triangles", 18, scale)
-    return Case(Program(LISTED), case.facts, "edge", case.sql, swapped=True)
+    return ChangingFacts(Program(LISTED), case.facts, "edge", case.sql, swapped=True)
 
 
-def _kinds(scale: float) -> Case:
+def _kinds(scale: float) -> ChangingFacts:
     """Triangles of a kind that nearly all vertices are of."""
     edges, rng = _graph(16, scale), np.random.default_rng(0)
     vertices = np.arange(edges.max() + 1)
     kinds = np.where(rng.random(vertices.size) < MOST_KIND, 0, rng.integers(1, 1001, vertices.size))
-    return Case(Program(KINDS), {"edge": edges, "kind": np.column_stack([vertices, kinds])}, "kind")
+    return ChangingFacts(Program(KINDS), {"edge": edges, "kind": np.column_stack([vertices, kinds])}, "kind")
 
 
 def _graph(level: int, scale: float) -> np.ndarray:
@@ -167,12 +167,12 @@ def _graph(level: int, scale: float) -> np.ndarray:
     return np.unique(edges[edges[:, 0] < edges[:, 1]], axis=0)
 
 
-def _same_generation(scale: float, data: Path) -> Case:
+def _same_generation(scale: float, data: Path) -> ChangingFacts:
     edges = graphs.as_edges(data / "tg-cedge.tsv.gz").pairs
     return _of("same_generation", {"edge": edges[: max(100, int(len(edges) * scale))]}, "edge")
 
 
-def _doop(scale: float, data: Path) -> Case:
+def _doop(scale: float, data: Path) -> ChangingFacts:
     """Facts of strings, all of them whatever the scale."""
     text, facts = (data / "doop" / "doop.dl").read_text(), {}
     for name, file in re.findall(r'^\.input (\w+)\(.*filename="([^"]+)"', text, re.MULTILINE):
@@ -181,10 +181,10 @@ def _doop(scale: float, data: Path) -> Case:
         with path.open("rb") as packed:
             names = csv.ReadOptions(autogenerate_column_names=True)
             facts[name] = csv.read_csv(pa.CompressedInputStream(packed, "gzip"), names, lines)
-    return Case(Program(text), facts, "_AssignLocal")
+    return ChangingFacts(Program(text), facts, "_AssignLocal")
 
 
-def _crdt(scale: float, data: Path) -> Case:
+def _crdt(scale: float, data: Path) -> ChangingFacts:
     """A text that was edited: elements that are inserted, and removed, in the order of the elements' counters."""
     facts = {}
     for name in ("Insert_input", "Remove_input"):
@@ -194,19 +194,19 @@ def _crdt(scale: float, data: Path) -> Case:
     number = np.concatenate([np.arange(len(rows)) for rows in facts.values()])
     order = np.argsort(np.concatenate([rows[:, 0] for rows in facts.values()]), kind="stable")
     program = Program.from_file(data / "crdt" / "crdt.dl")
-    return Case(program, facts, "Insert_input", edits=(relation[order], number[order]))
+    return ChangingFacts(program, facts, "Insert_input", edits=(relation[order], number[order]))
 
 
-def _of(name: str, facts: dict, changed: str) -> Case:
-    return Case(Program.from_file(PROGRAMS / f"{name}.dl"), facts, changed, (PROGRAMS / f"{name}.sql").read_text())
+def _of(name: str, facts: dict, changed: str) -> ChangingFacts:
+    return ChangingFacts(Program.from_file(PROGRAMS / f"{name}.dl"), facts, changed, (PROGRAMS / f"{name}.sql").read_text())
 
 
-ROWS: dict[str, Callable[[float], Case]] = {
+ROWS: dict[str, Callable[[float], ChangingFacts]] = {
     "join": _join, "closure": _closure, "rmat": _rmat, "cspa": _cspa, "andersen": _andersen, "small": _small,
     "triangles": partial(_pattern, "triangles", 18), "triangles listed": _listed, "kinds": _kinds,
     "4-cliques": partial(_pattern, "4-cliques", 14), "diamonds": partial(_pattern, "diamonds", 14),
 }  # fmt: skip
-STORED: dict[str, Callable[[float, Path], Case]] = {"crdt": _crdt, "same-generation": _same_generation, "doop": _doop}
+STORED: dict[str, Callable[[float, Path], ChangingFacts]] = {"crdt": _crdt, "same-generation": _same_generation, "doop": _doop}
 
 
 def main(arguments=None) -> int:
@@ -236,7 +236,7 @@ def run(options) -> dict:
     return results
 
 
-def measured(case: Case, sizes: list[str], changes: int, repeat: int, timeout: float) -> dict:
+def measured(case: ChangingFacts, sizes: list[str], changes: int, repeat: int, timeout: float) -> dict:
     """Seconds of runs, of DuckDB's, and of transactions by (operation, facts)."""
     fresh = [_seconds(partial(_fresh, case)) for _ in range(repeat + 1)][1:]
     ask = partial(_asked, case)
@@ -277,7 +277,7 @@ def sized(size: str, count: int) -> int:
     return max(1, count * int(size[:-1]) // 100) if size.endswith("%") else min(int(size), count)
 
 
-def _replayed(case: Case, session, changes: int) -> dict[str, list[float]]:
+def _replayed(case: ChangingFacts, session, changes: int) -> dict[str, list[float]]:
     """Seconds of transactions that take the last edits back, latest first, and of those that make them again."""
     relation, number = case.edits
     last = [slice(end - EDITS, end) for end in range(len(number), EDITS, -EDITS)][:changes]
@@ -309,28 +309,28 @@ def _swapped(name: str, rows, session) -> list[float]:
     return seconds
 
 
-def _counts(case: Case, answers) -> dict:
+def _counts(case: ChangingFacts, answers) -> dict:
     """How many tuples there are, or the one that there is."""
     found = {name: answers[name] for name in _shown(case)}
     return {name: each.to_list() if each.count() == 1 else each.count() for name, each in found.items()}
 
 
-def _shown(case: Case) -> list[str]:
+def _shown(case: ChangingFacts) -> list[str]:
     """What a run and a session are asked for; the programs of --data print sizes, and have no output."""
     return list(case.program.outputs) or SHOWN[case.changed]
 
 
-def _fresh(case: Case) -> None:
+def _fresh(case: ChangingFacts) -> None:
     with case.program.run(case.facts) as result:
         for name in _shown(case):
             result[name].count()
 
 
-def _asked(case: Case, connection) -> int:
+def _asked(case: ChangingFacts, connection) -> int:
     return connection.execute(case.sql).fetchone()[0]
 
 
-def _load(case: Case, connection) -> None:
+def _load(case: ChangingFacts, connection) -> None:
     for name, rows in case.facts.items():
         columns = {"x": rows[:, 0], "y": rows[:, 1]}
         connection.register(f"{name}_rows", columns)

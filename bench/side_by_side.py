@@ -34,7 +34,7 @@ class Task:
 
 
 @dataclass
-class Sample:
+class ShellRun:
     """One run from the shell: seconds, seconds of all cores, peak memory in bytes; `stopped` if the time was up."""
 
     seconds: float
@@ -78,7 +78,7 @@ def measured(task: Task, folder: Path, options) -> dict:
     """The samples of all engines, in turn. An engine that was stopped once is left out then."""
     engines = {f"souffle{each.bits}": [compiled(task.program, each.path)] for each in options.compilers}
     engines[OURS] = [sys.executable, "-m", "semi_naive", "run", str(task.program), "--quiet", "--no-warn"]
-    samples: dict[str, list[Sample]] = {name: [] for name in engines}
+    samples: dict[str, list[ShellRun]] = {name: [] for name in engines}
     first = None
     for _ in range(options.repeat):
         for name, words in engines.items():
@@ -96,7 +96,7 @@ def measured(task: Task, folder: Path, options) -> dict:
     return {"samples": {name: [asdict(sample) for sample in found] for name, found in samples.items()}}
 
 
-def watched(words: list[str], out: Path, timeout: float) -> Sample:
+def watched(words: list[str], out: Path, timeout: float) -> ShellRun:
     """A command's run with its results in the folder `out`, its standard output among them. Python keeps the bytecode of
     its modules, as it does for users."""
     shutil.rmtree(out, ignore_errors=True)
@@ -109,7 +109,7 @@ def watched(words: list[str], out: Path, timeout: float) -> Sample:
         if found.pop("status") and not found["stopped"]:
             told.seek(0)
             raise ValueError(f"{' '.join(words)} failed:\n{told.read().decode(errors='replace')[-2000:]}")
-    return Sample(**found)
+    return ShellRun(**found)
 
 
 def outputs(folder: Path) -> dict[str, np.ndarray]:

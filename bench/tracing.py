@@ -90,7 +90,7 @@ def timed(row, spark) -> dict:
     }  # fmt: skip
 
 
-class Clock:
+class Stopwatch:
     """Adds up what the functions it is put around take, of calls within each other the outermost."""
 
     def __init__(self):
@@ -114,7 +114,7 @@ class Clock:
 @contextlib.contextmanager
 def clocked():
     """A clock around everything in RECORDING while the block runs; AttributeError when something there has another name now."""
-    clock, kept = Clock(), []
+    clock, kept = Stopwatch(), []
     try:
         for (module, name), functions in RECORDING.items():
             holder = getattr(import_module(module), name) if name else import_module(module)

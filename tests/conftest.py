@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cluster_outcome import begin, shared
 from hypothesis import is_hypothesis_test, settings
 
 from bench.fuzz.checks import load_machine
 from bench.fuzz.jobs_here import in_this_process
 from bench.fuzz.rounds import TIMES
+from bench.private_cluster import refused
 from semi_naive.__main__ import main
 from semi_naive.host.exclusive import exclusive
 from semi_naive.ra.spark import spark_context
@@ -36,9 +38,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 # They take half a minute and more each: where files are shared among processes, one that began last would be waited for.
-FIRST = [
-    f"test_{name}.py" for name in ("cluster", "failure", "paper", "session_random", "uncompiled", "datalog_engine", "faults")
-]
+FIRST = [f"test_{name}.py" for name in ("failure", "paper", "session_random", "uncompiled", "datalog_engine", "faults")]
+LAST = "test_cluster.py"  # of what began with the first
 
 
 @pytest.hookimpl(wrapper=True)
@@ -57,7 +58,16 @@ def pytest_collection_modifyitems(items):
         most = test._hypothesis_internal_use_settings.max_examples  # no public name changes it once a test has settings
         fewer = max(min(most, LEAST_EXAMPLES), math.ceil(TIMES * most))
         test._hypothesis_internal_use_settings = settings(test._hypothesis_internal_use_settings, max_examples=fewer)
-    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
+    items.sort(
+        key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST) + (item.path.name == LAST)
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cluster(request, tmp_path_factory):
+    """The driver on a cluster runs beside the other tests."""
+    if any(item.path.name == LAST for item in request.session.items) and not refused():
+        begin(shared(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")

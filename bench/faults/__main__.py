@@ -15,7 +15,7 @@ from bench.command import say, show
 from bench.faults import exhaustion, session_kinds  # noqa: F401 (they add kinds)
 from bench.faults.kinds import KINDS
 from bench.faults.layouts import PLACES
-from bench.faults.trial import CLEAR, RIGHT, Trial
+from bench.faults.trial import CLEAR, RIGHT, FaultTrial
 
 
 def main(arguments=None) -> int:
@@ -61,12 +61,12 @@ def seeds(options):
         yield options.seed + number
 
 
-def tried(seed: int, only: str | None, where: str | None = None) -> Trial:
+def tried(seed: int, only: str | None, where: str | None = None) -> FaultTrial:
     """The trial of a seed. Its kind is drawn apart, so that --only finds the same trial."""
     possible = [each for each in KINDS.values() if (not where or where in each.places) and not _refused(each)]
     drawn = Random(f"kind {seed}").choices(possible, [each.weight for each in possible])[0]
     kind = KINDS[only.replace("-", " ")] if only else drawn
-    with Trial(kind.name, seed, (where,) if where else kind.places, kind.workloads, kind.plan) as trial:
+    with FaultTrial(kind.name, seed, (where,) if where else kind.places, kind.workloads, kind.plan) as trial:
         kind.scenario(trial)
     return trial
 

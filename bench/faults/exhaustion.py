@@ -12,8 +12,8 @@ from pathlib import Path
 from bench.faults import errors
 from bench.faults.child import LIMIT, Child
 from bench.faults.kinds import kind
-from bench.faults.trial import Trial
-from bench.faults.workloads import Workload
+from bench.faults.trial import FaultTrial
+from bench.faults.workloads import FaultWorkload
 
 EDGES = ".decl e(x: number, y: number)\ne(1, 2). e(2, 3). e(3, 1).\n"
 ENDLESS = {  # rules for r, by what they make without end
@@ -40,7 +40,7 @@ CLIENTS = 20  # at most, that ask at the same time
 
 
 @kind(places=("driver", "local"), workloads=("components", "same_generation"), weight=3)
-def limit_exceeded(trial: Trial) -> None:
+def limit_exceeded(trial: FaultTrial) -> None:
     """A program that never ends, with a limit of time or of bytes."""
     made = trial.rng.choice(sorted(ENDLESS))
     trial.workload = endless(trial.folder, made)
@@ -54,19 +54,19 @@ def limit_exceeded(trial: Trial) -> None:
     trial.find_if(child.process.returncode == 0, f"a program without end has ended: {made}")
 
 
-def endless(folder: Path, made: str) -> Workload:
+def endless(folder: Path, made: str) -> FaultWorkload:
     """A program that makes something without end."""
     attributes, rules = ENDLESS[made]
     (folder / "endless.dl").write_text(f"{TYPES}{EDGES}.decl r({attributes})\n.output r\n{rules}\n")
-    return Workload(f"endless {made}", ("run", "endless.dl", "-qw", "-D", "out"), {})
+    return FaultWorkload(f"endless {made}", ("run", "endless.dl", "-qw", "-D", "out"), {})
 
 
 @kind(places=("driver",), weight=3)
-def clients_leave(trial: Trial) -> None:
+def clients_leave(trial: FaultTrial) -> None:
     """More clients than the server has threads ask for what never ends, and leave at any moment. Readers are answered
     meanwhile, and so is a transaction afterwards."""
     (trial.folder / "p.dl").write_text(CLOSURE)
-    trial.workload = Workload("clients that leave", ("serve", "p.dl", "--port", "0", "--query-seconds", "none"), {})
+    trial.workload = FaultWorkload("clients that leave", ("serve", "p.dl", "--port", "0", "--query-seconds", "none"), {})
     trial.options = []
     child = trial.start()
     port = _port(child)

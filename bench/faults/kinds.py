@@ -15,7 +15,7 @@ import psutil
 
 from bench.faults import errors, served
 from bench.faults.child import LOOK, Child
-from bench.faults.trial import RIGHT, Trial
+from bench.faults.trial import RIGHT, FaultTrial
 from bench.faults.workloads import LARGE, WORKLOADS
 from bench.fuzz import facts, mutants, tables
 from bench.private_cluster import PrivateCluster, private_cluster
@@ -30,11 +30,11 @@ DURABLE = tuple(name for name in PROGRAMS if name not in ("random_program", "nam
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """`places` and `workloads`: where the fault can be. `weight`: how often it is drawn."""
 
     name: str
-    scenario: Callable[[Trial], None]
+    scenario: Callable[[FaultTrial], None]
     places: tuple[str, ...] = ("driver", *SPARK)
     workloads: tuple[str, ...] = SMALL
     plan: str | None = None
@@ -42,13 +42,13 @@ class Kind:
     needs_root: bool = False
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, FaultKind] = {}
 
 
 def kind(**given):
     def add(scenario):
         name = scenario.__name__.replace("_", " ")
-        KINDS[name] = Kind(name, scenario, **given)
+        KINDS[name] = FaultKind(name, scenario, **given)
         return scenario
 
     return add
@@ -58,13 +58,13 @@ def kind(**given):
 
 
 @kind(weight=1)
-def nothing(trial: Trial) -> None:
+def nothing(trial: FaultTrial) -> None:
     """The layout alone."""
     trial.judge(trial.start())
 
 
 @kind(places=SPARK, workloads=PROGRAMS)
-def worker_killed(trial: Trial) -> None:
+def worker_killed(trial: FaultTrial) -> None:
     child = trial.start()
     if trial.reached(child, "worker"):
         _send(trial, child, "worker", signal.SIGKILL)
@@ -72,7 +72,7 @@ def worker_killed(trial: Trial) -> None:
 
 
 @kind(places=SPARK, workloads=PROGRAMS, weight=1)
-def worker_stopped(trial: Trial) -> None:
+def worker_stopped(trial: FaultTrial) -> None:
     child = trial.start()
     if trial.reached(child, "worker"):
         stopped = _send(trial, child, "worker", signal.SIGSTOP)
@@ -84,7 +84,7 @@ def worker_stopped(trial: Trial) -> None:
 
 
 @kind(places=("local-cluster",), workloads=PROGRAMS)
-def executor_killed(trial: Trial) -> None:
+def executor_killed(trial: FaultTrial) -> None:
     child = trial.start()
     if trial.reached(child, "executor"):
         _send(trial, child, "executor", signal.SIGKILL)
@@ -92,7 +92,7 @@ def executor_killed(trial: Trial) -> None:
 
 
 @kind(places=("two-hosts",), workloads=LARGE, weight=1, needs_root=True)
-def executor_of_a_host_killed(trial: Trial) -> None:
+def executor_of_a_host_killed(trial: FaultTrial) -> None:
     """Kill an executor's Java on one of two hosts that share no disk: in our context, or in a user's with any locality wait."""
     wait = trial.rng.choice(WAITS)
     (trial.home / "logs").mkdir()
@@ -115,7 +115,7 @@ def executor_of_a_host_killed(trial: Trial) -> None:
     trial.about = f"context: {wait}; {loss}; {child.seconds:.1f} s, and {usual:.1f} s without"
 
 
-def _on_hosts(trial: Trial, cluster: PrivateCluster, wait: str) -> Child:
+def _on_hosts(trial: FaultTrial, cluster: PrivateCluster, wait: str) -> Child:
     """Start the program on a cluster, with everything on the partitions."""
     here = {"environment": {"SPARK_LOCAL_IP": "127.0.0.1"}}
     if wait == OURS:
@@ -127,7 +127,7 @@ def _on_hosts(trial: Trial, cluster: PrivateCluster, wait: str) -> Child:
 
 
 @kind(places=SPARK, workloads=PROGRAMS)
-def jvm_killed(trial: Trial) -> None:
+def jvm_killed(trial: FaultTrial) -> None:
     child = trial.start()
     if trial.reached(child, "jvm"):
         _send(trial, child, "jvm", signal.SIGKILL)
@@ -135,7 +135,7 @@ def jvm_killed(trial: Trial) -> None:
 
 
 @kind(weight=1)
-def driver_killed(trial: Trial) -> None:
+def driver_killed(trial: FaultTrial) -> None:
     """What the killed one has left, the next one sweeps."""
     child = trial.start()
     trial.reached(child)
@@ -143,7 +143,7 @@ def driver_killed(trial: Trial) -> None:
     trial.judge(trial.start())
 
 
-def _signalled(trial: Trial, number: int, ending: errors.Allowed) -> None:
+def _signalled(trial: FaultTrial, number: int, ending: errors.Allowed) -> None:
     """At any moment, the start of the interpreter included; to the child alone, or as a terminal does to all of its group."""
     child, listens = trial.start(), True
     if trial.reached(child, "worker" if trial.where != "driver" and trial.rng.random() < 0.3 else None):
@@ -163,28 +163,28 @@ def _signalled(trial: Trial, number: int, ending: errors.Allowed) -> None:
 
 
 @kind()
-def interrupted(trial: Trial) -> None:
+def interrupted(trial: FaultTrial) -> None:
     _signalled(trial, signal.SIGINT, errors.INTERRUPTED)
 
 
 @kind()
-def terminated(trial: Trial) -> None:
+def terminated(trial: FaultTrial) -> None:
     _signalled(trial, signal.SIGTERM, errors.TERMINATED)
 
 
 @kind(weight=1)
-def hung_up(trial: Trial) -> None:
+def hung_up(trial: FaultTrial) -> None:
     _signalled(trial, signal.SIGHUP, errors.HUNG_UP)
 
 
 # -- checkpoints
 
 
-def _checkpointed(trial: Trial) -> tuple[str, str]:
+def _checkpointed(trial: FaultTrial) -> tuple[str, str]:
     return f"--set=checkpoint_dir={trial.home / 'durable'}", f"--set=checkpoint_interval={trial.rng.choice([1, 2, 5])}"
 
 
-def _saved_and_killed(trial: Trial, options: tuple[str, str]) -> None:
+def _saved_and_killed(trial: FaultTrial, options: tuple[str, str]) -> None:
     child = trial.start(*options)
     child.reaches(files=(trial.home / "durable", "**/*", int(2 ** trial.rng.uniform(0, 5))))
     time.sleep(trial.rng.uniform(0, 0.3))
@@ -192,7 +192,7 @@ def _saved_and_killed(trial: Trial, options: tuple[str, str]) -> None:
 
 
 @kind(places=SPARK, workloads=DURABLE, plan="balanced")
-def resumed(trial: Trial) -> None:
+def resumed(trial: FaultTrial) -> None:
     options = _checkpointed(trial)
     _saved_and_killed(trial, options)
     trial.judge(trial.start(*options))
@@ -200,7 +200,7 @@ def resumed(trial: Trial) -> None:
 
 
 @kind(places=("local",), workloads=DURABLE, plan="balanced", weight=3)
-def checkpoint_damaged(trial: Trial) -> None:
+def checkpoint_damaged(trial: FaultTrial) -> None:
     options = _checkpointed(trial)
     _saved_and_killed(trial, options)
     if files := _files(trial.home / "durable"):
@@ -209,7 +209,7 @@ def checkpoint_damaged(trial: Trial) -> None:
 
 
 @kind(places=("local",), workloads=DURABLE, plan="balanced", weight=1)
-def two_at_once(trial: Trial) -> None:
+def two_at_once(trial: FaultTrial) -> None:
     """Of the same checkpoint directory and the same output."""
     options = _checkpointed(trial)
     first = trial.start(*options)
@@ -220,7 +220,7 @@ def two_at_once(trial: Trial) -> None:
     trial.judge(second, errors.CHECKPOINT_BUSY)
 
 
-def _nothing_durable(trial: Trial) -> None:
+def _nothing_durable(trial: FaultTrial) -> None:
     left = [path.name for path in _files(trial.home / "durable")]
     trial.find_if(bool(left), f"files are left in the directory of the checkpoints: {left}")
 
@@ -229,7 +229,7 @@ def _nothing_durable(trial: Trial) -> None:
 
 
 @kind(places=SPARK, workloads=PROGRAMS)
-def store_damaged(trial: Trial) -> None:
+def store_damaged(trial: FaultTrial) -> None:
     """A run is gone, shorter than it was, or has a bit that is another. Not the file by which Java says how it is reached."""
     child = trial.start()
     if child.reaches(files=trial.some_file()):
@@ -239,19 +239,19 @@ def store_damaged(trial: Trial) -> None:
 
 
 @kind(needs_root=True, places=SPARK)
-def temporary_disk_full(trial: Trial) -> None:
+def temporary_disk_full(trial: FaultTrial) -> None:
     with small_disk(trial, trial.spare, int(2 ** trial.rng.uniform(-3, 6))):
         trial.judge(trial.start(), errors.NO_ROOM)
 
 
 @kind(needs_root=True, weight=1)
-def output_disk_full(trial: Trial) -> None:
+def output_disk_full(trial: FaultTrial) -> None:
     with small_disk(trial, trial.folder / "out", 2 ** trial.rng.uniform(-7, -1)):
         trial.judge(trial.start(), errors.NO_ROOM)
 
 
 @kind(workloads=("triangles", "random_program", "names"), places=("driver",), weight=3)
-def cache_damaged(trial: Trial) -> None:
+def cache_damaged(trial: FaultTrial) -> None:
     """The compiled kernels that earlier runs have left."""
     cache = {"XDG_CACHE_HOME": str(trial.home / "cache")}
     trial.judge(trial.start(environment=cache))
@@ -266,24 +266,24 @@ def cache_damaged(trial: Trial) -> None:
 
 
 @kind(places=("driver",), workloads=("components",), weight=1)
-def broken_facts(trial: Trial) -> None:
+def broken_facts(trial: FaultTrial) -> None:
     """Text files of facts: all ways to read one give the same."""
     _fuzzed(trial, lambda random: facts.difference(facts.random_case(random), trial.home))
 
 
 @kind(places=("driver",), workloads=("components",), weight=1)
-def broken_tables(trial: Trial) -> None:
+def broken_tables(trial: FaultTrial) -> None:
     """JSON, SQLite and parquet."""
     _fuzzed(trial, lambda random: tables.difference(tables.random_case(random), trial.home))
 
 
 @kind(places=("driver",), workloads=("components",), weight=1)
-def mutated_program(trial: Trial) -> None:
+def mutated_program(trial: FaultTrial) -> None:
     texts = mutants.programs()
     _fuzzed(trial, lambda random: mutants.trouble(mutants.random_mutant(random, texts), trial.home))
 
 
-def _fuzzed(trial: Trial, wrong: Callable) -> None:
+def _fuzzed(trial: FaultTrial, wrong: Callable) -> None:
     """Some cases in this process. `wrong`: what is wrong with one, drawn by chance, if anything."""
     trial.about = f"{CASES} cases in this process"
     for _ in range(CASES):
@@ -316,13 +316,13 @@ def soon():
 
 
 @kind(places=("driver",), workloads=("components",))
-def odd_requests(trial: Trial) -> None:
+def odd_requests(trial: FaultTrial) -> None:
     """To a server, between transactions that are right: every answer is one, and what was acknowledged is there."""
     served.odd_requests(trial)
 
 
 @kind(places=("driver",), workloads=("components",), weight=1)
-def registered_rules(trial: Trial) -> None:
+def registered_rules(trial: FaultTrial) -> None:
     """That name files, libraries and other clients' relations: none of their content is in an answer."""
     served.registered_rules(trial)
 
@@ -331,7 +331,7 @@ def registered_rules(trial: Trial) -> None:
 
 
 @kind()
-def memory_limit(trial: Trial) -> None:
+def memory_limit(trial: FaultTrial) -> None:
     """Of address space. Below 2 GB libraries end the process while they are loaded, and nobody can say why."""
     trial.judge(trial.start(memory=int(2 ** trial.rng.uniform(31, 34))), errors.NO_MEMORY)
 
@@ -339,7 +339,7 @@ def memory_limit(trial: Trial) -> None:
 # -- what the scenarios do
 
 
-def damage(trial: Trial, path: Path, how: tuple[str, ...] = ("flip", "cut", "gone")) -> None:
+def damage(trial: FaultTrial, path: Path, how: tuple[str, ...] = ("flip", "cut", "gone")) -> None:
     """A file is not as it was written: another one is in its place, as whoever has it open still sees the old one."""
     way = trial.rng.choice(how)
     with contextlib.suppress(OSError):
@@ -357,7 +357,7 @@ def damage(trial: Trial, path: Path, how: tuple[str, ...] = ("flip", "cut", "gon
         os.replace(other, path)
 
 
-def _send(trial: Trial, child: Child, role: str, number: int) -> list[psutil.Process]:
+def _send(trial: FaultTrial, child: Child, role: str, number: int) -> list[psutil.Process]:
     """Signal one process in a role, or now and then all of them."""
     found = sorted(child.in_role(role), key=lambda process: process.pid)
     chosen = found if trial.rng.random() < 0.2 and role == "worker" else found and [trial.rng.choice(found)]
@@ -372,7 +372,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def small_disk(trial: Trial, folder: Path, megabytes: float):
+def small_disk(trial: FaultTrial, folder: Path, megabytes: float):
     """A disk in memory is mounted there meanwhile."""
     size = f"size={max(8, int(megabytes * 1024))}k"
     subprocess.run(["mount", "-t", "tmpfs", "-o", size, "bench-faults", str(folder)], check=True)

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from bench.faults.workloads import Workload
+from bench.faults.workloads import FaultWorkload
 
 PLACES = {"driver": 6, "local": 5, "local-cluster": 1, "two-hosts": 1}  # and how often
 CHOICES = {
@@ -13,14 +13,14 @@ CHOICES = {
 BALANCING = {"refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": 1e9}  # what moves tuples whenever it may
 
 
-def place(workload: Workload, rng: Random, places: tuple[str, ...]) -> str:
+def place(workload: FaultWorkload, rng: Random, places: tuple[str, ...]) -> str:
     """Where it runs: one of those that the fault needs."""
     never = {"always": "driver", "never": "local-cluster"}.get(workload.spark)
     possible = [each for each in places if each != never]
     return rng.choices(possible, [PLACES[each] for each in possible])[0]
 
 
-def options(workload: Workload, rng: Random, where: str, plan: str | None = None) -> list[str]:
+def options(workload: FaultWorkload, rng: Random, where: str, plan: str | None = None) -> list[str]:
     """Options of the command line."""
     if workload.spark == "never":
         plans = [["auto"], ["leapfrog"], ["boxed", "--memory", "1M"]] if where == "driver" else [["bigjoin"], ["bigjoin-s"]]

@@ -11,7 +11,7 @@ from random import Random
 
 from bench.faults.child import Child
 from bench.faults.errors import STACK, TERMINATED
-from bench.faults.trial import RIGHT, Trial
+from bench.faults.trial import RIGHT, FaultTrial
 
 PROGRAM = """
 .type List = [head: number, tail: List]
@@ -45,7 +45,7 @@ PATIENCE = 60.0  # seconds for an answer, and for the start
 class Server:
     """A server in a trial's folder, whose answers are judged as they come."""
 
-    trial: Trial
+    trial: FaultTrial
     more: tuple[str, ...] = ()
 
     def __enter__(self) -> "Server":
@@ -116,7 +116,7 @@ class Server:
             connection.sendall(text.replace(b"HEAD", head))
 
 
-def odd_requests(trial: Trial) -> None:
+def odd_requests(trial: FaultTrial) -> None:
     trial.about, rng, edges = f"{REQUESTS} requests to a server", trial.rng, set()
     with Server(trial) as server:
         for _ in range(REQUESTS):
@@ -185,7 +185,7 @@ def _odd(rng: Random) -> tuple[str, str, bytes, dict[str, str]]:
     return rng.choice(["GET"] * 5 + ["DELETE", "PUT", "PATCH"]), path, b"", headers
 
 
-def registered_rules(trial: Trial) -> None:
+def registered_rules(trial: FaultTrial) -> None:
     trial.about, rng = f"{RULES} texts of rules that name what they must not", trial.rng
     secret = trial.home / "secret.dl"
     secret.write_text(f"{CANARY}(1).\n")

@@ -22,7 +22,7 @@ from bench.faults.sessions import (
     tree,
     written,
 )
-from bench.faults.trial import RIGHT, Trial
+from bench.faults.trial import RIGHT, FaultTrial
 from semi_naive.session.durability import directory
 
 INTERRUPTS, SIGNALS, DAMAGES = 12, 40, 12  # cases of a trial
@@ -37,7 +37,7 @@ def outside_of_compilers(path: str) -> bool:
 def session_kind(scenario: Scenario) -> Scenario:
     """A kind of fault whose scenario yields what it finds to be wrong."""
 
-    def run(trial: Trial) -> None:
+    def run(trial: FaultTrial) -> None:
         trial.about = scenario.__doc__ or ""
         logging.disable(logging.CRITICAL)
         import_module(

@@ -12,7 +12,7 @@ from bench.faults.answers import digests
 from bench.faults.child import Child
 from bench.faults.errors import NOISE, SPARKS_ON_CLUSTERS, SPARKS_OWN, STACK, Allowed
 from bench.faults.layouts import options, place
-from bench.faults.workloads import WORKLOADS, Workload
+from bench.faults.workloads import WORKLOADS, FaultWorkload
 
 MOST = 600  # characters of an error that are shown
 RIGHT, CLEAR, ENDED = "right answer", "clear error", "killed"
@@ -21,7 +21,7 @@ _measured: dict[tuple[str, str], float] = {}
 
 
 @dataclass
-class Trial:
+class FaultTrial:
     """`kind` and `seed` say all that is drawn. `outcomes`: of the children that have been judged. `about`: what was run."""
 
     kind: str
@@ -38,14 +38,14 @@ class Trial:
     def result(self) -> str:
         return "findings" if self.findings else CLEAR if CLEAR in self.outcomes else RIGHT
 
-    def __enter__(self) -> "Trial":
+    def __enter__(self) -> "FaultTrial":
         self.rng = Random(f"{self.kind} {self.seed}")
         self.home = Path(tempfile.mkdtemp(prefix="faults-"))
         self.folder, self.spare = self.home / "work", self.home / "t"
         for each in (self.folder, self.spare, self.folder / "out"):
             each.mkdir()
         names = [name for name in self.names if self.places != ("driver",) or name != "closure"]  # it always starts Spark
-        self.workload: Workload = WORKLOADS[self.rng.choice(names)](self.folder, self.rng)
+        self.workload: FaultWorkload = WORKLOADS[self.rng.choice(names)](self.folder, self.rng)
         self.where = place(self.workload, self.rng, self.places)
         self.options = options(self.workload, self.rng, self.where, self.plan)
         return self

@@ -42,7 +42,7 @@ ahead(x, n) :- edge(x, _), n = count : { path([x, _]) }.
 
 
 @dataclass(frozen=True)
-class Workload:
+class FaultWorkload:
     """`command`: of the command line, run in a folder with the input; it writes to `out`. `answers`: by the names of the files
     there. `spark`: whether it takes the options that say where to run and in which layout; "always" where it starts Spark."""
 
@@ -52,7 +52,7 @@ class Workload:
     spark: str = "if asked"
 
 
-def closure(folder: Path, rng: Random) -> Workload:
+def closure(folder: Path, rng: Random) -> FaultWorkload:
     """Of a grid: each node reaches whatever is not above it and not left of it."""
     from semi_naive import graphs
 
@@ -61,10 +61,10 @@ def closure(folder: Path, rng: Random) -> Workload:
     facts(folder / "facts", {"edges": graphs.grid(size)})
     pairs = ((x * size + y, v * size + w) for x, y in nodes for v in range(x, size) for w in range(y, size) if (x, y) != (v, w))
     command = ("tc", "facts/edges.facts", "-q", "-o", "out/pairs.tsv")
-    return Workload(f"closure of a grid of {size}", command, {"pairs.tsv": digest_of(pairs)}, "always")
+    return FaultWorkload(f"closure of a grid of {size}", command, {"pairs.tsv": digest_of(pairs)}, "always")
 
 
-def same_generation(folder: Path, rng: Random) -> Workload:
+def same_generation(folder: Path, rng: Random) -> FaultWorkload:
     """In a tree of three children each: all others of the same depth."""
     height, sizes = rng.choice([3, 4, 5]), [3**depth for depth in range(6)]
     firsts = [sum(sizes[:depth]) for depth in range(7)]
@@ -75,24 +75,24 @@ def same_generation(folder: Path, rng: Random) -> Workload:
     return _program(folder, f"same generation, {height} deep", SAME, {"same.csv": digest_of(pairs)})
 
 
-def components(folder: Path, rng: Random) -> Workload:
+def components(folder: Path, rng: Random) -> FaultWorkload:
     """Of paths, walked in both directions: their first nodes."""
     return _components(folder, *rng.choice([(40, 20), (3000, 6)]))
 
 
-def _components(folder: Path, count: int, length: int) -> Workload:
+def _components(folder: Path, count: int, length: int) -> FaultWorkload:
     steps = [(length * i + j, length * i + j + 1) for i in range(count) for j in range(length - 1)]
     facts(folder / "facts", {"edge": steps + [(y, x) for x, y in steps]})
     answer = digest_of((x, x // length * length) for x in range(count * length))
     return _program(folder, f"components, {count} of {length}", COMPONENTS, {"component.csv": answer})
 
 
-def many_components(folder: Path, rng: Random) -> Workload:
+def many_components(folder: Path, rng: Random) -> FaultWorkload:
     """Of many paths: some seconds on two hosts."""
     return _components(folder, 6_000, 12)
 
 
-def names(folder: Path, rng: Random) -> Workload:
+def names(folder: Path, rng: Random) -> FaultWorkload:
     """Of one path of symbols: records, a negation, an aggregate."""
     size = rng.choice([8, 16, 120])
     facts(folder / "facts", {"edge": [(f"n{i}", f"n{i + 1}") for i in range(size)]})
@@ -101,16 +101,16 @@ def names(folder: Path, rng: Random) -> Workload:
     return _program(folder, f"names on a path of {size}", NAMES, {"behind.csv": behind, "ahead.csv": ahead})
 
 
-def triangles(folder: Path, rng: Random) -> Workload:
+def triangles(folder: Path, rng: Random) -> FaultWorkload:
     """Of a complete graph."""
     size = rng.choice([20, 60])
     facts(folder / "facts", {"edges": list(combinations(range(size), 2))})
     command = ("subgraphs", "facts/edges.facts", "--pattern", "triangle", "-o", "out/found.tsv")
     answer = digest_of(combinations(range(size), 3))
-    return Workload(f"triangles of {size} nodes", command, {"found.tsv": answer}, "never")
+    return FaultWorkload(f"triangles of {size} nodes", command, {"found.tsv": answer}, "never")
 
 
-def random_program(folder: Path, rng: Random) -> Workload:
+def random_program(folder: Path, rng: Random) -> FaultWorkload:
     """One of those that the tests make."""
     text, given, found = drawn(rng.randrange(1 << 30))
     (folder / "facts").mkdir()
@@ -120,12 +120,12 @@ def random_program(folder: Path, rng: Random) -> Workload:
     return _program(folder, "a random program", text, answers)
 
 
-WORKLOADS: dict[str, Callable[[Path, Random], Workload]] = {
+WORKLOADS: dict[str, Callable[[Path, Random], FaultWorkload]] = {
     each.__name__: each for each in (closure, same_generation, components, names, triangles, random_program, many_components)
 }
 LARGE = ("many_components",)
 
 
-def _program(folder: Path, name: str, text: str, answers: dict[str, Digest]) -> Workload:
+def _program(folder: Path, name: str, text: str, answers: dict[str, Digest]) -> FaultWorkload:
     (folder / "program.dl").write_text(text)
-    return Workload(name, ("run", "program.dl", "-qw", "-F", "facts", "-D", "out"), answers)
+    return FaultWorkload(name, ("run", "program.dl", "-qw", "-F", "facts", "-D", "out"), answers)

@@ -70,7 +70,7 @@ DELIMITERS = ["\t", ",", " ", ";", "|", "::", "é", "\r", '"', "-", "e", ", ", "
 
 
 @dataclass(frozen=True)
-class Case:
+class FactFile:
     """A file `name` with `data`, facts of a relation of these `types`. `parameters`: of its .input; None for a file that Python
     passes, or, where `types` is None, for a graph read with `options`."""
 
@@ -81,7 +81,7 @@ class Case:
     options: dict = field(default_factory=dict)
 
 
-def random_case(random) -> Case:
+def random_case(random) -> FactFile:
     """One of the ways that text files are read."""
     way = random.choice(["input", "input", "input", "python", "graph", "graph"])
     packed = ".gz" if random.random() < 0.1 else ""
@@ -95,7 +95,7 @@ def random_case(random) -> Case:
         kind = random.choice([Kind.NUMBER, Kind.SYMBOL])
         lines = _lines(random, (kind, kind), _usual(extension), quotes=extension == ".csv", loose=True)
         data = _banner(random) + lines if extension == ".mtx" else lines
-        return Case("edges" + extension + packed, _packed(random, data, packed), None, None, options)
+        return FactFile("edges" + extension + packed, _packed(random, data, packed), None, None, options)
     types = tuple(
         random.choices(
             [Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL, Kind.SYMBOL, Kind.RECORD], k=random.choice([1, 2, 2, 3])
@@ -105,7 +105,7 @@ def random_case(random) -> Case:
         extension = random.choice([".facts", ".tsv", ".csv", ".txt", ".mtx"])
         lines = _lines(random, types, _usual(extension), quotes=extension == ".csv", loose=extension in (".txt", ".mtx"))
         data = _banner(random) + lines if extension == ".mtx" else lines
-        return Case("r" + extension + packed, _packed(random, data, packed), types, None)
+        return FactFile("r" + extension + packed, _packed(random, data, packed), types, None)
     parameters = _parameters(random, len(types))
     delimiter = parameters.get("delimiter", "," if "rfc4180" in parameters else "\t")
     order = random.sample(range(len(types)), len(types))
@@ -115,7 +115,7 @@ def random_case(random) -> Case:
         head = random.choice([b"", b"\xef\xbb\xbf"]) + delimiter.join(names).encode() + random.choice([b"\n", b"\r\n"])
         kinds = tuple(types[at] for at in order)
     data = head + _lines(random, kinds, delimiter.encode(), quotes="rfc4180" in parameters, loose=False)
-    return Case("r.facts" + packed, _packed(random, data, packed), types, parameters | {"filename": "r.facts" + packed})
+    return FactFile("r.facts" + packed, _packed(random, data, packed), types, parameters | {"filename": "r.facts" + packed})
 
 
 def _usual(extension: str) -> bytes:
@@ -187,7 +187,7 @@ def _packed(random, data: bytes, packed: str) -> bytes:
     )
 
 
-def difference(case: Case, folder: str, small=(1, 3, 7, 64)) -> str | None:
+def difference(case: FactFile, folder: str, small=(1, 3, 7, 64)) -> str | None:
     """How the readers differ on a case, and what each says; None if they agree. Whatever is no `BadInput` is raised."""
     path = os.path.join(folder, case.name)
     with open(path, "wb") as file:
@@ -217,7 +217,7 @@ def _same(found, right) -> bool:
     return found == right or (broken and isinstance(found, tuple) and isinstance(right, tuple))
 
 
-def _source(case: Case, folder: str):
+def _source(case: FactFile, folder: str):
     path = os.path.join(folder, case.name)
     if case.types is None:
         return edge_source(path, **case.options)

@@ -25,7 +25,7 @@ KINDS = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
 
 
 @dataclass(frozen=True)
-class Case:
+class TableFile:
     """Facts of a relation of these `types`, in a file of a `format`; `data` are its bytes, or an SQLite database's rows.
     `graph`: read as edges, of whatever types."""
 
@@ -35,11 +35,11 @@ class Case:
     graph: bool = False
 
 
-def random_case(random) -> Case:
+def random_case(random) -> TableFile:
     format = random.choice(["json", "sqlite", "parquet"])
     types = tuple(random.choices(KINDS, k=random.choice([1, 2, 3])))
     data = {"json": _json, "sqlite": _rows, "parquet": _parquet}[format](random, types)
-    return Case(format, types, data, len(types) == 2 and random.random() < 0.3)
+    return TableFile(format, types, data, len(types) == 2 and random.random() < 0.3)
 
 
 def _json(random, types: tuple) -> bytes:
@@ -112,7 +112,7 @@ def _fitting(kind: Kind):
     }[kind]
 
 
-def difference(case: Case, folder: str) -> str | None:
+def difference(case: TableFile, folder: str) -> str | None:
     """What is wrong about how a case is read; None if nothing is. Whatever is no `BadInput` is raised."""
     path = os.path.join(folder, f"r.{case.format}")
     _write(path, case)
@@ -139,7 +139,7 @@ def difference(case: Case, folder: str) -> str | None:
     return _by_tasks(source, found) if source.can_spread else None
 
 
-def _write(path: str, case: Case) -> None:
+def _write(path: str, case: TableFile) -> None:
     if os.path.exists(path):
         os.unlink(path)
     if case.format != "sqlite":
@@ -154,7 +154,7 @@ def _write(path: str, case: Case) -> None:
     database.close()
 
 
-def _reference(path: str, case: Case, names: list) -> list:
+def _reference(path: str, case: TableFile, names: list) -> list:
     """The rows of the file, as the format's own reader has them."""
     if case.format == "json":
         with open(path, "rb") as file:

@@ -8,7 +8,7 @@ boxes of one range of x share its slice, which only the first of them copies.
 
 import numpy as np
 
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.plots.joins import COPIED, SECONDS, plane, rectangles
 from semi_naive.plots.style import engineering, new_figure, titled
 
@@ -71,7 +71,7 @@ def boxed(edges: np.ndarray, percent: int) -> dict:
     }  # fmt: skip
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["graph", "edges", "triangles", "budget, % of the input", "budget", "most in memory", "boxes", "copied ÷ input",
                "plane without a box, %", "seconds"]  # fmt: skip
     rows = [
@@ -79,7 +79,7 @@ def table(data: dict) -> Table:
          run["copied"] / run["input_bytes"], 100 - 100 * covered(run), run["seconds"]]
         for run in data["runs"]
     ]  # fmt: skip
-    return Table(TITLE, columns, rows, [
+    return ResultTable(TITLE, columns, rows, [
         "x < y < z by the vertices' numbers; the input is one trie of all edges, in a file. Budget and what was in memory of"
         " its slices in bytes; copied: of slices that a box had and the box before had not. Seconds of choosing all boxes"
         f" and running them, one thread, the best of {SAMPLES}.",

@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from bench.paper.drawing import logarithmic, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Memory budgets of a boxed leapfrog triejoin"
@@ -108,7 +108,7 @@ def competitor(vertices, budget: int) -> tuple | None:
     return partial(clocked, work), {"boxes": chunks, "copied": (1 + chunks) * len(targets) * mgt.EDGE, "matches": work()}
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["pattern", "RMAT scale", "matches", "budget, % of the input", "seconds", "÷ unboxed", "boxes", "copied ÷ input",
                "most in memory ÷ budget", "MGT, s", "MGT, chunks", "MGT, read ÷ input"]  # fmt: skip
     rows = []
@@ -121,7 +121,7 @@ def table(data: dict) -> Table:
                 run["seconds"] / searched["unboxed"], run["boxes"], run["copied"] / whole, run["most"] / run["budget"],
                 *([other["seconds"], other["boxes"], other["copied"] / whole] if other else [None] * 3),
             ])  # fmt: skip
-    return Table(TITLE, columns, rows, notes(data))
+    return ResultTable(TITLE, columns, rows, notes(data))
 
 
 def notes(data: dict) -> list[str]:

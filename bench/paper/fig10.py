@@ -5,7 +5,7 @@ paper's layout, edges in buckets beside T's, and take no steps together (run_ahe
 """
 
 from bench.paper.drawing import grouped, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Fig. 10 · trees, with and without spatial balancing"
@@ -47,7 +47,7 @@ def measure(evaluation) -> dict:
     return {"runs": runs, "layout": LAYOUT}
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = [
         "tree",
         "height",
@@ -66,7 +66,7 @@ def table(data: dict) -> Table:
         for r in data["runs"]
     ]
     layout = f"{data['layout']['partitions']} partitions, {data['layout']['buckets']} buckets, run_ahead=0"
-    return Table(TITLE, columns, rows, [
+    return ResultTable(TITLE, columns, rows, [
         "Imbalance: heaviest ÷ average partition of T, at the end (off: what it would be; the others: after what was moved)."
         " Refined, consolidated, moved, copied: how often, T and S together.",
         f"{layout}. The paper's: `Config.paper()`; ours: the default where a job costs nothing, which moves what promises to"

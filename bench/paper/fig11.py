@@ -5,7 +5,7 @@ their closures end after a dozen iterations.
 """
 
 from bench.paper import claims
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.plots.style import new_figure, same_limits
 
 TITLE = "Fig. 11 · iterations with temporal balancing"
@@ -31,7 +31,7 @@ def measure(evaluation) -> dict:
     return {"graph": graph, "threshold": threshold, "runs": runs}
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     from bench.paper.runs import inner_iterations
     from semi_naive.plots.run import phase_seconds
 
@@ -43,7 +43,7 @@ def table(data: dict) -> Table:
         + [float(phase_seconds(entry, name)) for name in phases] + [entry["seconds"], other["seconds"]]
         for entry, other in zip(entries, others, strict=True)
     ]  # fmt: skip
-    return Table(TITLE, columns, rows, notes(data))
+    return ResultTable(TITLE, columns, rows, notes(data))
 
 
 def notes(data: dict) -> list[str]:

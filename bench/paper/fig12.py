@@ -3,7 +3,7 @@ iterations, memory."""
 
 from bench.paper import claims
 from bench.paper.drawing import small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.plots.style import DARK, GREY, SAND, log_ticks, new_figure
 
 TITLE = "Fig. 12 · bow tie, thresholds of rolling over"
@@ -30,14 +30,14 @@ def measure(evaluation) -> dict:
     return {"width": width, "length": LENGTH, "partitions": PARTITIONS, "runs": runs}
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["threshold", "pairs", "the paper's pairs", "outer iterations", "inner iterations", "seconds", "peak memory, GB"]
     papers = claims.BOWTIE_PAIRS if (data["width"], data["length"]) == (20_000, 10) else None
     rows = [
         [r["threshold"], r["pairs"], papers, r["iterations"], r["inner"], r["seconds"], r["memory"] and r["memory"] / 1e9]
         for r in data["runs"]
     ]
-    return Table(TITLE, columns, rows, [
+    return ResultTable(TITLE, columns, rows, [
         f"Width {data['width']:,}, length {data['length']}; {data['partitions']} partitions, run_ahead=0. Memory: all Python"
         " processes together, mapped files included. The paper's default threshold is"
         f" {claims.ROLLOVER_THRESHOLD:,}; its times are not known to us.",

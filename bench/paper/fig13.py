@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.paper import claims
 from bench.paper.drawing import logarithmic, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.balance.machine import Machine
 from semi_naive.plots.style import DARK, GREY, OTHERS, PHASES, log_ticks, new_figure
 
@@ -59,7 +59,7 @@ def by_policy(data: dict) -> dict[str, list[dict]]:
     return {policy: [run for run in data["runs"] if run["policy"] == policy] for policy in policies}
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["policy", "ranks", "seconds", "efficiency", "without jobs, s", "efficiency without jobs", "work imbalance",
                "subbuckets", "tuples moved", "paper's seconds"]  # fmt: skip
     rows = [
@@ -67,7 +67,7 @@ def table(data: dict) -> Table:
         for policy, runs in by_policy(data).items()
         for run, whole, bare in zip(runs, efficiency(runs, "seconds"), efficiency(runs, "bare"), strict=True)
     ]
-    return Table(TITLE, columns, rows, [
+    return ResultTable(TITLE, columns, rows, [
         f"{graph(data)}; {BUCKETS} buckets, or as many as ranks. Exact in tuples and bytes, seconds by prices fitted to this"
         " kind of host (`balance.machine`); without jobs: those prices without what a Spark job and task cost by themselves."
         " Work imbalance: heaviest ÷ average rank in tuples received, the whole run. The paper goes up to"

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.paper import claims
 from bench.paper.drawing import logarithmic, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from bench.paper.trees import bucket_sizes, closed_form, depth_counts, measured, root_alone
 from semi_naive.plots.style import DARK, GREY, SAND, new_figure, whole_ticks
 
@@ -74,12 +74,12 @@ def readings() -> list[dict]:
     return found
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["tree", "relation", "height", "buckets", "tuples", "heaviest bucket", "measured", "closed form", "a run's trace"]
     keys = ("direction", "relation", "height", "buckets", "tuples", "heaviest", "measured", "closed", "engine")
     rows = [[row[key] for key in keys] + [None] for row in _chosen(data["ratios"])]
     papers = [[*kind, claims.IMBALANCE_HEIGHT, *[None] * 6, ratio] for kind, ratio in claims.IMBALANCE.items()]
-    return Table(TITLE, [*columns, "paper"], papers + rows, notes(data))
+    return ResultTable(TITLE, [*columns, "paper"], papers + rows, notes(data))
 
 
 def _chosen(ratios: list[dict]) -> list[dict]:

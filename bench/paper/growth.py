@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.paper import claims
 from bench.paper.drawing import logarithmic, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from bench.paper.trees import bucket_sizes
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.plots.style import DARK, GREY, new_figure, whole_ticks
@@ -71,13 +71,13 @@ def modelled(counts: np.ndarray, height: int) -> list[np.ndarray]:
     return found
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = {
         "iteration": "iteration", "tuples": "tuples", "simulated": "subbuckets", "closed": "subbuckets, closed form",
         "most_simulated": "most of a bucket", "most_closed": "most, closed form", "imbalance": "imbalance of ranks",
         "without": "without balancing",
     }  # fmt: skip
-    return Table(TITLE, [*columns.values(), "paper"], [[row[key] for key in columns] + [None] for row in data["rows"]], [
+    return ResultTable(TITLE, [*columns.values(), "paper"], [[row[key] for key in columns] + [None] for row in data["rows"]], [
         f"Tree up of height {data['height']}, {BUCKETS} buckets, {RANKS} ranks, simulated with the engine's hash and the"
         f" paper's policy: ×{claims.REFINEMENT_FACTOR} beyond {claims.REFINEMENT_RATIO:g}:1, every {CHECK} iterations,"
         f" subbuckets under {LEAST:,} tuples left alone. Without balancing the root's bucket is on one rank: buckets ÷"

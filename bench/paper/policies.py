@@ -7,7 +7,7 @@ no constant of a machine decides; what a rebalancing moves is set against it.
 import numpy as np
 
 from bench.paper.drawing import grouped, logarithmic, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.trace import moved, work_of
 from semi_naive.plots.style import DARK, GREY, PALE, STRAW, new_figure
@@ -65,12 +65,12 @@ def summary(record: dict) -> dict:
     }  # fmt: skip
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = {
         "graph": "graph", "pairs": "pairs", "policy": "policy", "whole": "work of the run", "path": "critical path",
         "seconds": "seconds", "moved": "moved a pair", "bytes": "bytes a pair", "subbuckets": "subbuckets",
     }  # fmt: skip
-    return Table(TITLE, list(columns.values()), [[row[key] for key in columns] for row in data["rows"]], [
+    return ResultTable(TITLE, list(columns.values()), [[row[key] for key in columns] for row in data["rows"]], [
         f"Simulated on {data['ranks']} ranks. Work of the run: heaviest ÷ average rank over all iterations; critical path: the"
         " heaviest rank of every iteration, ÷ the average; 1 is perfect; seconds: priced, with exchanges and"
         " moves, but without what a job costs by itself. Moved: tuples that changed rank between iterations,"

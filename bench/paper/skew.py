@@ -6,7 +6,7 @@ After section 3.4 of Ammar, McSherry, Salihoglu and Joglekar, who proved BiGJoin
 import numpy as np
 
 from bench.paper.drawing import small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.plots.style import DARK, SAND, new_figure, number_ticks
 
@@ -49,7 +49,7 @@ def joined(spark, partitions: int, relations: dict, skew: bool) -> dict:
             "seconds": trace["seconds"], "work": trace["work"]}  # fmt: skip
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["input", "tuples", "triangles", "form", "heaviest ÷ mean", "work of the heaviest", "work of all", "messages",
                "bytes", "seconds"]  # fmt: skip
     rows = [
@@ -57,7 +57,7 @@ def table(data: dict) -> Table:
          sum(run["work"]), run["messages"]["tuples"], run["messages"]["bytes"], run["seconds"]]
         for run in data["runs"]
     ]  # fmt: skip
-    return Table(TITLE, columns, rows, [
+    return ResultTable(TITLE, columns, rows, [
         f"Triangles r(x, y), s(y, z), t(x, z), on {data['partitions']} partitions. Work: tuples received and produced by a"
         " partition in all steps. Seconds are of Spark on one machine, where a partition that waits costs nothing.",
     ])  # fmt: skip

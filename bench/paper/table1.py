@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.paper import claims
 from bench.paper.drawing import grouped, logarithmic, small_legend
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Table 1 · eight graphs"
@@ -45,14 +45,14 @@ def one(evaluation, dataset, ways: dict) -> dict:
     return {"name": dataset.name, "nodes": int(np.unique(edges).size), "edges": len(edges), "runs": runs}
 
 
-def table(data: dict) -> Table:
+def table(data: dict) -> ResultTable:
     columns = ["graph", "nodes", "edges", "iterations", "closure", "balancing that acted", *(f"{way}, s" for way in STYLES)]
     rows = [
         [g["name"], g["nodes"], g["edges"], g["runs"]["paper's"]["iterations"], g["runs"]["paper's"]["pairs"]]
         + [acted(g["runs"]["paper's"]["events"])] + [g["runs"][way]["seconds"] for way in STYLES]
         for g in data["graphs"]
     ]  # fmt: skip
-    return Table(TITLE, columns, rows, [
+    return ResultTable(TITLE, columns, rows, [
         f"Balancing: S is the edges, T the closure; how often, with the paper's policy, {BUCKETS} buckets and the threshold"
         f" {claims.ROLLOVER_THRESHOLD:,}. Paper's: `Config.paper()`; balanced: the default, several steps at once while delta"
         " is small. The paper's graphs are others, and its times are of other machines: none are put beside ours.",

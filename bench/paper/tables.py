@@ -8,7 +8,7 @@ NOTHING = "–"
 
 
 @dataclass
-class Table:
+class ResultTable:
     """Rows of numbers, texts and None, which is a dash: not known, or not measured."""
 
     title: str
@@ -18,7 +18,7 @@ class Table:
 
     def markdown(self) -> str:
         """
-        >>> print(Table("Closures", ["graph", "pairs"], [["chain", 1225], ["star", None]]).markdown())
+        >>> print(ResultTable("Closures", ["graph", "pairs"], [["chain", 1225], ["star", None]]).markdown())
         ## Closures
         <BLANKLINE>
         | graph | pairs |

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-POLL_SECONDS = 0.25  # between two calls of `meanwhile`
+POLL_SECONDS = 0.25  # between two looks at signals, and two calls of `meanwhile`
 CANCEL_SECONDS = 5.0  # in which a cancelled job ends
 
 Made = TypeVar("Made")
@@ -83,8 +83,9 @@ def aside(
     """
     begun = threads.calls.begin(call)
     try:
-        while not begun.done.wait(POLL_SECONDS if meanwhile else None):
-            meanwhile()
+        while not begun.done.wait(POLL_SECONDS):  # never longer: a signal that the system gives another thread wakes nobody
+            if meanwhile:
+                meanwhile()
     except BaseException:
         for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # one call may come between two jobs, and find none
             with contextlib.suppress(Exception):

@@ -1,9 +1,10 @@
 """Detection of memory shortage while an error can still be raised, before the system kills the process."""
 
 import contextlib
+import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.memory_limits import (
@@ -31,6 +32,19 @@ HELPS = (
     "a smaller local_tuples has strata evaluated on the partitions sooner, where tuples are in files; with more partitions, a"
     " smaller rollover_threshold, run_ahead_budget or replicate_bytes, each task holds less"
 )
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Switch Python's cycle collector off for a block that makes many objects and drops few: it would traverse them again and
+    again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class OutOfMemory(MemoryError):

@@ -161,20 +161,28 @@ class ParquetFile(File):
         return read_schema(self.path)[1]
 
     def columns(self, values) -> np.ndarray:
-        return self.prepared(now=True)(values)
+        """Read one row group after the other: only one of them is in memory as Arrow has it."""
+        spans, arity, at = self.spans(), self.relation.arity, 0
+        if len(spans) < 2 or not arity:
+            return self._of_table(read_parquet(self.path, self.relation), values)
+        columns = np.empty((arity, self.rows()), np.int64)
+        for span in spans:
+            for some, rows in self.read(span, values):
+                columns[:, at : at + rows] = some
+                at += rows
+        return columns
 
-    def prepared(self, now: bool = False):
-        """Read a small file at once. A large one is read when it is needed, so that only one is in memory at a time."""
-        if self.large and not now:
+    def prepared(self):
+        """Read a file of one row group at once, and others when they are needed."""
+        if len(self.spans()) > 1:
             return self.columns
-        note_order(self.relation, column_names(self.path), self.path)
         return partial(self._of_table, read_parquet(self.path, self.relation))
 
-    def _of_table(self, table, values) -> np.ndarray:
-        """Convert an Arrow table to columns, and return its memory to the system."""
+    def _of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
+        """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system."""
         import pyarrow as pa
 
-        columns = columns_of_table(table, self.relation, self.types, values, self.path)
+        columns = columns_of_table(table, self.relation, self.types, values, part or self.path, first_row)
         pa.default_memory_pool().release_unused()  # Arrow's pool would keep the memory of the table
         return columns
 
@@ -186,7 +194,7 @@ class ParquetFile(File):
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         part, group, first_row = span
         table = read_row_group(self.path, part, group, self.relation)
-        yield columns_of_table(table, self.relation, self.types, values, part, first_row), table.num_rows
+        yield self._of_table(table, values, part, first_row), table.num_rows
 
     def lines_before(self, span) -> int:
         return 0

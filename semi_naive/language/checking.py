@@ -140,11 +140,11 @@ class _Graph:
 
     def __post_init__(self):
         self._recursive = recursive_relations(self.groups, self.edges)
-        self._group_of = {name: set(group) for group in self.groups for name in group}
+        self._group_of = {name: one for group in self.groups for one in [frozenset(group)] for name in group}
 
-    def group(self, name: str) -> set[str]:
-        """The strongly connected component of a relation; empty if it is not recursive."""
-        return self._group_of[name] if name in self._recursive else set()
+    def group(self, name: str) -> frozenset[str]:
+        """The strongly connected component of a relation, one set for all of its relations; empty if it is not recursive."""
+        return self._group_of[name] if name in self._recursive else frozenset()
 
 
 def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:

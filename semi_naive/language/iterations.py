@@ -8,6 +8,7 @@ iteration that made them. How both are evaluated is in `running.driver.iteration
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -71,9 +72,10 @@ def number_problems(found: list[Single], relations, summed, group: Callable) -> 
             yield Problem(f"{NUMBER}() in a rule of {name}, which is aggregated in recursion", asked[0].span, hint)
 
 
-def number_of(name: str, group: Callable) -> str:
-    """The relation that holds the iteration number for the rules of a relation; empty if it is always 0."""
-    return f"{min(group(name))}@iteration" if group(name) else ""
+@lru_cache(1)  # consecutive rules are mostly of one component
+def iteration_relation(group: frozenset[str]) -> str:
+    """The relation that holds the iteration number for the rules of a component; empty if it is always 0."""
+    return f"{min(group)}@iteration" if group else ""
 
 
 def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict[str, str], group: Callable) -> dict:

@@ -12,7 +12,7 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
-from semi_naive.language.iterations import NUMBER, followed, number_of
+from semi_naive.language.iterations import NUMBER, followed, iteration_relation
 from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
 from semi_naive.language.reductions.user_lattices import lubs
@@ -46,8 +46,10 @@ def lowered(
     found = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
     projections = Projections(found)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
-    rules = [rule(typing, lattices.get(name := typing.single.head.relation), lines, projections, calls, number_of(name, group))
-             for typing in plain]  # fmt: skip
+    rules = []
+    for typing in plain:
+        name = typing.single.head.relation
+        rules.append(rule(typing, lattices.get(name), lines, projections, calls, iteration_relation(group(name))))
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
         found[name] = replace(found[name], dominated=True)
         beside = (found[name].removal, found[name].worse, found[name].better)
@@ -253,8 +255,7 @@ class Lowering:
 
     def _branch(self, name: str, args: tuple) -> ir.Pack:
         of, _ = self.typing.env.branch(name)
-        names = [branch.name for branch in self.typing.env.branches(of)]
-        return ir.Pack(args, of, name, names.index(name))
+        return ir.Pack(args, of, name, self.typing.env.tag(name))
 
     def _cast(self, node, before) -> ir.Term:
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)

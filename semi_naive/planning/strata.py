@@ -101,6 +101,16 @@ def _relations_with_kind(body, via):
             yield from _relations_with_kind(literal.body, "aggregation")
 
 
+def orderless(program: ir.Program) -> dict[str, frozenset[str]]:
+    """The relations of each relation's stratum, one set for a stratum. Strata whose tuples depend on what each iteration makes
+    are left out: their rules cannot be split."""
+    found: dict[str, frozenset[str]] = {}
+    for stratum in strata(program):
+        if not any(program.relations[name].lattice or program.relations[name].stepwise for name in stratum.relations):
+            found |= dict.fromkeys(stratum.relations, frozenset(stratum.relations))
+    return found
+
+
 def recursion_groups(program: ir.Program) -> dict[str, int]:
     """Number relations: mutually recursive relations have the same number."""
     return {

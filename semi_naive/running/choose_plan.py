@@ -121,9 +121,10 @@ def in_one_place(stratum: Stratum, relations) -> str:
         return "all tuples are compared with those of an iteration, as some subsume others"
     if any(relations[name].follows for name in stratum.relations):
         return "the numbers of iterations are those of the stratum as a whole"
-    for rule in stratum.rules:
+    best = {name for name in stratum.relations if relations[name].lattice}
+    for rule in stratum.rules if best else ():
         own = [a for a in rule.body if isinstance(a, Atom) and a.relation in stratum.relations]
-        if len(own) > 1 and any(relations[atom.relation].lattice for atom in own):
+        if len(own) > 1 and any(atom.relation in best for atom in own):
             return f"{own[0].relation} is aggregated in recursion, and a rule joins it with another of its stratum"
     return ""
 

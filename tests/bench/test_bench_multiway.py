@@ -44,7 +44,7 @@ def test_mgt_finds_the_same_within_any_memory():
 
 def test_a_wrong_count_stops_it():
     engines = {"ours": joins.searched, "wrong": lambda data, spark, timeout: Sample(1.0, 7)}
-    graph = joins.Searched(multiway.rmat(14, True), "triangle")
+    graph = joins.PatternSearch(multiway.rmat(14, True), "triangle")
     with pytest.raises(WrongCount, match="wrong found 7"):
         compare(Row("triangle", graph, None), engines, None, 1, 1)
     graph.close()

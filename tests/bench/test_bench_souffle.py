@@ -62,10 +62,9 @@ def test_the_size_of_each_relation_counts(monkeypatch, tmp_path):
     facts = iter([{"b": 101}, {"c": 101}])
     monkeypatch.setattr(souffle, "compiled", lambda program, compiler: "binary")
     monkeypatch.setattr(souffle, "shell", lambda *asked: Sample(1.0, 101, next(facts)))
+    given = SimpleNamespace(compilers=[compilers.SouffleCompiler("", "", 64)], repeat=1, timeout=1)
     with pytest.raises(WrongCount, match="'b': 101} and {'c': 101}"):
-        souffle.measured(
-            souffle.sized(workload), tmp_path, SimpleNamespace(compilers=[compilers.Compiler("", "", 64)], repeat=1, timeout=1)
-        )
+        souffle.measured(souffle.sized(workload), tmp_path, given)
 
 
 def test_facts_that_come_packed_are_unpacked_for_both(tmp_path):

@@ -9,12 +9,12 @@ pytest.importorskip("psutil")
 from bench.faults import __main__ as campaign  # noqa: E402
 from bench.faults import errors, served  # noqa: E402
 from bench.faults.kinds import KINDS  # noqa: E402
-from bench.faults.trial import Trial  # noqa: E402
+from bench.faults.trial import FaultTrial  # noqa: E402
 
 
 def drawn(seed: int, name: str) -> tuple:
     kind = KINDS[name]
-    with Trial(name, seed, kind.places, ("names", "components"), kind.plan) as trial:
+    with FaultTrial(name, seed, kind.places, ("names", "components"), kind.plan) as trial:
         return trial.workload, trial.where, trial.options
 
 
@@ -33,7 +33,7 @@ def test_an_error_has_its_message_its_status_and_nothing_besides():
 
 def test_a_wrong_answer_and_files_that_are_left_are_findings():
     """Of a run without any fault, in the driver alone."""
-    with Trial("nothing", 3, ("driver",), ("same_generation",)) as trial:
+    with FaultTrial("nothing", 3, ("driver",), ("same_generation",)) as trial:
         child = trial.start()
         trial.judge(child)
         assert trial.findings == [] and trial.outcomes == ["right answer"]
@@ -54,7 +54,7 @@ def test_a_wrong_answer_and_files_that_are_left_are_findings():
 def test_a_minute_of_the_campaign(name, place):
     """One trial of each of these kinds, where it takes the least."""
     kind = KINDS[name]
-    with Trial(name, 1, (place,), ("same_generation",), kind.plan) as trial:
+    with FaultTrial(name, 1, (place,), ("same_generation",), kind.plan) as trial:
         kind.scenario(trial)
     assert trial.findings == [], trial.about
 
@@ -65,13 +65,13 @@ def test_a_minute_of_the_campaign_against_a_server(name, monkeypatch):
     monkeypatch.setattr(served, "REQUESTS", 25)
     monkeypatch.setattr(served, "RULES", 6)
     kind = KINDS[name]
-    with Trial(name, 1, kind.places, kind.workloads) as trial:
+    with FaultTrial(name, 1, kind.places, kind.workloads) as trial:
         kind.scenario(trial)
     assert trial.findings == [] and trial.outcomes == ["right answer"]
 
 
 def test_an_answer_that_is_a_failure_of_the_server_is_a_finding():
-    with Trial("odd requests", 1, ("driver",), ("components",)) as trial:
+    with FaultTrial("odd requests", 1, ("driver",), ("components",)) as trial:
         server = served.Server(trial)
         assert server._judged("GET /", 200, b"[]") == (200, []) and not trial.findings
         for status, text in ((500, b'{"error": "x"}'), (400, b"[]"), (404, b"Not Found")):

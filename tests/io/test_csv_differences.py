@@ -53,15 +53,15 @@ def test_tables_by_all_readers(tmp_path, case):
     ],
 )
 def test_what_arrow_reads_otherwise(tmp_path, types, parameters, data):
-    assert facts.difference(facts.Case("r.facts", data, types, parameters), tmp_path) is None
+    assert facts.difference(facts.FactFile("r.facts", data, types, parameters), tmp_path) is None
 
 
 def test_blanks_where_a_row_is_one_symbol(tmp_path):
-    assert facts.difference(facts.Case("r.txt", b"a\n \nb\n", (Kind.SYMBOL,), None), tmp_path) is None
+    assert facts.difference(facts.FactFile("r.txt", b"a\n \nb\n", (Kind.SYMBOL,), None), tmp_path) is None
 
 
 def test_a_quote_that_holds_the_end_of_a_line_of_a_graph(tmp_path):
-    case = facts.Case("edges.csv", b'a,"b\n"\nc,d\n', None, None)
+    case = facts.FactFile("edges.csv", b'a,"b\n"\nc,d\n', None, None)
     assert facts.difference(case, tmp_path) is None
 
 

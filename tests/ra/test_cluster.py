@@ -1,15 +1,11 @@
 """On two hosts that share no disk (see `private_cluster`): the answers of one process; nothing is left; an executor killed."""
 
-import json
-import subprocess
-import sys
-import threading
 import warnings
-from pathlib import Path
 
 import pytest
+from cluster_outcome import outcome, shared
 
-from bench.private_cluster import private_cluster, refused
+from bench.private_cluster import refused
 
 CASES = [
     "reachability", "same generation", "strings, negation, aggregates", "partitioned: strings, negation, aggregates",
@@ -20,37 +16,15 @@ CASES = [
     "facts of strings as a DataFrame", "a session", "a busy host", "killed", "after it", "a session whose host was lost",
 ]  # fmt: skip
 
-LONGEST = 1800  # seconds that all cases may take: three minutes where nothing else runs, and fifteen on a busy machine
-
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What the driver says of its cases, by name; `left`: what is on the hosts before the executor is killed; `said`."""
+    """See `cluster_outcome.outcome`."""
     if reason := refused():
         text = f"NOT TESTED: whether programs run on hosts that share no disk. No namespace can be made here: {reason}"
         warnings.warn(text, stacklevel=1)
         pytest.skip(text)
-    folder, logs = tmp_path_factory.mktemp("disk"), tmp_path_factory.mktemp("logs")
-    with private_cluster(folder, logs) as cluster, open(logs / "driver", "w+") as errors:
-        driver = subprocess.Popen(
-            [sys.executable, Path(__file__).parents[1] / "on_cluster.py", cluster.master],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=cluster.environment(),
-        )  # fmt: skip
-        found, late = {}, threading.Timer(LONGEST, driver.kill)
-        late.start()
-        for line in driver.stdout:
-            if line == "kill\n":
-                found["left"] = cluster.left()
-                cluster.an_executor().kill()
-            elif line != "stop\n":
-                found |= {case["case"]: case for case in [json.loads(line)]}
-                continue
-            driver.stdin.write("\n")
-            driver.stdin.flush()
-        late.cancel()
-        errors.seek(0)
-        found["said"], found["status"] = errors.read(), driver.wait(60)
-        yield found
+    return outcome(shared(tmp_path_factory))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -16,19 +16,19 @@ from functools import cache
 from types import ModuleType
 
 from semi_naive.host.private import digest
-from semi_naive.ra.multiway.loops.by_bits import ByBits
+from semi_naive.ra.multiway.loops.by_bits import BitLoops
 from semi_naive.ra.multiway.loops.conditions import Conditions
 from semi_naive.ra.multiway.tries.local import run_of
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
 
 
-class Generator(Conditions, ByBits):
+class Generator:
     """Writes one kernel. `keep`: how many variables, from the first, are listed; the others are counted.
     `bounded`: the depths of variables that a box restricts. `smallest`: of several roots, the slot to loop over."""
 
     def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest=min):
-        super().__init__(shape, bounded)
-        self.keep, self.smallest = keep, smallest
+        self.shape, self.bounded, self.keep, self.smallest = shape, bounded, keep, smallest
+        self.terms, self.bits = Conditions(shape, bounded), BitLoops(self)
         self.depths = range(len(shape.order))
         self.lines: list[str] = []
         self.indent = 1
@@ -46,12 +46,12 @@ class Generator(Conditions, ByBits):
         for depth in sorted(self.shape.joined):
             chain = self.shape.chain(depth)
             for earlier, later in zip(chain, chain[1:], strict=False):
-                self.marked[earlier], self.before[later] = None, earlier
+                self.terms.marked[earlier], self.before[later] = None, earlier
             for values in chain:
                 self.users.setdefault(values, []).append(depth)
         for member in self.shape.members:
             if member.negated and len(member.path) > 1 and self._reused(member):
-                self.marked[frozenset([member.node(len(member.path) - 1)])] = None
+                self.terms.marked[frozenset([member.node(len(member.path) - 1)])] = None
 
     def _reused(self, member: Member) -> bool:
         """True if a variable is bound between the last two of a negated atom, so that one range of the atom is searched many
@@ -87,8 +87,8 @@ class Generator(Conditions, ByBits):
         start = len(self.lines)
         self.body(TOP, list(self.depths), "count")
         self.write("return count, out[:made].copy()")
-        head = [f"    b{self.number(values)} = np.empty(rooms[{k}], np.int32)" for k, values in enumerate(self.buffers)]
-        head += [f"    {self.mark(values)} = np.zeros(size, np.uint8)" for values in self.marked]
+        head = [f"    b{self.terms.number(values)} = np.empty(rooms[{k}], np.int32)" for k, values in enumerate(self.buffers)]
+        head += [f"    {self.terms.mark(values)} = np.zeros(size, np.uint8)" for values in self.terms.marked]
         head += [f"    {line}" for line in self.matrices]
         self.lines[start:start] = head
         return "\n".join([*self.head(), *self.lines, ""])
@@ -134,21 +134,21 @@ class Generator(Conditions, ByBits):
 
     def body(self, depth: int, rest: list[int], total: str) -> None:
         """Emit the code below the binding of a variable: filters, then the ranges and sets it determines, then the rest."""
-        conditions = self.filters(depth) + (self._tests_of_atoms(depth) if depth != TOP else [])
+        conditions = self.terms.filters(depth) + (self._tests_of_atoms(depth) if depth != TOP else [])
         with self.guarded(conditions), self._ranges(depth), self._sets(depth):
-            marks = [values for values in self.marked if fixed(values) == depth]
+            marks = [values for values in self.terms.marked if fixed(values) == depth]
             for values in marks:
-                self.write(f"set_marks({self.mark(values)}, {', '.join(self.place(values))}, 1)")
+                self.write(f"set_marks({self.terms.mark(values)}, {', '.join(self.terms.place(values))}, 1)")
             self.after(depth, rest, total)
             for values in marks:
-                self.write(f"set_marks({self.mark(values)}, {', '.join(self.place(values))}, 0)")
+                self.write(f"set_marks({self.terms.mark(values)}, {', '.join(self.terms.place(values))}, 0)")
 
     def _tests_of_atoms(self, depth: int) -> list[str]:
         """Negated atoms that end here, unary ones that the variable is not looped over; at the TOP, atoms of constants."""
-        denied = [f"not {self._present(member)}" for member in self.shape.negations(depth)]
+        denied = [f"not {self.terms.present(member)}" for member in self.shape.negations(depth)]
         ended = [m for m in self.shape.members if not m.negated and max((TOP, *m.path)) == depth]
         unary = [m for m in ended if len(m.path) == 1 and self._loops_over(depth) != m.node(0)]
-        return [self._present(member) for member in (ended if depth == TOP else unary)] + denied
+        return [self.terms.present(member) for member in (ended if depth == TOP else unary)] + denied
 
     @contextmanager
     def _ranges(self, depth: int):
@@ -158,7 +158,7 @@ class Generator(Conditions, ByBits):
         for node in nodes:
             self._descend(node, depth)
             if self.shape.positive(node):
-                needed.append(f"{self.low(node)} < {self.high(node)}")
+                needed.append(f"{self.terms.low(node)} < {self.terms.high(node)}")
         if depth == TOP:
             needed += self._tests_of_atoms(TOP)
         with self.guarded(needed):
@@ -166,19 +166,19 @@ class Generator(Conditions, ByBits):
 
     def _descend(self, node: TrieNode, depth: int) -> None:
         """Emit the range of a node, found in its parent's range: by a loop's position, the directory, or a search."""
-        parent, term, low, high = node.parent, node.path[-1], self.low(node), self.high(node)
+        parent, term, low, high = node.parent, node.path[-1], self.terms.low(node), self.terms.high(node)
         index = f"i{node.slot}_{parent.level}"
         if term >= 0 and self._loops_over(term) == parent:
             self.write(f"{low}, {high} = {index}[j{term}], {index}[j{term} + 1]")
         elif parent.level == 0:
-            self.write(f"{low}, {high} = below(dir{node.slot}, {self.id(term)} - base{node.slot})")
+            self.write(f"{low}, {high} = below(dir{node.slot}, {self.terms.id(term)} - base{node.slot})")
         else:
-            begin = self._cursor(node) if self._in_step(node) else self.low(parent)
+            begin = self._cursor(node) if self._in_step(node) else self.terms.low(parent)
             how = "seek" if self._in_step(node) else "bisect"
-            self.write(f"p = {how}({self.levels(parent)}, {begin}, {self.high(parent)}, {self.id(term)})")
+            self.write(f"p = {how}({self.terms.levels(parent)}, {begin}, {self.terms.high(parent)}, {self.terms.id(term)})")
             if self._in_step(node):
                 self.write(f"{begin} = p")
-            found = f"p < {self.high(parent)} and {self.levels(parent)}[p] == {self.id(term)}"
+            found = f"p < {self.terms.high(parent)} and {self.terms.levels(parent)}[p] == {self.terms.id(term)}"
             self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if {found} else (0, 0)")
 
     def _in_step(self, node: TrieNode) -> bool:
@@ -186,7 +186,7 @@ class Generator(Conditions, ByBits):
         return node.path[-1] in self.shape.joined
 
     def _cursor(self, node: TrieNode) -> str:
-        return f"k{self.number(node)}"
+        return f"k{self.terms.number(node)}"
 
     @contextmanager
     def _sets(self, depth: int):
@@ -197,34 +197,36 @@ class Generator(Conditions, ByBits):
         needed = []
         for values in sorted(kept, key=len):
             self._keep(values)
-            needed.append(f"c{self.number(values)} > 0")
+            needed.append(f"c{self.terms.number(values)} > 0")
         with self.guarded(needed):
             yield
 
     def _only_counted(self, values: Values) -> bool:
         """True if the set is only used by one variable, whose values are counted at the same place."""
         (user, *others) = self.users[values]
-        return not others and values not in self.marked and self._counts(user) and fixed(values) == self.parents[user]
+        return not others and values not in self.terms.marked and self.only_counts(user) and fixed(values) == self.parents[user]
 
-    def _counts(self, depth: int) -> bool:
+    def only_counts(self, depth: int) -> bool:
         """True if only the number of a variable's values is needed."""
-        return depth >= self.keep and not self.below[depth] and not self.filters(depth) and not self._tests_of_atoms(depth)
+        return (
+            depth >= self.keep and not self.below[depth] and not self.terms.filters(depth) and not self._tests_of_atoms(depth)
+        )
 
     def _keep(self, values: Values) -> None:
         """Emit the intersection of the ranges that become known together, and then of the set marked earlier, into the set's
         buffer."""
-        buffer, count = f"b{self.number(values)}", f"c{self.number(values)}"
+        buffer, count = f"b{self.terms.number(values)}", f"c{self.terms.number(values)}"
         if values not in self.buffers:
             self.buffers.append(values)
         before = self.before.get(values)
         nodes = sorted(values - before if before else values)
-        source = self.place(frozenset(nodes[:1]))
+        source = self.terms.place(frozenset(nodes[:1]))
         for node in nodes[1:]:
-            there = self.place(frozenset([node]))
+            there = self.terms.place(frozenset([node]))
             self.write(f"{count} = keep_common({', '.join(source)}, {', '.join(there)}, {buffer})")
             source = (buffer, "0", count)
         if before:
-            marked = ", ".join((self.mark(before), *self.place(before)))
+            marked = ", ".join((self.terms.mark(before), *self.terms.place(before)))
             self.write(f"{count} = keep_marked({marked}, {', '.join(source)}, {buffer})")
 
     def after(self, depth: int, rest: list[int], total: str) -> None:
@@ -275,31 +277,31 @@ class Generator(Conditions, ByBits):
         depth, rest = group[0], group[1:]
         if depth not in self.shape.joined:
             return self._assign(depth, rest, total)
-        if self.run:
-            return self._by_bits(depth, rest, total)
+        if self.bits.run:
+            return self.bits.loop(depth, rest, total)
         run = run_of(self.shape, group, self.bounded)
         if run and fixed(run.values) == self.parents[depth]:
-            return self._in_matrix(run, group, total)
-        self._looped(depth, rest, total)
+            return self.bits.begin(run, group, total)
+        self.looped(depth, rest, total)
 
-    def _looped(self, depth: int, rest: list[int], total: str) -> None:
+    def looped(self, depth: int, rest: list[int], total: str) -> None:
         """Emit the loop over a variable's values, or only their count if that suffices."""
         array, low, high = self._domain(depth)
-        if self._counts(depth):
+        if self.only_counts(depth):
             return self._count(depth, total)
         low, high = self._bounded(depth, array, low, high)
         for node in self.shape.nodes():
             if node.path[-1] == depth and node.level > 1 and self._loops_over(depth) != node.parent:
-                self.write(f"{self._cursor(node)} = {self.low(node.parent)}")
+                self.write(f"{self._cursor(node)} = {self.terms.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
             self.write(f"x{depth} = np.int64({array}[j{depth}])")
-            if self.needs_raw(depth):
+            if self.terms.needs_raw(depth):
                 self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
             self.body(depth, rest, total)
 
     def _assign(self, depth: int, rest: list[int], total: str) -> None:
         """A variable that an equation gives its value."""
-        self.write(f"r{depth} = {self.raw(self.shape.assigned[depth])}")
+        self.write(f"r{depth} = {self.terms.raw(self.shape.assigned[depth])}")
         if any(depth in member.path for member in self.shape.members):
             self.write(f"x{depth} = id_of(names, base, size, r{depth})")
         self.body(depth, rest, total)
@@ -308,9 +310,9 @@ class Generator(Conditions, ByBits):
         """Return the source of (array, low, high), the values that the variable at a depth loops over."""
         values = self.shape.values(depth)
         if values:
-            return self.place(values)
+            return self.terms.place(values)
         node = self._loops_over(depth)
-        return self.levels(node), "0", f"{self.levels(node)}.size"
+        return self.terms.levels(node), "0", f"{self.terms.levels(node)}.size"
 
     def _loops_over(self, depth: int) -> TrieNode | None:
         """The trie's range that a variable is looped over as it is, so that positions in it are known; None: a buffer."""
@@ -323,7 +325,7 @@ class Generator(Conditions, ByBits):
 
     def _bounded(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
         """The part of a set that bounds leave."""
-        lows, highs = self.bounds(depth)
+        lows, highs = self.terms.bounds(depth)
         if lows:
             self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")
             low = f"low{depth}"
@@ -352,9 +354,9 @@ class Generator(Conditions, ByBits):
         new = values - before
         if len(new) > 1:
             self._keep(new)
-        array, low, high = self.place(new)
+        array, low, high = self.terms.place(new)
         low, high = self._bounded(depth, array, low, high)
-        marked = ", ".join((self.mark(before), *self.place(before)))
+        marked = ", ".join((self.terms.mark(before), *self.terms.place(before)))
         self.write(f"{total} += count_marked({marked}, {array}, {low}, {high})")
 
 

@@ -112,7 +112,7 @@ class Conditions:
                 found.append(f"{left} {PYTHON[comparison.op]} {right}")
         return found
 
-    def _present(self, member: Member) -> str:
+    def present(self, member: Member) -> str:
         """Return the condition that the last term of an atom is in its range."""
         last = member.path[-1]
         node = member.node(len(member.path) - 1)

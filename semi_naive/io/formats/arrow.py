@@ -57,7 +57,7 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
     found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
         unpacked, style = Unpacked(found[found != NIL], type_, types, values), ReadableStyle()
-        return pa.array([unpacked.text(i, type_, style) for i in found.tolist()], pa.string()).take(arrow_of(at))
+        return pa.array(unpacked.texts(found.tolist(), type_, style), pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
 
 

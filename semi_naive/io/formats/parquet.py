@@ -19,13 +19,22 @@ def read_parquet(path: str, relation=None):
     """All rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. If columns are read
     by name, only the relation's attributes are read."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        files = [pq.ParquetFile(part, filesystem=system) for part in parts]
+        files = [_opened(part, system) for part in parts]
         tables = [file.read(columns=_columns_in_order(file, relation, path)) for file in files]
         return _check_column_names(pa.concat_tables(tables, promote_options="permissive"))
+
+
+def _opened(part: str, system):
+    """A parquet file, whose texts are read with their dictionaries: each distinct text of a row group is decoded once."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(part, filesystem=system)
+    texts = [field.name for field in footer.schema.to_arrow_schema() if pa.types.is_string(field.type)]
+    return pq.ParquetFile(part, filesystem=system, metadata=footer, read_dictionary=texts)
 
 
 def row_groups(path: str) -> list[tuple[str, int, int]]:
@@ -45,10 +54,8 @@ def row_groups(path: str) -> list[tuple[str, int, int]]:
 
 def read_row_group(path: str, part: str, group: int, relation=None):
     """One row group, of one of the `part_files` of `path`, as a pyarrow table. relation: as for `read_parquet`."""
-    import pyarrow.parquet as pq
-
     with parquet_errors(path):
-        file = pq.ParquetFile(part, filesystem=filesystem(path)[0])
+        file = _opened(part, filesystem(path)[0])
         return _check_column_names(file.read_row_group(group, columns=_columns_in_order(file, relation, part)))
 
 

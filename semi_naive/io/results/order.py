@@ -45,9 +45,8 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
 
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
-    """Each record as text; see `Unpacked.text`."""
-    unpacked = Unpacked(ids[ids != NIL], type_, types, values)
-    return [unpacked.text(i, type_, style) for i in ids.tolist()]
+    """Each record as text; see `Unpacked.texts`."""
+    return Unpacked(ids[ids != NIL], type_, types, values).texts(ids.tolist(), type_, style)
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ call of `values.pack`.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -156,9 +157,15 @@ class Unpacked:
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
 
-    def text(self, top: int, type_, style) -> str:
-        """One record as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
-        pieces(names), or branch(name, names)."""
+    def texts(self, ids: Iterable[int], type_, style) -> list[str]:
+        """Records as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
+        pieces(names), or branch(name, names). The text of a record is reused in later records that contain it."""
+        spelt: dict[tuple[str, int], str] = {}
+        for top in ids:
+            spelt[type_.name, top] = self._text(top, type_, style, spelt)
+        return [spelt[type_.name, top] for top in ids]
+
+    def _text(self, top: int, type_, style, spelt: dict[tuple[str, int], str]) -> str:
         parts, waiting = [], [(top, type_)]
         while waiting:
             item = waiting.pop()
@@ -170,6 +177,8 @@ class Unpacked:
                 parts.append(style.scalar(value, kind.kind))
             elif value == NIL:
                 parts.append(style.nil)
+            elif known := spelt.get((kind.name, value)):
+                parts.append(known)
             else:
                 tag, row = self.fields[kind.name, value]
                 opened, rest = self._pieces(kind, tag, style)

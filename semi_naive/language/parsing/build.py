@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
-from semi_naive.language.parsing.build_terms import TermBuilder, choice_form, integer_literal
-from semi_naive.language.parsing.reduce import node, saying, worded
+from semi_naive.language.parsing.build_terms import choice_form, integer_literal
+from semi_naive.language.parsing.reduce import Reduce, node, saying, worded
 from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
@@ -18,8 +18,8 @@ SEMANTICS = ("stratified", "wellfounded")  # semantics of negation in recursion:
 IO_QUALIFIERS = ("input", "output", "printsize")  # old qualifiers that are directives now
 
 
-class StatementBuilder(TermBuilder):
-    """The methods of statements; bodies and expressions are those of `TermBuilder`."""
+class StatementBuilder(Reduce):
+    """One method for each rule of the grammar from a clause upwards."""
 
     def start(self, children):
         return _flat(children)
@@ -208,14 +208,14 @@ class StatementBuilder(TermBuilder):
     def _check_lonely(self, heads):
         """Report aggregates of one argument, such as min(e), outside of a head's arguments."""
         allowed = {id(arg) for head in heads for arg in head.args}
-        for functor in self._now.lonely:
+        for functor in self.state.lonely:
             if id(functor) not in allowed:
                 hint = f"an aggregate has a body, {choice_form(functor.name)}"
                 hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
                 self.problem(
                     f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
                 )
-        self._now.lonely.clear()
+        self.state.lonely.clear()
 
     def plan(self, children):
         return list(saying(children))

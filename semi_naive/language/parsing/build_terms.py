@@ -138,7 +138,7 @@ class TermBuilder(Reduce):
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
         made = Functor(str(name), args, span=span)
         if len(args) == 1 or name == "count":
-            self._now.lonely.append(made)
+            self.state.lonely.append(made)
         return made
 
     @node

@@ -32,7 +32,7 @@ OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 @dataclass(frozen=True)
-class Token:
+class Lexeme:
     """kind: of `TOKEN`, or "marker" for a preprocessor line, or "note" for an annotation; glued: no space preceded it."""
 
     kind: str
@@ -47,21 +47,21 @@ class Token:
         return self.kind == "comment" and self.text.startswith("/*") and not (len(self.text) > 3 and self.text.endswith("*/"))
 
 
-NOTHING = Token("", "")
+NOTHING = Lexeme("", "")
 
 
-def tokens(text: str) -> list[list[Token]]:
+def tokens(text: str) -> list[list[Lexeme]]:
     """The tokens of each line; a token of several lines belongs to the line where it begins.
 
     >>> [[token.text for token in line] for line in tokens("p(1). // one\\n#define X 1\\n.decl a.b(x:T)")]
     [['p', '(', '1', ')', '.', '// one'], ['#define X 1'], ['.decl', 'a.b', '(', 'x', ':', 'T', ')']]
     """
-    lines: list[list[Token]] = [[]]
+    lines: list[list[Lexeme]] = [[]]
     at, glued = 0, False
     while at < len(text):
         if text[at] == "#":
             end = re.compile(r"(?:\\\n|[^\n])*").match(text, at).end()
-            lines[-1].append(Token("marker", text[at:end].rstrip(), False))
+            lines[-1].append(Lexeme("marker", text[at:end].rstrip(), False))
             at, glued = end, False
             continue
         match = TOKEN.match(text, at)
@@ -72,9 +72,9 @@ def tokens(text: str) -> list[list[Token]]:
             if part != "[":
                 end = _end_of_annotation(text, at)
                 kind, part, at = "note", part + text[at:end], end
-            lines[-1].append(Token(kind, part, glued))
+            lines[-1].append(Lexeme(kind, part, glued))
         elif kind != "blanks":
-            lines[-1].append(Token(kind, part.rstrip() if kind == "comment" else part, glued))
+            lines[-1].append(Lexeme(kind, part.rstrip() if kind == "comment" else part, glued))
         glued = kind not in ("newline", "blanks")
     return lines
 
@@ -114,7 +114,7 @@ def formatted(text: str) -> str:
     return made if _texts(tokens(made)) == _texts(lines) else text
 
 
-def _texts(lines: list[list[Token]]) -> list[str]:
+def _texts(lines: list[list[Lexeme]]) -> list[str]:
     return [token.text for line in lines for token in line]
 
 
@@ -126,7 +126,7 @@ class _State:
     begun: bool = False  # true inside of a statement
     directive: str = ""  # the first token of a statement that is no clause
     base: int = 0  # brackets that were open when it began
-    before: Token = NOTHING
+    before: Lexeme = NOTHING
     signed: bool = False  # true if the previous token is the sign of a number
 
     @property
@@ -138,7 +138,7 @@ class _State:
         """True if a bracket of the statement is open."""
         return len(self.brackets) > self.base
 
-    def laid_out(self, line: list[Token], breaks: bool) -> list[str]:
+    def laid_out(self, line: list[Lexeme], breaks: bool) -> list[str]:
         """A line of tokens as text, broken into several if it is too long and may be broken."""
         if not line:
             return [""]
@@ -163,7 +163,7 @@ class _State:
             return [indent + lines[0], *(indent + INDENT + line for line in lines[1:])]
         return [text]
 
-    def _begins(self, token: Token, after: Token) -> bool:
+    def _begins(self, token: Lexeme, after: Lexeme) -> bool:
         """True if a token begins a statement after a directive, which has no terminator."""
         if not self.directive or self.inside:
             return False
@@ -172,7 +172,7 @@ class _State:
         over = self.before.text not in UNFINISHED and self.before.kind != "directive" or self.directive == ".once"
         return over and token.kind == "word" and token.text != "choice-domain" and after.text == "("
 
-    def _indent(self, first: Token) -> int:
+    def _indent(self, first: Lexeme) -> int:
         depth = len(self.brackets)
         if first.kind == "directive" and first.text in FOLLOWING:
             return depth + 1
@@ -182,7 +182,7 @@ class _State:
             return depth
         return depth + (self.clause or not self.inside)
 
-    def _take(self, token: Token, after: Token) -> None:
+    def _take(self, token: Lexeme, after: Lexeme) -> None:
         """Advance over a token."""
         text = token.text
         if token.kind in ("comment", "marker", "note"):
@@ -211,14 +211,14 @@ class _State:
 
     # -- between two tokens
 
-    def _space(self, token: Token) -> str:
+    def _space(self, token: Lexeme) -> str:
         """The space between the previous token and this one."""
         if token.kind == "comment" and token.text.startswith("//"):
             return "  "
         noted = {token.kind, self.before.kind} & {"comment", "note", "marker"}
         return " " if noted or not self.begun or self._apart(self.before, token) else ""
 
-    def _apart(self, before: Token, token: Token) -> bool:
+    def _apart(self, before: Lexeme, token: Lexeme) -> bool:
         """True if a space separates two tokens of a statement; where both are usual, the original is kept."""
         left, right, was = before.text, token.text, not token.glued
         if "directive" in (before.kind, token.kind):
@@ -247,7 +247,7 @@ class _State:
         return bool(self.directive) and self.inside
 
     @staticmethod
-    def _apart_from_bracket(before: Token, was: bool) -> bool:
+    def _apart_from_bracket(before: Lexeme, was: bool) -> bool:
         if before.kind == "word":
             return was and (before.text in WORDS or before.text in AGGREGATES or before.text == "choice-domain")
         return was if before.text in (")", "]", "}", ":", "-") else True

@@ -10,9 +10,11 @@ from typing import Any
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.parsing.build import StatementBuilder
+from semi_naive.language.parsing.build_terms import TermBuilder
 from semi_naive.language.parsing.preprocess import preprocess
+from semi_naive.language.parsing.reduce import NameBuilder, ParseState, Reduce
 from semi_naive.language.parsing.syntax_errors import STATEMENTS, syntax_problem
-from semi_naive.language.parsing.tables import Reduction, Tables, tables
+from semi_naive.language.parsing.tables import ParserRule, Tables, tables
 from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
 
@@ -75,9 +77,9 @@ class Parser:
     """The parser of a text, with the stacks of the states and of the values so far."""
 
     def __init__(self, text: Text):
-        self.tables, self.build, self.makers = _parser()
+        self.tables, self.state, self.makers = _parser()
         self.stack, self.values = [self.tables.start], []
-        self.problems = self.build.begin(text)
+        self.problems = self.state.begin(text)
 
     def feed(self, token: Token) -> list | None:
         """Shift a token, after all reductions; after the last token return the statements. Raises _Unexpected."""
@@ -122,17 +124,19 @@ class Parser:
 
 
 @cache
-def _parser() -> tuple[Tables, StatementBuilder, list[tuple]]:
-    """The tables, the builder, and of each reduction its size, its function and its symbol."""
-    found, build = tables(), StatementBuilder()
-    return found, build, [(rule.size, _maker(rule, build), rule.symbol) for rule in found.reductions]
+def _parser() -> tuple[Tables, ParseState, list[tuple]]:
+    """The tables, the state of the builders, and of each reduction its size, its function and its symbol."""
+    found, state = tables(), ParseState()
+    builders = [builder(state) for builder in (StatementBuilder, TermBuilder, NameBuilder)]
+    return found, state, [(rule.size, _maker(rule, builders), rule.symbol) for rule in found.reductions]
 
 
-def _maker(rule: Reduction, build: StatementBuilder) -> Callable[[list], Any]:
+def _maker(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
     """The function from the values of a rule's symbols to the value of the rule."""
     if not rule.method:
         return Repeated
-    method = getattr(build, rule.method, None)  # rules that only pass a value have none
+    methods = (getattr(builder, rule.method, None) for builder in builders)
+    method = next(filter(None, methods), None)  # rules that only pass a value have none
     made = (lambda parts: parts[0] if len(parts) == 1 else method(parts)) if rule.passing else method
     return (lambda parts: made(_spread(parts))) if rule.repeats else made
 
@@ -185,7 +189,7 @@ def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
                 break
             parser.stack, parser.values = error.stacks  # some rules were reduced before the token turned out to be wrong
             problems.append(syntax_problem(tokens, at, parser.accepts(), parser.values, parser.name, text.span))
-            parser.build.forget()
+            parser.state.forget()
             errors = sum(problem.severity == "Error" for problem in problems)
             at = _recovered(parser, tokens, at) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems

@@ -46,22 +46,28 @@ def worded(method):
     return reduced
 
 
-class Reduce:
-    """Stateless except for `begin`, whose origin and problems are those of one parse in one thread."""
-
-    def __init__(self):
-        self._now = threading.local()
+class ParseState(threading.local):
+    """The origin of the text, the problems, and the reductions of the current statement that must not stand alone: those of one
+    parse in one thread."""
 
     def begin(self, origin) -> list[Problem]:
         """Start a parse; `origin.span(token)` gives the origin of a token. Returns the list that problems are added to."""
-        self._now.origin, self._now.problems, self._now.lonely = origin, [], []
-        return self._now.problems
+        self.origin, self.problems, self.lonely = origin, [], []
+        return self.problems
 
-    def forget(self):
+    def forget(self) -> None:
         """Discard the reductions of the current statement, which the parser drops."""
-        self._now.lonely.clear()
+        self.lonely.clear()
+
+
+class Reduce:
+    """A builder has a method for each of some rules of the grammar. Builders of one parser share their state."""
+
+    def __init__(self, state: ParseState):
+        self.state = state
 
     def between(self, children) -> Span:
+        """The span from the first child to the last one."""
         first, last = _edge(children, False), _edge(children, True)
         start = self._span(first)
         if first is last:
@@ -70,16 +76,31 @@ class Reduce:
         return Span(start.file, start.line, start.column, end.end_line, end.end_column) if end.file == start.file else start
 
     def _span(self, place) -> Span:
-        return place.span if isinstance(place, Node) else self._now.origin.span(place)
+        return place.span if isinstance(place, Node) else self.state.origin.span(place)
 
     def problem(self, message: str, span: Span, hint: str = ""):
-        self._now.problems.append(Problem(message, span, hint))
+        """Note an error."""
+        self.state.problems.append(Problem(message, span, hint))
 
     def old(self, message: str, span: Span, hint: str, flag: str = ""):
         """Note the use of obsolete syntax."""
-        self._now.problems.append(Problem(message, span, hint, "Warning", flag=flag))
+        self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
-    # -- lists and names
+    def _unescaped(self, text) -> str:
+        """The string of a quoted literal."""
+        inside, out, at = text[1:-1], [], 0
+        while (slash := inside.find("\\", at)) >= 0:
+            code = inside[slash + 1]
+            if code not in ESCAPES:
+                hint = "a backslash itself is written \\\\"
+                self.problem(f"Unknown escape sequence \\{code}", self._span(text), hint)
+            out += [inside[at:slash], ESCAPES.get(code, code)]
+            at = slash + 2
+        return "".join(out) + inside[at:]
+
+
+class NameBuilder(Reduce):
+    """Lists, qualified names and words."""
 
     def names(self, children):
         return saying(children)
@@ -94,15 +115,3 @@ class Reduce:
         return Token.spanning(str(children[0]), "WORD", children[0], children[0])
 
     qualifier = intrinsic = aggregate_op = word
-
-    def _unescaped(self, text) -> str:
-        """The string of a quoted literal."""
-        inside, out, at = text[1:-1], [], 0
-        while (slash := inside.find("\\", at)) >= 0:
-            code = inside[slash + 1]
-            if code not in ESCAPES:
-                hint = "a backslash itself is written \\\\"
-                self.problem(f"Unknown escape sequence \\{code}", self._span(text), hint)
-            out += [inside[at:slash], ESCAPES.get(code, code)]
-            at = slash + 2
-        return "".join(out) + inside[at:]

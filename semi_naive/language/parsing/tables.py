@@ -12,7 +12,7 @@ from semi_naive.host import private
 log = logging.getLogger("semi_naive")
 
 
-class Reduction(NamedTuple):
+class ParserRule(NamedTuple):
     """A rule of the grammar: its last `size` symbols become one. `method`: of the builder, "" of a rule that lark has made for
     a repetition; `repeats`: some symbols are repetitions; `passing`: an only value is the result."""
 
@@ -32,7 +32,7 @@ class Tables(NamedTuple):
     ignored: frozenset[str]
     terminals: dict[str, tuple[str, bool]]
     states: dict[int, dict[str, int]]
-    reductions: list[Reduction]
+    reductions: list[ParserRule]
     start: int
     end: int
 
@@ -50,7 +50,7 @@ class _Every:
 def tables() -> Tables:
     """The tables: 250 ms to make the first time, 3 ms to load in later processes."""
     grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
-    path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, Reduction._fields, sys.version)}"
+    path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, ParserRule._fields, sys.version)}"
     if (data := private.load(path)) is not None:
         try:
             return pickle.loads(data)
@@ -91,9 +91,9 @@ def make_tables(grammar: str) -> Tables:
     return Tables(pattern.pattern, words, ignored, terminals, states, [_reduction(rule) for rule in numbers], start, end)
 
 
-def _reduction(rule) -> Reduction:
+def _reduction(rule) -> ParserRule:
     """A rule of lark. Its strings, as those of all tables, become plain ones: lark's own would load lark."""
     symbol, repeated = sys.intern(str(rule.origin.name)), rule.origin.name.startswith("_")
     repeats = any(not one.is_term and one.name.startswith("_") for one in rule.expansion)
     method = "" if repeated else str(rule.alias or symbol)
-    return Reduction(symbol, len(rule.expansion), method, repeats, bool(rule.options.expand1 and not rule.alias))
+    return ParserRule(symbol, len(rule.expansion), method, repeats, bool(rule.options.expand1 and not rule.alias))

@@ -33,8 +33,8 @@ def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterat
     told = set()
     for single in found:
         name = single.head.relation
-        others = [other for other in sorted(group(name)) if other in summed]
-        if name not in summed and others and name not in told:
+        others = sorted(other for other in summed if other in group(name)) if name not in summed else ()
+        if others and name not in told:
             told.add(name)
             op = next(iter(summed[others[0]].values()))
             hint = f"write its body into the rules for {others[0]}, or aggregate in its heads as well, not by min or max alone"

@@ -25,6 +25,8 @@ class TypeEnvironment:
         self._subtypes: dict[tuple[str, str], bool] = {}
         self._meets: dict[tuple[str, str], frozenset[str]] = {}
         self._kinds: dict[str, Kind] = {}
+        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # of each type that was asked for
+        self._tags: dict[str, int] = {}
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
         for declaration in source.statements:
             if isinstance(declaration, syntax.TYPES):
@@ -216,9 +218,19 @@ class TypeEnvironment:
 
     def branches(self, name: str) -> tuple[Constructor, ...]:
         """The branches of an algebraic data type, sorted by name; none for other types."""
-        declaration = self._declared.get(self.base(name))
-        found = declaration.branches if isinstance(declaration, syntax.SumDecl) else ()
-        return tuple(Constructor(branch.name, branch.fields) for branch in sorted(found, key=lambda each: each.name))
+        base = self.base(name)
+        if base not in self._sorted_branches:
+            declaration = self._declared.get(base)
+            found = declaration.branches if isinstance(declaration, syntax.SumDecl) else ()
+            branches = tuple(Constructor(branch.name, branch.fields) for branch in sorted(found, key=lambda each: each.name))
+            self._sorted_branches[base] = branches
+            self._tags |= {branch.name: tag for tag, branch in enumerate(branches)}
+        return self._sorted_branches[base]
+
+    def tag(self, branch: str) -> int:
+        """The place of a declared branch among the branches of its type, sorted by name."""
+        self.branches(self._branches[branch][0])
+        return self._tags[branch]
 
     def kind(self, name: str) -> Kind:
         if name not in self._kinds:

@@ -32,7 +32,7 @@ MIN_TUPLES = 64  # of a relation: up to so many, its size does not matter for th
 MIN_TUPLES_OF_FIRST = 4096  # the same for the relation that a body begins with
 
 
-class InDriver(Protocol):
+class DriverDatabase(Protocol):
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
         """Return the share of a complete relation's tuples that are distinct in some columns, if an index of these alone pays:
         a join makes `bindings` bindings without it. Otherwise 1."""
@@ -108,7 +108,7 @@ class Compiler:
 
     def __init__(
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
-        whole: bool = False, sizes: InDriver | None = None,
+        whole: bool = False, sizes: DriverDatabase | None = None,
     ):  # fmt: skip
         """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: each partition starts from its part of
         the first atom's tuples; `whole`: keep all variables of each binding, and its wildcards, because bindings that travel

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Chosen, Compiler, InDriver, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import Chosen, Compiler, DriverDatabase, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
@@ -53,7 +53,9 @@ class Greedy:
         self.met: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it
 
     def __call__(self, atoms, bound):
-        if self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
+        if len(atoms) == 1 and (self.taken or self.first is None) and not self.given:
+            chosen, reason = atoms[0], "the last atom" if self.taken else "the only atom"
+        elif self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
             chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
         elif self.given:
             wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
@@ -64,9 +66,8 @@ class Greedy:
             chosen, reason = min(starts, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
         else:
             chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
-        if len(atoms) == 1 and reason == FEWEST:
-            reason = "the last atom" if self.taken else "the only atom"
-        self.take(*chosen, bound, reason)
+        number, atom = chosen
+        self.take(number, atom, bound, reason)
         return chosen
 
     def take(self, number: int, atom: Atom, bound, reason: str) -> None:
@@ -170,7 +171,7 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: InDriver | None = None, folds: bool = False,
+    indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
     streams: Mapping[str, Derivation] = NO_STREAMS,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in

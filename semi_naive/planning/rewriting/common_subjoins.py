@@ -79,9 +79,8 @@ class _Parts:
         """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
         places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
         head, shapes = rule.head.relation, {}
-        if rule.plan or rule.join or rewrite.has_autoinc(rule) or head in self.removals:
+        if rule.plan or rule.join or head in self.removals:
             return
-        core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
         for place, literal in enumerate(rule.body):
             if (
                 isinstance(literal, ir.Atom)
@@ -89,8 +88,9 @@ class _Parts:
                 and self.group[head] != self.group.get(literal.relation, self.group[head])
             ):
                 shapes[place] = _shape_of_atom(literal)
-        if len(shapes) > MAX_BODY_ATOMS:
+        if not 2 <= len(shapes) <= MAX_BODY_ATOMS or rewrite.has_autoinc(rule):
             return
+        core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
         for size in range(2, MAX_SHARED_ATOMS + 1):
             for places in combinations(shapes, size):
                 atoms = [rule.body[place] for place in places]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from semi_naive.planning.rewrite import variables_of, walk
-from semi_naive.planning.strata import strata
+from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Literal, Program, Relation, Rule, Type, Var, Wild
 
@@ -31,12 +31,12 @@ def factor(program: Program) -> Program:
     factor@2(z) :- edge(z, _).
     pair(x, z) :- factor@1(x), factor@2(z).
     """
-    cycles = {name: set(stratum.relations) for stratum in strata(program) for name in stratum.relations}
+    cycles = orderless(program)
     rules, relations = [], dict(program.relations)
     made: dict[tuple, str] = {}
     for rule in program.rules:
         body: list[Literal] = []
-        for literals, kept in _factors(rule, cycles.get(rule.head.relation, set()), program):
+        for literals, kept in _factors(rule, cycles.get(rule.head.relation)):
             if kept is None:
                 body += literals
                 continue
@@ -51,22 +51,24 @@ def factor(program: Program) -> Program:
     return replace(program, rules=rules, relations=relations) if made else program
 
 
-def _factors(rule: Rule, cycle: set[str], program: Program) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
-    """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is."""
-    found = _components(rule.body) if _may_be_split(rule, cycle, program) else [rule.body]
+def _factors(rule: Rule, cycle: frozenset[str] | None) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
+    """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the relations
+    of the head's stratum, or None if its rules cannot be split."""
+    found = _components(rule.body) if len(rule.body) > 1 else [rule.body]
+    if cycle is None or len(found) < 2 or not _may_be_split(rule):
+        yield rule.body, None
+        return
     needed = variables_of(rule.head)
     for literals in found:
         kept = tuple(var for name, var in variables_of(literals).items() if name in needed)
         recursive = any(isinstance(literal, Atom) and literal.relation in cycle for literal in literals)
-        gains = len(found) > 1 and _drops(literals, needed) and (kept or recursive)
+        gains = _drops(literals, needed) and (kept or recursive)
         yield literals, kept if gains else None
 
 
-def _may_be_split(rule: Rule, cycle: set[str], program: Program) -> bool:
+def _may_be_split(rule: Rule) -> bool:
     plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
-    if not plain or rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)):
-        return False
-    return not any(program.relations[name].lattice or program.relations[name].stepwise for name in cycle)
+    return plain and not (rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)))
 
 
 def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:

@@ -13,7 +13,7 @@ the join that would otherwise be made again in every iteration.
 from dataclasses import replace
 
 from semi_naive.planning.rewrite import variables_of
-from semi_naive.planning.strata import strata
+from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Program, Relation, Rule, Type, Var, Wild
 
@@ -31,11 +31,11 @@ def halve(program: Program) -> Program:
     half@1(x, z) :- load(x, y), to(y, z).
     to(x, o) :- half@1(x, z), to(z, o).
     """
-    cycles = {name: set(stratum.relations) for stratum in strata(program) for name in stratum.relations}
+    cycles = orderless(program)
     rules, relations = [], dict(program.relations)
     made: dict[str, str] = {}
     for rule in program.rules:
-        found = _half(rule, cycles.get(rule.head.relation, set()), program)
+        found = _half(rule, cycles.get(rule.head.relation, frozenset()))
         if found is None:
             rules.append(rule)
             continue
@@ -52,15 +52,13 @@ def halve(program: Program) -> Program:
     return replace(program, rules=rules, relations=relations) if made else program
 
 
-def _half(rule: Rule, cycle: set[str], program: Program):
+def _half(rule: Rule, cycle: frozenset[str]):
     """(the literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
     it, and the filters on their variables; None where nothing is to be gained."""
     plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not (rule.plan or rule.join)
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     recursive = [atom for atom in atoms if atom.relation in cycle]
     if not plain or len(recursive) < 2 or len(atoms) == len(recursive) or not all(_simple(atom) for atom in atoms):
-        return None
-    if any(program.relations[name].lattice or program.relations[name].stepwise for name in cycle):
         return None
     for chosen in recursive:
         names = set(variables_of(chosen))

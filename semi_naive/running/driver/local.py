@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
+from semi_naive.host.memory import uncollected
 from semi_naive.host.numbers import quantity
 from semi_naive.host.threads import in_threads
 from semi_naive.planning.joins.indexes import Indexes
@@ -385,6 +386,7 @@ class Local:
     def _place(self, rule: Rule) -> str:
         return f"iteration {self.iteration + 1}, in {rule.told}"
 
+    @uncollected()
     def _plan(self, wanted) -> None:
         """Plan all bodies before the first of them runs, so that they share indexes."""
         for one in wanted:

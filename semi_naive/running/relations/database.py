@@ -96,14 +96,14 @@ class Database:
         return made
 
     def repays_index(self, relation: str, bindings: float) -> bool:
-        """See `planning.joins.body.InDriver`."""
+        """See `planning.joins.body.DriverDatabase`."""
         table = self.tables[relation]
         if relation in self.on_partitions or not isinstance(table, Table) or table.reduction:
             return False
         return table.count >= MIN_INDEXED_TUPLES and bindings >= MIN_REPAYING_BINDINGS * table.count
 
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
-        """See `planning.joins.body.InDriver`."""
+        """See `planning.joins.body.DriverDatabase`."""
         if not self.repays_index(relation, bindings):
             return 1.0
         table = self.tables[relation]
