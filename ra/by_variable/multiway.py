@@ -25,7 +25,7 @@ from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
-from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
+from semi_naive.ra.rules.steps import MOST, WEIGHT, WORTH, Context, Join
 
 BOUND = "@bound"  # the relation of a batch's bound variables
 A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
@@ -41,7 +41,8 @@ class Multiway:
     the new variables that are needed; keep: the variables needed afterwards; `denied`: negated atoms over whole relations and
     the same variables. `share`: each partition joins its share of the first variable's values. `steps`: equivalent binary
     joins, for few bindings; `each`: the estimated bindings that these make for one binding. They are stopped if they make too
-    many. Sorts each relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    many. `counted`: no variable is bound before, and each binding of `binds` gets a WEIGHT: how many it stands for. Sorts each
+    relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
     """
 
     atoms: tuple[Atom, ...]
@@ -53,6 +54,7 @@ class Multiway:
     steps: list = field(default_factory=list)
     each: float = 0.0
     denied: tuple[Atom, ...] = ()
+    counted: bool = False
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
@@ -79,10 +81,13 @@ class Multiway:
 
     def _unbound(self, batch: Batch, core: "Core", position):
         """From nothing, or for every binding of other variables alike."""
-        for found in gathered(core.listed(self.binds, position if self.share else None)):
+        for found in gathered(core.listed(self.binds, position if self.share else None, self.counted)):
             for row in range(batch.size):
                 same = {name: np.repeat(column[row : row + 1], found.size) for name, column in batch.columns.items()}
-                yield Batch(found.size, {**{n: c for n, c in same.items() if n in self.keep}, **found.columns})
+                columns = {**{n: c for n, c in same.items() if n in self.keep}, **found.columns}
+                if self.counted and WEIGHT in same:
+                    columns[WEIGHT] = same[WEIGHT] * found.columns[WEIGHT]
+                yield Batch(found.size, columns)
 
     def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
         """Return a mask of the bindings that have a solution."""
@@ -266,9 +271,9 @@ class Core:
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
         return replace(self, query=query, tries=tries)
 
-    def listed(self, names: tuple[str, ...], position=None) -> Iterator[Batch]:
+    def listed(self, names: tuple[str, ...], position=None, counted: bool = False) -> Iterator[Batch]:
         """Bindings of some variables that can be extended to all, perhaps more than once; `position`: (partition, partitions)
-        whose share it is."""
+        whose share it is; `counted`: each with a WEIGHT, in how many ways it can."""
         from semi_naive.ra.multiway.leapfrog import (
             Leapfrog,  # its kernels take 0.1 s to load, and most programs have no use for them
         )
@@ -277,15 +282,20 @@ class Core:
             return
         join = Leapfrog(self.query, Shape(self.query, self._order(names)), self.tries)
         order = join.shape.order
-        keep = 1 + max([order.index(name) for name in names], default=0)
+        keep = 1 + max([order.index(name) for name in names], default=-1 if counted else 0)
         loops = join.loops(keep)
         self._forget_bound()
-        for _, rows in loops.pieces(self.threads, share=position):
+        for ways, rows in loops.pieces(self.threads, share=position):
             limits.check_limits()
+            if not keep:
+                yield Batch(min(ways, 1), {WEIGHT: np.array([ways] if ways else [], np.int64)})
+                continue
             for begin in range(0, len(rows), MOST):
                 some = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
-                yield Batch(len(some) if names else 1, columns)
+                if counted:
+                    columns[WEIGHT] = some[:, -1].copy() if loops.nest.width > keep else np.ones(len(some), np.int64)
+                yield Batch(len(some) if names or counted else 1, columns)
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for `names`; it is chosen again if the size class of the bound relation changes."""

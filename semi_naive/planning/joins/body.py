@@ -283,17 +283,18 @@ class Compiler:
         compared = tuple(literal for literal in within if isinstance(literal, Compare))
         denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
         live, before = self.live(), set(self.bound)
-        live |= new if self.every else set()
+        counted = self.weighs and not new & before
+        live |= new if self.every and not counted else set()
         asked = live | before | names_of_variables(within)
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
-        alone = {name for name, times in used.items() if times == 1 and name not in asked}
+        alone = {name for name, times in used.items() if times == 1 and name not in asked and not counted}
         shown = tuple(
             Atom(a.relation, tuple(Wild() if names_of_variables(t) & alone else t for t in a.args)) for a in atoms.values()
         )
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
         steps_for_few = self._for_few(atoms, within, live) if core.each else []
-        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, core.each, denied)
+        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, core.each, denied, counted)
         self.steps.append(step)
         self.deal, self.begun = False, True
         self.bound |= new
