@@ -32,11 +32,12 @@ GIVEN = """.decl e(x: number, y: number)
 .input w
 """
 
+DIAMONDS = "number", "s(count(a, b, c, d)) :- e(a, b), f(b, d), e(a, c), f(c, d), b < c."
 SHAPES = [  # the types of the head, and the rule; KIND is that of the values in w
     ("number KIND", "s(a, sum(v)) :- e(a, b), w(b, v)."),
     ("number KIND", "s(a, sum(v * u)) :- e(a, b), w(b, v), f(a, c), w(c, u)."),
     ("KIND", "s(sum(v)) :- e(a, b), f(b, c), w(c, v), e(c, _)."),
-    ("number", "s(count(a, b, c, d)) :- e(a, b), f(b, d), e(a, c), f(c, d), b < c."),
+    DIAMONDS,
     ("number number", "s(a, count(b, c, d)) :- e(a, b), f(b, d), e(a, c), f(c, d), b >= c."),
     ("number number number", "s(a, d, count(b, c)) :- e(a, b), f(b, d), e(a, c), f(c, d), b != c."),
     ("number number", "s(a, count(b, c, d)) :- e(a, b), f(b, d), e(a, c), f(c, d)."),
@@ -192,3 +193,34 @@ def test_many_bindings_are_aggregated_as_by_duckdb(rule, most):
             database.execute(f"create table {name} as select * from given")
         wanted = {(a, (n + 2**63) % 2**64 - 2**63) for a, n in database.execute(BY_SQL[rule]).fetchall()}
         assert result["s"].to_set() == wanted
+
+
+@pytest.mark.parametrize("edges, guarded", [([(1, 2)], True), ([(x, x % 50) for x in range(3000)], False)])
+def test_groups_that_few_bindings_need_are_the_only_ones_made(edges, guarded):
+    """The planner keeps the guards of a partial aggregate if they are few, and leaves them out if there are many."""
+    text = GIVEN.replace("KIND", "number") + ".decl s(a: number, n: number)\n.output s\ns(a, sum(c)) :- e(a, b), f(b, c)."
+    facts = {"e": edges, "f": [(b, c) for b in range(50) for c in range(60)], "t": [], "w": []}
+    with Program(text).run(facts) as result:
+        assert result["s"].to_set() == {(a, sum(range(60))) for a, _ in edges}
+        made = {entry["relations"][0]: entry["tuples"] for entry in result.trace["strata"]}
+        assert made["early@1"] == (1 if guarded else 50)
+
+
+def test_a_relation_whose_groups_one_rule_folds_has_no_table():
+    text = GIVEN.replace("KIND", "number") + with_head(
+        ["number"], "s(count(a, b, c, d)) :- e(a, b), f(b, d), e(a, c), f(c, d), b < c."
+    )
+    edges = [(x, y) for x in range(9) for y in range(9)]
+    facts = {"e": edges, "f": edges, "t": [], "w": []}
+    for config, tuples in ((Config(), 0), (Config(local_tuples=0, partitions=2), 81)):
+        with in_this_process() as here, Program(text).run(facts, here, config) as result:
+            assert result["s"].to_list() == [(81 * 36,)]
+            assert {entry["relations"][0]: entry["tuples"] for entry in result.trace["strata"]}["early@1"] == tuples
+
+
+def test_an_error_of_a_value_that_no_binding_needs_is_not_raised():
+    """A part is summed before the join only if its operators have a value for all numbers."""
+    text = GIVEN.replace("KIND", "number") + ".decl s(a: number, n: number)\n.output s\ns(a, sum(6 / c)) :- e(a, b), f(b, c)."
+    facts = {"e": [(x, 1) for x in range(9)], "f": [(1, 2), (2, 0)], "t": [], "w": []}
+    with Program(text).run(facts) as result:
+        assert result["s"].to_set() == {(x, 3) for x in range(9)}

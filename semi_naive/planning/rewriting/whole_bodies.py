@@ -80,6 +80,8 @@ def fold_of(rule: Rule) -> Fold | None:
 def streamed(program: Program) -> set[str]:
     """The relations of partial aggregates that need no table: one rule without guards makes all tuples, each once, and one rule
     reads them, from beginning to end and nothing else."""
+    if not any(map(is_partial, program.relations)):
+        return set()
     makers = rules_by_head(program)
     readers: dict[str, list[Rule]] = {}
     for rule in program.rules:
