@@ -52,6 +52,10 @@ SHAPES = [  # the types of the head, and the rule; KIND is that of the values in
     ("KIND", "s(sum(v)) :- e(a, b), f(b, c), e(a, c), e(b, d), w(d, v)."),
     ("number KIND", "s(b, sum(v)) :- e(a, b), f(b, c), e(a, c), w(c, v), a != c."),
     ("number number", "s(h, n) :- e(h, _), n = count : { e(a, b), f(b, c), e(a, c), t(a, _, _) }."),
+    (
+        "number number KIND",
+        "s(a, n, m) :- e(a, _), n = sum c : { e(a, b), f(b, c) }, m = sum v : { e(a, b), f(b, c), w(c, v) }.",
+    ),
     ("number float", "s(a, mean(to_float(c))) :- e(a, b), f(b, c)."),
     ("number number", "s(a, n) :- e(a, _), n = sum 6 / b : { e(a, b), f(b, c), e(c, _), 0 < b }."),
 ]

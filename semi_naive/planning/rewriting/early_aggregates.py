@@ -91,15 +91,16 @@ class _Partial:
 
     def rewritten(self, rule: Rule) -> Rule:
         """The rule with partial aggregates in its aggregates; the same object if there are none."""
+        taken = set(variables_of(rule))
         if fold := fold_of(rule):
-            body = _Body(self, rule, fold.body, set(fold.keys), fold.aggregates, ())
+            body = _Body(self, rule, fold.body, set(fold.keys), fold.aggregates, (), taken)
             if not body.reduce():
                 return rule
             whole = replace(fold, body=tuple(body.literals), aggregates=tuple(body.aggregates()))
             return replace(rule, body=whole.literals())
-        return rewrite.with_literals(rule, tuple(self._in_body(rule, one) for one in rule.body))
+        return rewrite.with_literals(rule, tuple(self._in_body(rule, one, taken) for one in rule.body))
 
-    def _in_body(self, rule: Rule, literal: Literal) -> Literal:
+    def _in_body(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
         if not isinstance(literal, Aggregate) or literal.init is not None:
             return literal
         others = [one for one in rule.body if one is not literal]
@@ -109,7 +110,7 @@ class _Partial:
             one for one in others
             if isinstance(one, Atom) and _is_simple(one) and self.group[one.relation] != self.group[rule.head.relation]
         )  # fmt: skip
-        body = _Body(self, rule, literal.body, set(inner.keys() & outside.keys()), (literal,), around)
+        body = _Body(self, rule, literal.body, set(inner.keys() & outside.keys()), (literal,), around, taken)
         return replace(body.aggregates()[0], body=tuple(body.literals)) if body.reduce() else literal
 
     def relation(self, rule: Rule, fold: Fold, keys: tuple[Var, ...]) -> str:
@@ -129,7 +130,8 @@ class _Partial:
 @dataclass
 class _Body:
     """An aggregated body while parts are taken out of it. keys: the variables that the rest of the rule reads; around: atoms of
-    the rest that may tell which keys are needed. factors: of each sum, what is multiplied; None for a minimum or maximum."""
+    the rest that may tell which keys are needed; taken: the names of variables of the rule, and of those made for it. factors:
+    of each sum, what is multiplied; None for a minimum or maximum."""
 
     partial: _Partial
     rule: Rule
@@ -137,9 +139,9 @@ class _Body:
     keys: set[str]
     wanted: tuple[Aggregate, ...]
     around: tuple[Atom, ...]
+    taken: set[str]
 
     def __post_init__(self):
-        self.taken = set(variables_of([self.rule, *self.given]))
         self.literals = [self._without_wildcards(literal) for literal in self.given]
         self.factors = [_factors(one) if one.op in ("count", "sum") else None for one in self.wanted]
         self.targets = [one.target for one in self.wanted]
