@@ -56,6 +56,7 @@ SHAPES = [  # the types of the head, and the rule; KIND is that of the values in
         "number number KIND",
         "s(a, n, m) :- e(a, _), n = sum c : { e(a, b), f(b, c) }, m = sum v : { e(a, b), f(b, c), w(c, v) }.",
     ),
+    ("number float", "s(a, sum(to_float(c) * 0.5 / 4.0)) :- e(a, b), f(b, c)."),
     ("number float", "s(a, mean(to_float(c))) :- e(a, b), f(b, c)."),
     ("number number", "s(a, n) :- e(a, _), n = sum 6 / b : { e(a, b), f(b, c), e(c, _), 0 < b }."),
 ]

@@ -51,8 +51,10 @@ from semi_naive.ra.ir import (
 )
 
 MAX_LITERALS = 16  # of a body; longer ones are left as they are
-SAFE = {"+", "-", "*", "neg", "min", "max"}  # operators without errors: a part may have bindings that the body has not
-COUNTED = Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL  # kinds of which two values are equal, or one is less
+SAFE = {"+", "-", "*", "neg", "min", "max"}  # operators of numbers that have a value for all of them
+WHOLE = Kind.NUMBER, Kind.UNSIGNED
+WHOLE_OR_FLOAT = *WHOLE, Kind.FLOAT
+COUNTED = *WHOLE, Kind.SYMBOL  # kinds of which two values are equal, or one is less
 
 
 def aggregate_early(program: Program) -> Program:
@@ -236,8 +238,8 @@ class _Body:
         every = zip(self.targets, self.factors, strict=True)
         terms = [term for target, factors in every for term in ([target] if factors is None else factors)]
         used = [term for term in terms if own & variables_of([term]).keys()]
-        calls = {node.op for node in rewrite.walk([*part, *used]) if isinstance(node, Call)}
-        if calls - SAFE or any(not variables_of([term]).keys() <= variables_of(part).keys() for term in used):
+        safe = all(_is_safe(node) for node in rewrite.walk([*part, *used]) if isinstance(node, Call))
+        if not safe or any(not variables_of([term]).keys() <= variables_of(part).keys() for term in used):
             return None
         if len(part) == 1 and (not used or is_partial(atoms[0].relation)):
             return None  # the join counts its partners without listing them; or it has one row for each key
@@ -306,6 +308,12 @@ def _is_simple(literal: Literal) -> bool:
     """True of an atom, or a negated one, of variables, constants and wildcards."""
     atom = literal.atom if isinstance(literal, Not) else literal
     return isinstance(atom, Atom) and all(isinstance(arg, Var | Const | Wild) for arg in atom.args)
+
+
+def _is_safe(call: Call) -> bool:
+    """True if a functor raises no error: a part may have bindings that the body has not."""
+    of_floats = call.op == "/" and call.kind == Kind.FLOAT
+    return call.op in SAFE and call.kind in WHOLE_OR_FLOAT or of_floats or call.op == "to_float" and call.args[0].kind in WHOLE
 
 
 def _compares(literal: Literal, one: Var, other: Var) -> bool:
