@@ -51,11 +51,13 @@ def seconds_of(record: dict, without: Machine) -> dict[str, float]:
 
 
 def jobs_between(events: list[dict]) -> int:
-    """How many jobs moved tuples between iterations: one for each relation, whatever was done to it; copies go with path's.
+    """How many jobs moved tuples between iterations: one for each relation whose buckets changed, whatever was done to them,
+    and one for each relation whose buckets were copied; as the engine has them (`semi_naive.running.balanced.rebalance`).
 
-    >>> move = {"iteration": 2, "relation": "path", "moved": 9}
-    >>> jobs_between([{"event": "refine", **move}, {"event": "consolidate", **move}, {"event": "roll-over", "iteration": 3}])
-    1
+    >>> move, copy = ({"iteration": 2, "relation": name, key: 9} for name, key in (("path", "moved"), ("edge", "copied")))
+    >>> events = [{"event": "refine", **move}, {"event": "consolidate", **move}, {"event": "copy", **copy}]
+    >>> jobs_between([*events, {"event": "roll-over", "iteration": 3}])
+    2
     """
     moving = [event for event in events if {"moved", "copied"} & event.keys()]
-    return len({(e["iteration"], "path" if e["event"] == "copy" else e["relation"]) for e in moving})
+    return len({(e["iteration"], e["relation"], "copied" in e) for e in moving})

@@ -12,9 +12,10 @@ from bench.fuzz.oracle import closure
 from bench.paper import boxes, budgets, claims, datasets, fig8, fig12, growth, simulated, skew, trees
 from bench.paper.__main__ import NAMES, PAPERS, main
 from bench.paper.evaluation import Evaluation
-from bench.paper.tables import Table
+from bench.paper.tables import ResultTable
 from semi_naive import Config, graphs, simulate, transitive_closure
 from semi_naive.balance.hashing import bucket_of
+from semi_naive.balance.machine import Machine
 from semi_naive.balance.policy import imbalance_ratio
 
 KINDS = [("up", "T"), ("down", "T"), ("up", "G"), ("down", "G")]
@@ -114,6 +115,20 @@ def test_seconds_of_a_simulation_add_up():
     summary = simulated.summary(record, 8)
     assert summary["seconds"] == pytest.approx(record["seconds"])
     assert 0 < summary["bare"] < summary["seconds"] and set(summary["phases"]) >= {"join", "insert", "driver"}
+
+
+@pytest.mark.parametrize("policy", ["paper", "work"])
+def test_seconds_without_jobs_are_those_of_a_machine_where_jobs_cost_nothing(policy):
+    given = {"ranks": 16, "buckets": 16, "policy": policy, "refinement_minimum": 8, "check_interval": 1}
+    given["refinement_ratio"] = 1.5
+    record, bare = (simulate(graphs.tree(9), machine=machine, **given) for machine in (Machine(), Machine.mpi()))
+    assert any(event["event"] in ("refine", "move", "copy") for event in record["events"])
+    assert simulated.summary(record, 16)["bare"] == pytest.approx(bare["seconds"])
+
+
+def test_the_papers_trees_are_ours():
+    """A tree of depth 21 is one of height 20."""
+    assert all((depth - 2) * 2**depth + 2 == pairs for depth, pairs in claims.TREE_PAIRS.items())
 
 
 def test_all_figures_are_made(paper):
@@ -252,7 +267,7 @@ def test_graphs_of_table_1(tmp_path):
 
 
 def test_tables():
-    table = Table("T", ["a|b", "n"], [["x|y", 1.5], ["z", None]], ["A note."])
+    table = ResultTable("T", ["a|b", "n"], [["x|y", 1.5], ["z", None]], ["A note."])
     lines = table.markdown().splitlines()
     assert lines[2:6] == ["| a/b | n |", "|---|---:|", "| x/y | 1.500 |", "| z | – |"] and lines[-1] == "A note."
     assert table.csv() == "a|b,n\nx|y,1.5\nz,\n"
