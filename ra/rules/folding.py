@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host import memory
 from semi_naive.host.threads import in_threads
 from semi_naive.ra.expressions.aggregates import GroupReduction
 from semi_naive.ra.expressions.terms import evaluate
@@ -73,7 +74,9 @@ class Folding:
         self.reductions = [GroupReduction(each.op, kind, self.groups.size) for each, kind in zip(literals, kinds, strict=True)]
 
     def add(self, batch: Batch, values) -> None:
-        """Fold bindings."""
+        """Fold bindings. Raises OutOfMemory if the groups take more than there is."""
+        if memory.check_is_due():
+            memory.check_memory()
         group = self.groups.numbers([batch.columns[name] for name in self.keys], batch.size)
         for literal, reduction in zip(self.literals, self.reductions, strict=True):
             column = None if literal.target is None else evaluate(literal.target, batch.columns, batch.size, values)
@@ -201,8 +204,8 @@ def few_of(batches: Iterator[Batch], most: int) -> Iterator[Batch]:
 @dataclass
 class Pairs:
     """Bindings of two joined atoms that are counted by a column of each, e(a, b), f(b, d) by a and d: the rows of e are sorted
-    by a, and the values d of one a are counted in an array. So no more than the pairs of a few a are in memory (Gustavson 1978,
-    *Two fast algorithms for sparse matrices*)."""
+    by a, which takes 24 bytes a row, and the values d of one a are counted in an array. So no more than the pairs of a few a are
+    in memory (Gustavson 1978, *Two fast algorithms for sparse matrices*)."""
 
     names: tuple[str, str, str]  # of the columns that come out: that of the first atom, that of the second, the count
     columns: list[np.ndarray]  # by row of e, sorted by a: a, and its rows of f from … to
