@@ -204,8 +204,8 @@ def few_of(batches: Iterator[Batch], most: int) -> Iterator[Batch]:
 @dataclass
 class Pairs:
     """Bindings of two joined atoms that are counted by a column of each, e(a, b), f(b, d) by a and d: the rows of e are sorted
-    by a, which takes 24 bytes a row, and the values d of one a are counted in an array. So no more than the pairs of a few a are
-    in memory (Gustavson 1978, *Two fast algorithms for sparse matrices*)."""
+    by a, which takes 24 bytes a row, and the values d of one a are counted in an array. So only the pairs of a few a are in
+    memory (Gustavson 1978, *Two fast algorithms for sparse matrices*)."""
 
     names: tuple[str, str, str]  # of the columns that come out: that of the first atom, that of the second, the count
     columns: list[np.ndarray]  # by row of e, sorted by a: a, and its rows of f from … to
