@@ -22,33 +22,22 @@ def imbalance_ratio(loads) -> float:
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
     """Buckets whose heaviest subbucket exceeds `ratio` times the average subbucket; each gets `factor` times as many.
 
-    Subbuckets below `at_least` tuples are left alone: moving them costs more than they weigh.
-    So is a bucket that splitting did not help: most of it still in one subbucket, because its tuples share the
-    column that subbuckets are hashed on.
+    Subbuckets below `at_least` tuples are left alone, which the paper has not (0 there), and so are buckets of MOST subbuckets.
 
-    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=1)
+    >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
-    >>> to_refine([[90, 0, 0, 0], [5], [5], [5]], ratio=3, factor=4, at_least=1)
-    {}
     """
     average = sum(map(sum, sizes)) / max(1, sum(map(len, sizes)))
     return {
         bucket: len(subs) * factor
         for bucket, subs in enumerate(sizes)
-        if max(subs) > ratio * average and _worth_splitting(subs, factor, at_least)
+        if max(subs) > ratio * average and max(subs) >= at_least and len(subs) * factor <= MOST
     }
 
 
-def _worth_splitting(subs: list[int], factor: int, at_least: int) -> bool:
-    """Whether the heaviest subbucket weighs enough, earlier splits helped, and there may be more subbuckets."""
-    heaviest = max(subs)
-    return heaviest >= at_least and (len(subs) == 1 or heaviest <= 0.75 * sum(subs)) and len(subs) * factor <= MOST
-
-
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
-    """When more than `fraction` of the buckets are refined, the light ones get 1/`factor` of their subbuckets.
-
-    Light: even merged by `factor` its subbuckets would stay below the average one, so it is not refined again at once.
+    """When more than `fraction` of the buckets are refined, those with a subbucket below the average one get 1/`factor` of
+    their subbuckets. A bucket of one heavy subbucket and some light ones is refined again at the next look.
 
     >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
     {1: 1}
@@ -57,4 +46,4 @@ def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict
     if len(refined) <= fraction * len(sizes):
         return {}
     average = sum(map(sum, sizes)) / sum(map(len, sizes))
-    return {b: len(sizes[b]) // factor for b in refined if sum(sizes[b]) / (len(sizes[b]) // factor) <= average}
+    return {bucket: len(sizes[bucket]) // factor for bucket in refined if min(sizes[bucket]) < average}

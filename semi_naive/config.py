@@ -151,11 +151,12 @@ class Config:
         return replace(self, **{name: _parse_setting(name, known[name].type, value) for name, value in options.items()})
 
     @classmethod
-    def paper(cls, **options) -> "Config":
+    def paper(cls, ranks: int = 64, **options) -> "Config":
         """The configuration of *Load-balancing Parallel Relational Algebra*: refinement and consolidation by stored sizes,
-        without features that the paper lacks (replicated relations, copies of buckets, running ahead)."""
-        known: dict[str, Any] = {"policy": "paper", "buckets": 64, "check_interval": 2, "refinement_minimum": 1024}
-        return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0} | options)
+        all on the partitions, without features that the paper lacks (replicated relations, copies of buckets, running ahead, a
+        least size of what is refined). ranks: the number of partitions; there are as many buckets."""
+        known: dict[str, Any] = {"policy": "paper", "buckets": ranks, "check_interval": 2, "refinement_minimum": 0}
+        return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0, "local_tuples": 0} | options)
 
     def buckets_on(self, partitions: int) -> int:
         """Return the number of buckets for a number of partitions."""

@@ -15,7 +15,6 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 
 TUPLE_BYTES = 8  # bytes of a tuple in memory
-MIN_PAPER_BUCKETS = 64  # least buckets of the paper's policy; with more ranks, one for each
 MAX_RANKS = 1 << 20  # ranks; with more, the lists for each phase and iteration do not fit into memory
 POLICIES = ("work", "paper", "none")
 
@@ -71,7 +70,7 @@ def configured(policy: str | None, options: dict, ranks: int) -> Config:
     given = {
         None: Config(),
         "work": Config(),
-        "paper": Config.paper(buckets=max(MIN_PAPER_BUCKETS, ranks)),
+        "paper": Config.paper(ranks),
         "none": Config(refine=False, consolidate=False, copy_inner=False),
     }
     return given[policy].with_options(options)

@@ -187,7 +187,7 @@ def test_the_command_tells_what_the_simulator_found(run, edges):
 
 def test_policies_are_tables_of_their_own(run, edges):
     status, out, _ = run("simulate", edges, "--ranks", "8", "--policy", "none", "--policy", "paper", "-q",
-                         "--set", "refinement_minimum=4")  # fmt: skip
+                         "--set", "refinement_minimum=4", "--set", "buckets=64")  # fmt: skip
     assert status == 0 and out.index("policy none") < out.index("policy paper")
     assert rows(out)[0][8] == "0" != rows(out)[1][8]
 

@@ -143,3 +143,12 @@ def test_a_program_is_simulated_to_the_tuple(here, options):
         assert len(one["result"]["peak_tuples"]) == 100 and one["seconds"] > 0
     with pytest.raises(ValueError, match="ranks is 5000: expected a whole number from 1 to 4,096 for a program"):
         simulate(program, 5000, facts=facts)
+
+
+def test_the_papers_policy_consolidates_when_most_buckets_are_refined():
+    """Buckets are refined beyond 1.2 times the average, so that more than 60 % of them are."""
+    settings = Config.paper(8, refinement_ratio=1.2, check_interval=1)
+    record = simulate(graphs.tree(8), 8, settings)
+    kinds = [event["event"] for event in record["events"]]
+    assert {"refine", "consolidate"} <= set(kinds) and record["result"]["tuples"] == 7 * 2**9 + 2
+    assert settings.buckets == 8 and settings.local_tuples == 0 and settings.least() == 0
