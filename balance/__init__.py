@@ -1,1 +1,3 @@
-"""Where tuples live, when they move, and the record of it: pure arithmetic on hashes and sizes, no Spark."""
+"""The distribution of tuples over partitions, its changes, and the record of a run: arithmetic on hashes and sizes, without
+Spark.
+"""

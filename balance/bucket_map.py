@@ -1,4 +1,4 @@
-"""The bucket map: which partition holds which subbucket of which bucket.
+"""The bucket map: the partition of each subbucket of each bucket.
 
 *Load-balancing Parallel Relational Algebra*, section 3.1: a relation has a fixed number of buckets, a bucket has
 1, 4, 16, … subbuckets, and the subbuckets are dealt round-robin to the ranks (here: Spark partitions).
@@ -43,8 +43,8 @@ class BucketMap:
         return np.array([len(homes) for homes in self.homes], dtype=np.int64)
 
     def resize(self, changes: dict[int, int]) -> "BucketMap":
-        """Give each bucket in `changes` that many subbuckets; the first ones keep their partition, so that
-        a refined bucket ships only the share that has to leave.
+        """Return the map in which each bucket in `changes` has that many subbuckets. The first ones keep their partition, so
+        that a refined bucket ships only the share that must move.
 
         >>> BucketMap.deal(2, 3).resize({0: 4}).homes
         ((0, 2, 0, 1), (1,))

@@ -1,11 +1,11 @@
-"""The lengths of sorted words as `ra.storage.codec` codes them for the wire, counted without making the bytes.
+"""The lengths of sorted words in the encoding of `ra.storage.codec`, computed without making the bytes.
 
-Written so that the same lines run on Python's integers and, compiled, inside a kernel.
+The code runs unchanged on Python's integers and, compiled, inside a kernel.
 """
 
 import numpy as np
 
-HEAD = 2  # bytes before the differences: which bits are left out
+HEAD = 2  # bytes before the differences: they say which bits are left out
 
 
 def gap(used):
@@ -25,7 +25,7 @@ def gap(used):
 
 
 def squeezed(word, low, high):
-    """A word without the bits of a gap: the order of words stays."""
+    """Return a word without the bits of a gap, from `low` to `high` - 1; the order of words does not change."""
     return word >> high << low | word & ((np.uint64(1) << low) - np.uint64(1))
 
 

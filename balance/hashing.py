@@ -1,6 +1,6 @@
-"""The one hash that decides where a tuple lives.
+"""The hash function that determines the bucket and subbucket of a tuple.
 
-Written so that the same lines run on a numpy array and, compiled, on a single word inside a kernel.
+The code runs unchanged on a numpy array and, compiled, on a single word inside a kernel.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""What makes a dictionary the trace of a join of many relations at once: the parts that its figures rely on.
+"""Validate the traces of multiway joins: check the parts on which figures rely.
 
-`ra.multiway.boxing` says what the trace of a boxed join has, `semi_naive.subgraph_queries.record` what that of a BiGJoin.
+`ra.multiway.boxing` describes the trace of a boxed join, `semi_naive.subgraph_queries.record` that of a BiGJoin.
 """
 
 from semi_naive.balance.record import NUMBER, abbreviated_value, check_fields, check_numbers, list_of_dicts
@@ -17,7 +17,8 @@ def is_join(record) -> bool:
 
 
 def checked_join(record: dict, version: int) -> dict:
-    """The record of a multiway join, if it is whole and of this version. ValueError otherwise, which says where.
+    """Return the record of a multiway join if it is complete and of this version. Raises ValueError otherwise, with the
+    place.
 
     >>> checked_join({"version": 1, "plan": "multiway", "form": "boxed"}, 1)
     Traceback (most recent call last):
@@ -32,6 +33,7 @@ def checked_join(record: dict, version: int) -> dict:
 
 
 def _check_boxed(record: dict) -> None:
+    """Raise ValueError unless the trace of a boxed join is valid."""
     check_fields(record, BOXED, "")
     for number, box in enumerate(list_of_dicts(record, "boxes", "")):
         check_fields(box, BOX, f"boxes[{number}].")
@@ -42,11 +44,12 @@ def _check_boxed(record: dict) -> None:
 
 
 def _is_range(ends) -> bool:
-    """Of values, which may be negative."""
+    """True if a value is a pair of numbers in order; they may be negative."""
     return isinstance(ends, list) and [type(end) for end in ends] == [int, int] and ends[0] <= ends[1]
 
 
 def _check_spread(record: dict) -> None:
+    """Raise ValueError unless the trace of a BiGJoin is valid."""
     check_fields(record, SPREAD, "")
     check_numbers(record["work"], "work", least=1)
     for number, step in enumerate(list_of_dicts(record, "steps", "")):

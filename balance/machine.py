@@ -1,7 +1,7 @@
-"""What work costs on a machine: the prices by which the simulator turns counts into seconds, and how they are fitted.
+"""Prices of work: the simulator converts counts into seconds by them. They are fitted to traces of real runs.
 
-Linear in what is counted: tuples, bytes, messages. The network's part follows the usual model, latency and bandwidth for
-each rank's link, and a collective that takes log2(ranks) rounds.
+The model is linear in the counted quantities: tuples, bytes, messages. The network has the usual model: latency and bandwidth
+for each rank's link, and a collective operation of log2(ranks) rounds.
 """
 
 from dataclasses import asdict, dataclass, fields, replace
@@ -13,13 +13,15 @@ HEAD_PHASES = ("join", "run-ahead")  # the phases that make heads
 
 @dataclass(frozen=True)
 class Machine:
-    """Seconds of one rank's core. The defaults were fitted by `python -m bench.machine --repeat 3` to closures on two cores;
-    messages and collectives, which one host cannot tell, are those of a usual network.
+    """Seconds of one rank's core for each unit of work. The defaults were fitted by `python -m bench.machine --repeat 3` to
+    closures on two cores; messages and collectives, which one host cannot measure, are those of a usual network.
 
-    receive, pair, make: a tuple that comes into a local join; a pair that meets; a head that is left of them, coded.
+    receive, pair, make: a tuple that enters a local join; a pair that it compares; a head that remains, encoded.
     insert, birth: a head that arrives at its home; one that is new there.
-    byte, message: on a rank's link, in or out. collective: once an all-to-all, for each doubling of the ranks.
-    task: what a phase costs a rank that has nothing to do. job: what an inner iteration costs the driver.
+    byte, message: on a rank's link, in or out.
+    collective: for an all-to-all, for each doubling of the ranks.
+    task: the cost of a phase for a rank without work.
+    job: the cost of an inner iteration for the driver.
     """
 
     receive: float = 4.5e-9
@@ -35,7 +37,8 @@ class Machine:
 
     @classmethod
     def mpi(cls, **prices) -> "Machine":
-        """The same cores and links where no driver stands between two iterations: as the paper's machine, ranks of MPI."""
+        """Return a machine with the same cores and links, but without a driver between two iterations: ranks of MPI, as in the
+        paper."""
         return cls(**{"job": 0.0, "task": 0.0} | prices)
 
     def worth(self) -> float:
@@ -55,13 +58,14 @@ class Machine:
         return self.task + self.insert * received + self.birth * born
 
     def exchange(self, sent, received, messages, ranks: int):
-        """Seconds of an exchange of bytes, by rank: its link carries what goes out and what comes in at once."""
+        """Return the seconds of an exchange of bytes for each rank: its link carries outgoing and incoming bytes at the same
+        time."""
         rounds = self.collective * np.log2(max(ranks, 2))
         return rounds + self.byte * np.maximum(sent, received) + self.message * messages
 
     def predicted_seconds(self, phase: dict, ranks: int) -> np.ndarray:
-        """The seconds that a phase of a trace takes on each rank, predicted from its counts. A job that runs ahead counts no
-        joined pairs: it is taken to join as many as it makes heads."""
+        """Return the predicted seconds of a phase of a trace on each rank. A job that runs ahead has no count of compared
+        pairs: it is assumed to compare as many as it makes heads."""
         received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
         if phase["phase"] in HEAD_PHASES:
             return self.join(received, np.asarray(phase.get("joined", sent)), sent)
@@ -70,8 +74,8 @@ class Machine:
         return self.exchange(size, size.mean(), np.asarray(phase.get("messages", 0)), ranks)
 
     def iteration(self, phases: list[dict]) -> tuple[float, float]:
-        """Seconds of an iteration whose phases have theirs, those of the driver and all: a job for each inner iteration, and
-        of each phase the slowest rank."""
+        """Return (seconds of the driver, seconds of the whole iteration), for phases with seconds: a job for each inner
+        iteration, and the slowest rank of each phase."""
         driver = self.job * (1 + max((phase["inner"] for phase in phases), default=0))
         return driver, driver + sum(float(np.max(phase["seconds"])) for phase in phases)
 
@@ -91,12 +95,11 @@ PHASES = {  # of each phase of a trace: the prices that its seconds are a sum of
 
 
 def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
-    """The machine that explains best what the tasks of some runs took, by least squares without negative prices.
-
-    What runs on one host cannot tell (messages, collectives) stays as in `base`. ValueError when there is nothing to fit.
-    """
+    """Return the machine that best explains the times of the tasks of some runs, by least squares with nonnegative prices.
+    Prices that one host cannot measure (messages, collectives) are those of `base`. Raises ValueError if there is nothing to
+    fit."""
     base = base or Machine()
-    found: dict[str, list[float]] = {}
+    values_by_price: dict[str, list[float]] = {}
     for name, prices in PHASES.items():
         rows: list[tuple] = []
         seconds: list[float] = []
@@ -108,9 +111,9 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
         if not rows:
             raise ValueError(f"nothing to fit a machine to: the traces have no phase {name!r} of the balanced plan")
         for price, value in zip(prices, _not_negative(np.array(rows, float), np.array(seconds)), strict=True):
-            found.setdefault(price, []).append(float(value))
+            values_by_price.setdefault(price, []).append(float(value))
     overheads = [e["driver"] / max(1, _inner(e)) for trace in traces for e in trace["iterations"] if "driver" in e]
-    known = {price: float(np.mean(values)) for price, values in found.items()}
+    known = {price: float(np.mean(values)) for price, values in values_by_price.items()}
     return replace(base, **known, job=float(np.median(overheads)) if overheads else base.job)
 
 
@@ -119,7 +122,7 @@ def _inner(entry: dict) -> int:
 
 
 def _not_negative(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Least squares; what comes out negative is left out, and the rest fitted again."""
+    """Return the least-squares solution; negative coefficients are left out, and the others fitted again."""
     used = np.ones(rows.shape[1], np.bool_)
     while True:
         solution = np.zeros(rows.shape[1])

@@ -1,11 +1,10 @@
-"""The policies that place buckets: the paper's rules, or the expected work of the next iteration.
+"""Policies that place buckets on partitions: the paper's rules, or the expected work of the next iteration.
 
-The paper splits a bucket by four when a subbucket of it exceeds three times the average subbucket, and deals the new ones
-round-robin. That looks at what is stored, not at what will be joined; waits until a bucket is three times too heavy; moves no
-subbucket that need not be split; and does not ask whether a partition is better off. `plan_map_change` splits in proportion to
-the excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷
-average work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only
-policies`).
+The paper splits a bucket by four when one of its subbuckets exceeds three times the average subbucket, and assigns the new ones
+round-robin. This considers the stored tuples, not those to be joined; waits until a bucket is three times too heavy; never
+moves a subbucket without a split; and ignores whether a partition benefits. `plan_map_change` splits in proportion to the
+excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
+work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
 from dataclasses import dataclass, replace
@@ -15,19 +14,19 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import MOST, to_consolidate, to_refine
 
-SETTLED = 0.75  # of a bucket still in one subbucket after a split: its tuples share the column that was split by
+SETTLED = 0.75  # fraction of a bucket that is in one subbucket after a split: its tuples agree in the hashed column
 
 
 @dataclass(frozen=True)
 class MapChange:
-    """A bucket map, and how it differs from the one before: the buckets by what happened to them."""
+    """A bucket map, and its difference from the previous one: the buckets by the kind of change."""
 
     map: BucketMap
-    kinds: dict[str, list[int]]  # "refine", "consolidate", "move"
+    kinds: dict[str, list[int]]  # the changed buckets by "refine", "consolidate" and "move"
 
     @property
     def changed(self) -> np.ndarray:
-        """(buckets,) booleans."""
+        """The mask (buckets,) of changed buckets."""
         found = np.zeros(self.map.buckets, np.bool_)
         found[[bucket for buckets in self.kinds.values() for bucket in buckets]] = True
         return found
@@ -60,7 +59,9 @@ def plan_map_change(placement: BucketMap, sizes, work, config, least: int, split
 
 
 def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> MapChange | None:
-    """*Load-balancing Parallel Relational Algebra*, section 3.2."""
+    """Return the change of the bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None if
+    none is needed. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split;
+    kept: the buckets that must not change."""
     refine, consolidate = {}, {}
     if config.refine and splits:
         refine = to_refine(sizes, config.refinement_ratio, config.refinement_factor, least)
@@ -75,30 +76,36 @@ def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, s
 
 
 def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, kept=()) -> MapChange | None:
-    """Plan the changed buckets of the inner relation, which the delta is joined with; None for no change. `sizes`: stored
-    tuples by slot; `work`, `delta`: the expected work and the delta's tuples by bucket; `least`: tuples that are worth a job.
+    """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
-    Splitting the delta does not help where one of its tuples meets more tuples than a partition should process. Such a bucket
-    of the inner relation is split, and its whole delta goes to all of its subbuckets (the intra-bucket shuffle). Buckets in
-    `kept` are copied already and are not split.
+    sizes: the stored tuples of each slot.
+    work, delta: the expected work and the delta tuples of each bucket.
+    least: tuples that are worth a job.
+    kept: buckets that are copied already and not split.
+
+    Splitting the delta does not help if a single tuple of it joins with more tuples than a partition should process. Then the
+    bucket of the inner relation is split, and its delta is sent to all of its subbuckets (the intra-bucket shuffle).
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
-    held, average = np.add.reduceat(sizes, placement.tables()[0][:-1]), work.sum() / placement.partitions
-    found = {}
+    stored, average = np.add.reduceat(sizes, placement.tables()[0][:-1]), work.sum() / placement.partitions
+    new_counts = {}
     for bucket in np.flatnonzero(work > average * np.maximum(delta, 1)) if config.refine and average else ():
         parts = count = len(placement.homes[bucket])
-        while work[bucket] / parts > config.grain * average and parts * 2 <= min(MOST, 4 * placement.partitions, held[bucket]):
+        while work[bucket] / parts > config.grain * average and parts * 2 <= min(
+            MOST, 4 * placement.partitions, stored[bucket]
+        ):
             parts *= 2
         saved = config.horizon * (work[bucket] / count - max(work[bucket] / parts, average))
-        if parts > count and bucket not in kept and saved >= max(least, held[bucket]):
-            found[int(bucket)] = parts
-    return MapChange(placement.resize(found), {"refine": sorted(found)}) if found else None
+        if parts > count and bucket not in kept and saved >= max(least, stored[bucket]):
+            new_counts[int(bucket)] = parts
+    return MapChange(placement.resize(new_counts), {"refine": sorted(new_counts)}) if new_counts else None
 
 
 class _Plan:
-    """One look at the work. Parts of buckets, (work, tuples, bucket, subbucket, where it is now), are taken off their
-    partitions, and put on the lightest in turn."""
+    """One planning. Parts of buckets, (work, tuples, bucket, subbucket, current partition), are taken off heavy partitions, and
+    put on the lightest ones.
+    """
 
     def __init__(self, placement: BucketMap, sizes, work, config, carried):
         self.placement, self.sizes, self.work, self.carried = placement, sizes, work, carried
@@ -110,7 +117,7 @@ class _Plan:
         self.loose: list[tuple] = []
 
     def change(self, least: int, splits: bool) -> MapChange | None:
-        """The new map, where the heaviest partition gains more by it than moving costs, and at least `least` tuples."""
+        """Return the new map if the heaviest partition gains more than moving costs, and at least `least` tuples; else None."""
         before = self.load.max()
         if before <= self.tolerance * self.average:
             return None
@@ -130,8 +137,8 @@ class _Plan:
         return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if any(kinds.values()) else None
 
     def _split(self, bucket: int) -> None:
-        """Double the subbuckets until none is expected to weigh more than the grain. Subbucket s becomes s, s + n, …, of which
-        the first stays where it is."""
+        """Double the subbuckets of a bucket until none is expected to exceed the grain. Subbucket s becomes s, s + n, …, of
+        which the first keeps its partition."""
         work, sizes = (values[self.first[bucket] : self.first[bucket + 1]] for values in (self.work, self.sizes))
         count, total, most = len(work), work.sum(), min(MOST, 4 * self.placement.partitions)
         if count > 1 and work.max() > SETTLED * total:
@@ -147,14 +154,14 @@ class _Plan:
         self.homes[bucket] += [-1] * (parts - count)
 
     def _relieve(self, partition: int) -> None:
-        """Take subbuckets off a partition that is too heavy, those first that have the fewest tuples for their work."""
-        found = []
+        """Take subbuckets off a partition that is too heavy, first those with the fewest tuples for their work."""
+        candidates = []
         for slot in np.flatnonzero((self.home == partition) & (self.work > 0)):
             bucket = int(np.searchsorted(self.first, slot, side="right")) - 1
             share = (self.first[bucket + 1] - self.first[bucket]) / len(self.homes[bucket])
-            place = bucket, int(slot - self.first[bucket]), partition
-            found.append((self.work[slot] * share, self.sizes[slot] * share, *place))
-        for part in sorted(found, key=lambda part: part[1] / part[0]):
+            location = bucket, int(slot - self.first[bucket]), partition
+            candidates.append((self.work[slot] * share, self.sizes[slot] * share, *location))
+        for part in sorted(candidates, key=lambda part: part[1] / part[0]):
             if self.load[partition] > self.tolerance * self.average and self.load[partition] - part[0] >= 0.9 * self.average:
                 self.load[partition] -= part[0]
                 self.loose.append(part)

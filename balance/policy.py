@@ -1,16 +1,16 @@
-"""The paper's rules: when to refine, when to consolidate (*Load-balancing Parallel Relational Algebra*, section 3.2).
+"""The paper's rules for refinement and consolidation (*Load-balancing Parallel Relational Algebra*, section 3.2).
 
-Both look at nothing but sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both answer with
-{bucket: new number of subbuckets}, which `BucketMap.resize` turns into a placement.
+Both depend only on sizes: `sizes[b]` lists the tuples in each subbucket of bucket b. Both return {bucket: new number of
+subbuckets}, which `BucketMap.resize` turns into a placement.
 """
 
 import numpy as np
 
-MOST = 4096  # subbuckets of a bucket: beyond, a table of them costs more than the imbalance
+MOST = 4096  # subbuckets of a bucket, at most: with more, a table of them costs more than the imbalance
 
 
 def imbalance_ratio(loads) -> float:
-    """Heaviest ÷ average; 1.0 is perfect, and what nothing at all has.
+    """Return heaviest ÷ average; 1.0 is perfect, and the ratio of no tuples at all.
 
     >>> imbalance_ratio([3, 1, 1, 1])
     2.0
@@ -20,9 +20,8 @@ def imbalance_ratio(loads) -> float:
 
 
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
-    """Buckets whose heaviest subbucket exceeds `ratio` times the average subbucket; each gets `factor` times as many.
-
-    Subbuckets below `at_least` tuples are left alone, which the paper has not (0 there), and so are buckets of MOST subbuckets.
+    """Return the buckets whose heaviest subbucket exceeds `ratio` times the average subbucket, each with `factor` times as
+    many. Subbuckets below `at_least` tuples are not split (0 in the paper), nor are buckets of MOST subbuckets.
 
     >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
@@ -36,8 +35,9 @@ def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) 
 
 
 def to_consolidate(sizes: list[list[int]], fraction: float, factor: int) -> dict[int, int]:
-    """When more than `fraction` of the buckets are refined, those with a subbucket below the average one get 1/`factor` of
-    their subbuckets. A bucket of one heavy subbucket and some light ones is refined again at the next look.
+    """Return the refined buckets with a subbucket below the average one, each with 1/`factor` of its subbuckets, if more than
+    `fraction` of the buckets are refined. A bucket of one heavy subbucket and some light ones is refined again at the next
+    check.
 
     >>> to_consolidate([[9, 9, 9, 9], [1, 1, 1, 1], [30]], fraction=0.6, factor=4)
     {1: 1}

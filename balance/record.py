@@ -1,17 +1,18 @@
-"""What makes a dictionary a trace: the parts that whoever draws or retells one relies on (`balance.trace` lists them all)."""
+"""Validate traces: check the parts of a dictionary on which figures and reports rely (`balance.trace` lists all of them)."""
 
 from semi_naive.balance.course import FIGURES
 from semi_naive.host.numbers import shortened
 
 NUMBER = (int, float)
-LIMIT = 2**63  # no count, size or time is as large
+LIMIT = 2**63  # an exclusive bound of all counts, sizes and times
 ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": int, "births": list, "phases": list,
              "loads": list, "imbalance": dict}  # fmt: skip
 PHASE = {"phase": str, "inner": int, "seconds": list}
-BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates")  # lists of a phase
+# Lists of a phase, with a number for each partition.
+BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates")
 HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUMBER, "account": dict, "result": dict,
         "profile": dict, "source": dict}  # fmt: skip
-RESIZED = ("refine", "consolidate", "move")  # events that tell of each bucket
+RESIZED = ("refine", "consolidate", "move")  # events that have an entry for each bucket
 STRATUM = {"relations": list, "plan": str, "seconds": NUMBER, "tuples": int}
 RULE = {"rule": str, "seconds": NUMBER, "made": int}
 RELATION = {"relation": str, "tuples": int}
@@ -20,8 +21,8 @@ TYPES = {int: "a whole number", NUMBER: "a number", str: "a text", list: "a list
 
 
 def checked(record, version: int) -> dict:
-    """The record, if it is a trace of this version, whole, and its numbers are numbers. ValueError otherwise, which says
-    where: "iterations[3].loads is missing: expected a list". Looks at every number once.
+    """Return the record if it is a complete trace of this version with valid numbers. Raises ValueError otherwise, with the
+    place: "iterations[3].loads is missing: expected a list". Reads every number once.
 
     >>> checked({"version": 1, "iterations": [{"iteration": 1}]}, 1)
     Traceback (most recent call last):
@@ -38,6 +39,7 @@ def checked(record, version: int) -> dict:
 
 
 def _check_closure(record: dict, where: str) -> None:
+    """Raise ValueError unless the trace of a closure or stratum is valid. where: its place in the record."""
     for number, entry in enumerate(list_of_dicts(record, "iterations", where)):
         _check_iteration(entry, f"{where}iterations[{number}].")
     if len({len(entry["sizes"]) for entry in record["iterations"] if "sizes" in entry}) > 1:
@@ -59,6 +61,7 @@ def _check_head(record: dict, where: str) -> None:
 
 
 def _check_iteration(entry: dict, where: str) -> None:
+    """Raise ValueError unless an iteration is valid."""
     check_fields(entry, ITERATION, where)
     _check_optional(entry, {"seconds": NUMBER, "driver": NUMBER, "relation": str}, where)
     for key in ("births", "loads"):
@@ -77,6 +80,7 @@ def _check_iteration(entry: dict, where: str) -> None:
 
 
 def _check_program(record: dict) -> None:
+    """Raise ValueError unless the record of a program is valid."""
     for number, stratum in enumerate(list_of_dicts(record, "strata", "")):
         where = f"strata[{number}]."
         check_fields(stratum, STRATUM, where)
@@ -92,6 +96,7 @@ def _check_program(record: dict) -> None:
 
 
 def _check_course(course: dict | None, where: str) -> None:
+    """Raise ValueError unless the course of a stratum has lists of numbers of equal length."""
     if course is None:
         return
     for name in FIGURES:
@@ -101,6 +106,7 @@ def _check_course(course: dict | None, where: str) -> None:
 
 
 def _check_profile(profile: dict) -> None:
+    """Raise ValueError unless the profile of a program is valid."""
     for number, rule in enumerate(list_of_dicts(profile, "rules", "profile.")):
         check_fields(rule, RULE, f"profile.rules[{number}].")
     for number, relation in enumerate(list_of_dicts(profile, "relations", "profile.")):
@@ -111,6 +117,7 @@ def _check_profile(profile: dict) -> None:
 
 
 def list_of_dicts(holder: dict, key: str, where: str) -> list[dict]:
+    """Return the list of dictionaries at a key, [] if it is missing. Raises ValueError if it is anything else."""
     found = holder.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise ValueError(f"{where}{key}: expected a list of dictionaries")
@@ -118,6 +125,7 @@ def list_of_dicts(holder: dict, key: str, where: str) -> list[dict]:
 
 
 def check_fields(holder: dict, fields: dict, where: str) -> None:
+    """Raise ValueError unless a dictionary has all fields, with values of their types."""
     for key, kind in fields.items():
         if key not in holder:
             raise ValueError(f"{where}{key} is missing: expected {TYPES[kind]}")
@@ -132,17 +140,18 @@ def _check_optional(holder: dict, fields: dict, where: str) -> None:
 
 
 def check_numbers(values, where: str, least: int = 0) -> None:
-    """Of a list at once: a trace of many ranks has millions."""
+    """Raise ValueError unless a value is a list of at least `least` valid numbers. The list is checked as a whole, as a trace
+    of many ranks has millions of numbers."""
     if not isinstance(values, list) or len(values) < least:
         raise ValueError(f"{where} is {abbreviated_value(values)}: expected a list of numbers")
-    right = set(map(type, values)) <= set(NUMBER)
-    if not right or not 0 <= min(values, default=0) <= max(values, default=0) < LIMIT or sum(values) != sum(values):
-        wrong = next(value for value in values if type(value) not in NUMBER or not 0 <= value < LIMIT)
-        raise ValueError(f"{where} holds {abbreviated_value(wrong)}: expected numbers from 0")
+    are_numbers = set(map(type, values)) <= set(NUMBER)
+    if not are_numbers or not 0 <= min(values, default=0) <= max(values, default=0) < LIMIT or sum(values) != sum(values):
+        invalid = next(value for value in values if type(value) not in NUMBER or not 0 <= value < LIMIT)
+        raise ValueError(f"{where} holds {abbreviated_value(invalid)}: expected numbers from 0")
 
 
 def abbreviated_value(value) -> str:
-    """A value in an error: its beginning is enough.
+    """Return the beginning of a value as text, for an error.
 
     >>> abbreviated_value("x" * 100)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"

@@ -1,8 +1,8 @@
-"""A recorded run on the machine we do not have: its trace dealt to any number of ranks, without its tuples.
+"""Replay a recorded run on any number of ranks from its trace alone, without its tuples.
 
-A trace has the sizes of every subbucket in every iteration, and what each phase counted in all. `balance.simulate` needs the
-edges and is exact; this needs the trace alone, also of rules that the simulator does not know, and its work is an estimate.
-*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3.1, for the deal.
+A trace has the sizes of every subbucket in every iteration, and the total counts of each phase. `balance.simulate` needs the
+edges and is exact. This module needs only the trace, and also works for rules that the simulator does not know, but its work is
+an estimate. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3.1, for the assignment of subbuckets.
 """
 
 from dataclasses import dataclass, field
@@ -15,23 +15,24 @@ from semi_naive.balance.trace import Trace, balance_of
 
 RESIZING = ("refine", "consolidate")
 SHIPPING = ("all-to-all", "intra-bucket")
-ALWAYS = ("received", "sent", "bytes")  # what every phase counts
-OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")  # of an event: true of the recorded machine only
+ALWAYS = ("received", "sent", "bytes")  # the counts that every phase has
+# Fields of an event that hold for the recorded machine only.
+OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")
 
 
 def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:
-    """Return the record of the same run of the balanced plan on `ranks` ranks; `balance.trace.spread` gives the trace of one
+    """Return the record of the same run of the balanced plan on `ranks` ranks; `balance.trace.spread` returns the trace of one
     stratum.
 
-    A bucket has the recorded number of subbuckets, dealt round-robin. The tuples on each rank are exact: loads and imbalance
-    are those of this deal. The work is an estimate: a rank has a share of each phase's total in proportion to its births. An
-    insert takes the births of this iteration, a join those of the iteration before, which are its delta. Births are differences
-    of sizes; those of a resized bucket are spread evenly over its subbuckets. Ranks beyond the number of subbuckets have no
-    work.
+    A bucket has the recorded number of subbuckets, which are assigned to ranks round-robin. The tuples on each rank are exact:
+    loads and imbalance are those of this assignment. The work is an estimate: a rank has a share of each phase's total in
+    proportion to its births. An insert takes the births of this iteration, a join those of the previous one, its delta. Births
+    are differences of sizes; those of a resized bucket are spread evenly over its subbuckets. Ranks beyond the number of
+    subbuckets have no work.
 
     Events are kept without the fields that depend on the recorded machine. Subbuckets that were moved in the recorded run keep
-    their dealt place. `peak_tuples` of the result counts the relation and the arriving tuples; the trace does not have the size
-    of the joined relation. Takes a few microseconds for each rank, subbucket and iteration. Raises ValueError for the
+    their assigned place. `peak_tuples` of the result counts the relation and the arriving tuples; the trace does not have the
+    size of the joined relation. Takes a few microseconds for each rank, subbucket and iteration. Raises ValueError for the
     decomposed plan and for a trace without iterations.
     """
     check_record(record, ranks)
@@ -58,15 +59,17 @@ def check_record(record: dict, ranks: int) -> None:
 
 @dataclass
 class Replay:
-    """One replay: a map that follows the recorded numbers of subbuckets, and by slot the tuples and the last births."""
+    """One replay: a map that follows the recorded numbers of subbuckets, and for each slot its tuples and its last births."""
 
     record: dict
     ranks: int
     machine: Machine
-    facts: dict[int, dict] = field(default_factory=dict)  # the replayed fields of an event, by its place in the record
+    facts: dict[int, dict] = field(default_factory=dict)  # the replayed fields of an event, by its position in the record
     seconds: float = 0.0
 
     def __post_init__(self):
+        """Start with all buckets distributed round-robin over the ranks, and empty. sizes, delta: tuples of each slot, in all
+        and born last; peak: the most tuples on each rank."""
         buckets = len(self.record["iterations"][0]["sizes"])
         self.map = BucketMap.deal(buckets, self.ranks)
         self.sizes: np.ndarray = np.zeros(buckets)
@@ -88,7 +91,7 @@ class Replay:
         return self.trace.finish(**result) | {"seconds": self.seconds}
 
     def _resize(self, entry: dict) -> None:
-        """Follow the recorded numbers of subbuckets; what changes its rank on the way is priced."""
+        """Follow the recorded numbers of subbuckets, and price the tuples that change their rank."""
         counts = [len(subs) for subs in entry["sizes"]]
         changes = {bucket: n for bucket, n in enumerate(counts) if n != len(self.map.homes[bucket])}
         self.resized = np.isin(np.arange(len(counts)), list(changes))
@@ -118,10 +121,13 @@ class Replay:
         return np.rint(np.bincount(placement.tables()[1], values, minlength=self.ranks)).astype(np.int64)
 
     def _births(self, sizes: np.ndarray) -> np.ndarray:
-        """By slot: how much larger it is than before; of resized buckets the same in each."""
+        """Return the growth of each slot; in resized buckets an equal share for each subbucket. sizes: the new size of each
+        slot."""
         first, counts = self.map.tables()[0][:-1], self.map.subbuckets
-        whole = np.add.reduceat(sizes, first) - np.add.reduceat(self.sizes, first)
-        return np.maximum(np.where(np.repeat(self.resized, counts), np.repeat(whole / counts, counts), sizes - self.sizes), 0)
+        bucket_growth = np.add.reduceat(sizes, first) - np.add.reduceat(self.sizes, first)
+        return np.maximum(
+            np.where(np.repeat(self.resized, counts), np.repeat(bucket_growth / counts, counts), sizes - self.sizes), 0
+        )
 
     def _iterate(self, entry: dict) -> None:
         """Replay one recorded iteration: deal its phases to the ranks, price them, record it."""
@@ -140,7 +146,8 @@ class Replay:
         )
 
     def _phases(self, entry: dict, makers: np.ndarray, homes: np.ndarray) -> list[dict]:
-        """The recorded phases, shared out and priced. A Datalog run records what its joins ship with them: its all-to-all."""
+        """Return the recorded phases, divided among the ranks and priced. If the record has no all-to-all phase (a Datalog run
+        counts it with the joins), one is added."""
         phases = []
         exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
         for recorded in entry["phases"]:
@@ -167,7 +174,8 @@ class Replay:
         return phase | counts
 
     def _update_peak(self, held: np.ndarray, phases: list[dict]) -> None:
-        """The peak: the relation as it grows, with the delta that has been brought and the heads that have arrived."""
+        """Update the peak of tuples on each rank: the growing relation, with the delta and the heads that have arrived. held:
+        the tuples on each rank at the start."""
         for phase in phases:
             if phase["phase"] in ("insert", "intra-bucket"):
                 arrives = phase["received" if phase["phase"] == "insert" else "sent"]
@@ -179,11 +187,7 @@ def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     """Return the flows of tuples when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share) of each flow.
 
     A subbucket is a hash modulo the number of subbuckets, and one of the two numbers divides the other. So the tuples of
-    subbucket s come from subbucket s modulo the old number, or go to s modulo the new one. That they split evenly is an
-    estimate.
-
-    >>> flows(np.array([1, 2]), np.array([2, 1]))
-    (array([0, 0, 1, 2]), array([0, 1, 2, 2]), array([0.5, 0.5, 1. , 1. ]))
+    subbucket s come from subbucket s modulo the old number, or go to s modulo the new one. An even division is assumed.
     """
     before, after = np.cumsum(old) - old, np.cumsum(new) - new
     ways = np.maximum(old, new)
@@ -194,12 +198,12 @@ def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def first_of(weights: list[np.ndarray]) -> np.ndarray:
-    """The first of some weights that weigh anything."""
+    """Return the first array of weights that is not all zero."""
     return next(found for found in weights if found.any())
 
 
 def apportion(total: int, weights: np.ndarray) -> np.ndarray:
-    """A whole number in whole parts that add up to it, in proportion to weights, each within one of its share.
+    """Divide a whole number into whole parts in proportion to weights, each within one of its share.
 
     >>> apportion(10, np.array([1, 0, 2])).tolist()
     [3, 0, 7]

@@ -1,7 +1,8 @@
-"""What every rank of a machine does in one iteration, counted: kernels of the simulator.
+"""Kernels of the simulator: the work of every rank of a machine in one iteration, counted.
 
-They make the tuples that `ra.joins.local_join` makes, in its order and in its chunks, and keep none of them: only how many met,
-were made, were coded into how many bytes, and where they went. All ranks are in one call: a rank costs nanoseconds, not a task.
+They make the tuples that `ra.joins.local_join` makes, in its order and in its chunks, and keep none of them. They count the
+pairs compared, the heads made, the bytes of their encoding, and their destinations. All ranks are evaluated by one call, so a
+rank takes nanoseconds instead of a task.
 """
 
 import numpy as np
@@ -14,8 +15,8 @@ JIT = {"cache": True, "nogil": True}
 i32, i64, u32, u64 = (types.Array(getattr(types, name), 1, "C") for name in ("int32", "int64", "uint32", "uint64"))
 _mix, _squeezed, _coded = (njit(inline="always")(one) for one in (mix, squeezed, varint_bytes))
 _gap = njit(gap)
-UNREACHED = np.uint64(2**64 - 1)  # no word of two ids
-_BIT = np.zeros(64, np.int64)  # the place of a single bit, by its product with a de Bruijn sequence
+UNREACHED = np.uint64(2**64 - 1)  # no word of two ids has this value
+_BIT = np.zeros(64, np.int64)  # the position of a single bit, by its product with a de Bruijn sequence
 _BRUIJN = np.uint64(0x022FDD63CC95386D)
 _BIT[[(0x022FDD63CC95386D << i & (2**64 - 1)) >> 58 for i in range(64)]] = np.arange(64)
 
@@ -53,8 +54,8 @@ def arrange(words, slot, route, target, ranks):
 
 @njit(**JIT)
 def _counters(ranks):
-    """What `_code` counts with: of each rank the bits that its words use, the gap in them, and the last word; and the ranks
-    that get any."""
+    """Return the arrays that `_code` counts in: for each rank the bits that its words use, the gap in them (low, high), and the
+    last word; and the list of receiving ranks."""
     used, low = np.empty(ranks, np.uint64), np.empty(ranks, np.uint64)
     high, last = np.empty(ranks, np.uint64), np.empty(ranks, np.uint64)
     return used, low, high, last, np.empty(ranks, np.int64)
@@ -83,8 +84,14 @@ def _code(words, to, count, counters):
 
 @njit(types.Tuple((i64, i64, i64, i64))(i64, u64, types.int64, i32, i64, i32, types.int64), **JIT)
 def count_shuffle(bounds, words, shift, slot, route, target, ranks):
-    """A shuffle of words key << shift | rest that lie on ranks (`bounds`), each to the ranks that its slot is routed to:
-    (words sent, bytes sent, messages sent, words received), by rank. They are coded with halves of 32 bits."""
+    """Count a shuffle of words key << shift | rest. Return, for each rank: (words sent, bytes sent, messages sent, words
+    received).
+
+    bounds: the words of rank r are words[bounds[r]:bounds[r + 1]].
+    slot: the slot of each word, which is routed to the ranks target[route[slot] : route[slot + 1]].
+
+    Words are encoded with halves of 32 bits.
+    """
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
     sent, size = np.zeros(ranks, np.int64), np.zeros(ranks, np.int64)
@@ -93,13 +100,13 @@ def count_shuffle(bounds, words, shift, slot, route, target, ranks):
     for rank in range(ranks):
         for i in range(bounds[rank], bounds[rank + 1]):
             sent[rank] += route[slot[i] + 1] - route[slot[i]]
-        coded, to, made = np.empty(sent[rank], np.uint64), np.empty(sent[rank], np.int64), 0
+        coded, destinations, total = np.empty(sent[rank], np.uint64), np.empty(sent[rank], np.int64), 0
         for i in range(bounds[rank], bounds[rank + 1]):
             for r in range(route[slot[i]], route[slot[i] + 1]):
-                coded[made], to[made] = words[i] >> bits << np.uint64(32) | (words[i] & mask), target[r]
+                coded[total], destinations[total] = words[i] >> bits << np.uint64(32) | (words[i] & mask), target[r]
                 received[target[r]] += 1
-                made += 1
-        size[rank], messages[rank] = _code(coded, to, made, counters)
+                total += 1
+        size[rank], messages[rank] = _code(coded, destinations, total, counters)
     return sent, size, messages, received
 
 
@@ -123,10 +130,15 @@ def _seek(words, low, end, target):
 
 @njit(types.int64(u64, types.int64, types.int64, u64, types.int64, types.int64, types.int64, u64, i64, i64), **JIT)
 def _match(outer, begin, end, inner, first, last, shift, pairs, starts, ends):
-    """As `ra.joins.local_join._match`: z << 32 | group for each inner word (y, z) whose y the outer has, sorted; the groups."""
+    """Write the pairs of a join of outer[begin:end] with inner[first:last], as `ra.joins.local_join._match` does. Return their
+    number.
+
+    A pair is z << 32 | group for each inner word (y, z) whose y the outer words have, sorted. starts, ends: the range of each
+    group's outer words.
+    """
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
-    groups = found = 0
+    groups = count = 0
     i, j = begin, first
     while i < end and j < last:
         key = outer[i] >> bits
@@ -139,19 +151,19 @@ def _match(outer, begin, end, inner, first, last, shift, pairs, starts, ends):
         stop = _seek(outer, i + 1, end, (key + np.uint64(1)) << bits)
         starts[groups], ends[groups] = i, stop
         while j < last and inner[j] >> bits == key:
-            pairs[found] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
-            found += 1
+            pairs[count] = (inner[j] & mask) << np.uint64(32) | np.uint64(groups)
+            count += 1
             j += 1
         groups += 1
         i = stop
-    pairs[:found].sort()
-    return found
+    pairs[:count].sort()
+    return count
 
 
 @njit(**JIT)
 def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
-    """The rests x of the heads of one z, pairs[cursor:end], in order and once each, into `heads`: (how many, the cursor, the
-    pairs that met). Stops between two groups when there are `room` of them. `seen`: a bitmap, zero before and after."""
+    """Write the distinct rests x of the heads of one z, pairs[cursor:end], to `heads` in ascending order. Return (number of
+    heads, cursor, pairs compared). It stops between two groups after `room` heads. seen: a bitmap, zero before and after."""
     first = pairs[cursor] & np.uint64(0xFFFFFFFF)
     if end == cursor + 1:  # one y leads to z: nothing can meet
         for i in range(starts[first], ends[first]):
@@ -177,32 +189,33 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
             seen[np.int64(heads[i] >> np.uint64(6))] = 0
         heads[:count].sort()
         return count, cursor, met
-    at = 0
+    position = 0
     for cell in range(low, high):
         word = seen[cell]
         seen[cell] = 0
         while word:
             lowest = word & (~word + np.uint64(1))
-            heads[at] = np.uint64(cell << 6) | np.uint64(_BIT[(lowest * _BRUIJN) >> np.uint64(58)])
-            at += 1
+            heads[position] = np.uint64(cell << 6) | np.uint64(_BIT[(lowest * _BRUIJN) >> np.uint64(58)])
+            position += 1
             word ^= lowest
     return count, cursor, met
 
 
 @njit(**JIT)
-def _ship(z, heads, base, subs, scattered, home, words, to, at, arrived):
-    """Put the heads of one z, and the ranks where they arrive, into words and to, from place `at` on. base, subs: the slots of
-    z's bucket."""
+def _ship(z, heads, base, subs, scattered, home, words, destinations, at, arrived):
+    """Write the heads of one z as words, and the ranks where they arrive, from position `at` on. base, subs: the first slot and
+    the number of subbuckets of z's bucket; arrived[r] grows by the heads for rank r. scattered: the hash of each id, by
+    which subbuckets are chosen; home: the rank of each slot."""
     for i in range(heads.size):
         rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
-        words[at + i], to[at + i] = z << np.uint64(32) | heads[i], rank
+        words[at + i], destinations[at + i] = z << np.uint64(32) | heads[i], rank
         arrived[rank] += 1
 
 
 @njit(**JIT)
 def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fresh):
-    """Mark the heads of one z that are among `born` and were not marked with the inner iteration, and count them where they
-    arrive."""
+    """Mark the heads of one z that are among the sorted words `born` and not marked yet with the number of the inner iteration.
+    fresh[r] grows by those that arrive on rank r."""
     for i in range(heads.size):
         word = z << np.uint64(shift) | heads[i]
         place = _seek(born, 0, born.size, word)
@@ -213,7 +226,8 @@ def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fre
 
 @njit(**JIT)
 def _end_of(pairs, cursor, found, starts, ends):
-    """Where the pairs of the z at the cursor end, and how many tuples they lead to."""
+    """Return (end of the pairs of the z at the cursor, number of tuples to which they lead). found: the number of pairs;
+    starts, ends: of each group in the outer tuples."""
     z, total = pairs[cursor] >> np.uint64(32), 0
     while cursor < found and pairs[cursor] >> np.uint64(32) == z:
         group = pairs[cursor] & np.uint64(0xFFFFFFFF)
@@ -233,21 +247,22 @@ def join_on_ranks(
     begin, end, rank_deltas, delta_begin, delta_end, outer, rank_runs, run_begin, run_end, inner, shift, threshold, chunk,
     bucket, scattered, first, home, join, pair, born, marked, mark, sums, arrived, fresh,
 ):  # fmt: skip
-    """The local joins of the ranks begin to end - 1, each run of its delta with each of its inner runs, up to `threshold` heads
-    (0: all): as `ra.rules.evaluate.Evaluate`, in chunks of about `chunk` heads, or `threshold` if that is less.
+    """Count the local joins of the ranks begin to end - 1: each run of a rank's delta with each of its inner runs, up to
+    `threshold` heads (0: all), as `ra.rules.evaluate.Evaluate` does, in chunks of about `chunk` heads, or `threshold` if
+    that is less.
 
-    Rank r goes on from join[r], pair[r] (join -1: nothing left), and leaves there where it stopped. sums[r] gets (joined,
-    made, bytes, messages); arrived[d] the heads shipped to rank d. With `marked`, heads among the sorted `born` that
-    were not marked are marked with `mark`, and counted in fresh[d].
+    Rank r starts at join[r], pair[r] (join -1: nothing left), and stores there where it stops. sums[r] gets (compared, made,
+    bytes, messages); arrived[d] the heads sent to rank d. With `marked`, heads among the sorted `born` that are not marked are
+    marked with `mark`, and counted in fresh[d].
     """
-    fewest = min(threshold, chunk) if threshold else chunk
+    limit = min(threshold, chunk) if threshold else chunk
     mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
     longest = 1
     for r in range(rank_runs[begin], rank_runs[end]):
         longest = max(longest, run_end[r] - run_begin[r])
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
     seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size, np.uint64)
-    words, to, counters = (
+    words, destinations, counters = (
         np.empty(chunk + bucket.size, np.uint64),
         np.empty(chunk + bucket.size, np.int64),
         _counters(fresh.size),
@@ -265,19 +280,19 @@ def join_on_ranks(
             found = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
             while cursor < found and (threshold == 0 or made < threshold):
                 size = 0
-                while cursor < found and size < fewest:
+                while cursor < found and size < limit:
                     z = pairs[cursor] >> np.uint64(32)
                     stop, total = _end_of(pairs, cursor, found, starts, ends)
                     if size + min(total, seen.size * 64) > chunk:
                         break
-                    count, cursor, met = _rests(outer, pairs, cursor, stop, starts, ends, mask, fewest - size, seen, heads)
-                    sums[rank, 0] += met
+                    count, cursor, compared = _rests(outer, pairs, cursor, stop, starts, ends, mask, limit - size, seen, heads)
+                    sums[rank, 0] += compared
                     base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
-                    _ship(z, heads[:count], base, subs, scattered, home, words, to, size, arrived)
+                    _ship(z, heads[:count], base, subs, scattered, home, words, destinations, size, arrived)
                     if marked.size:
                         _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, mark, fresh)
                     size += count
-                coded, messages = _code(words, to, size, counters)
+                coded, messages = _code(words, destinations, size, counters)
                 sums[rank, 2] += coded
                 sums[rank, 3] += messages
                 made += size

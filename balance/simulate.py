@@ -1,10 +1,11 @@
-"""The machine we do not have: the balanced plan replayed on any number of ranks, counted to the tuple and priced.
+"""A simulated machine: the balanced plan replayed on any number of ranks, with all work counted exactly and priced.
 
-A rank is what a Spark partition is to the engine. What is born in an iteration does not depend on where tuples live; what
-each rank receives, joins, makes, codes and sends does, and is counted here with the engine's own hash, bucket map, policy and
-codec, for all ranks at once (`balance.replay`). The edges are partitioned, as the path is. At as many ranks as the engine had
-partitions its record is reproduced, with replicate_bytes=0 and run_ahead=0, unless the intra-bucket shuffle rolls over too.
-*Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4, measured up to 32,768 ranks.
+A rank corresponds to a Spark partition of the engine. The tuples born in an iteration do not depend on where tuples are stored.
+What each rank receives, joins, makes, encodes and sends does, and is counted here with the engine's own hash, bucket map,
+policy and codec, for all ranks at once (`balance.replay`). The edges are partitioned like the path. With as many ranks as the
+engine has partitions, the engine's record is reproduced exactly, for replicate_bytes=0 and run_ahead=0, unless the intra-bucket
+shuffle rolls over, too. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4, measured up to 32,768
+ranks.
 """
 
 import os
@@ -21,7 +22,7 @@ from semi_naive.balance.placement import expected, plan_map_change, spread_inner
 from semi_naive.balance.trace import Trace, balance_of, tell_change
 from semi_naive.config import Config
 
-CHUNK = 1 << 20  # heads that the engine's join makes before it codes and ships them, and a whole z more
+CHUNK = 1 << 20  # heads that the engine's join makes before it encodes and sends them; the heads of one z are not divided
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
 
@@ -48,8 +49,10 @@ class Runs:
 
 @dataclass
 class Deltas:
-    """The delta on every rank: that of rank r is words[bounds[r]:bounds[r + 1]], in the runs of_rank[r] to of_rank[r + 1], of
-    which run i is words[begin[i]:end[i]]. What was born in one inner iteration is a run, and what moved here together."""
+    """The delta on every rank: that of rank r is words[bounds[r]:bounds[r + 1]], in the runs of_rank[r] to of_rank[r + 1]; run
+    i is words[begin[i]:end[i]]. The tuples born in one inner iteration are a run, and so are those moved to the rank
+    together.
+    """
 
     bounds: np.ndarray
     of_rank: np.ndarray
@@ -70,8 +73,12 @@ class Deltas:
 
 @dataclass
 class Simulation:
-    """One replay. `births`: by iteration, the sorted words key << shift | rest that are born, the first the edges;
-    `edges`: the words key << shift | rest of the relation they are joined with; ids are dense, below `domain`."""
+    """One replay.
+
+    births: for each iteration, the sorted words key << shift | rest that are born; those of the first are the edges.
+    edges: the words key << shift | rest of the relation that they are joined with.
+    domain: ids are dense, and below it.
+    """
 
     births: list[np.ndarray]
     edges: np.ndarray
@@ -81,6 +88,7 @@ class Simulation:
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self):
+        """Distribute the buckets of the path and of the edges over the ranks."""
         self.shift = max(1, (self.domain - 1).bit_length())
         ids = np.arange(self.domain, dtype=np.uint64)
         self.buckets = self.config.buckets_on(self.ranks)
@@ -89,9 +97,9 @@ class Simulation:
         self.scattered = (mix(ids) >> np.uint64(32)).astype(np.uint32)
         self.path, self.inner = (Layout.deal(self.buckets, self.ranks) for _ in range(2))
         self.copies: dict[int, frozenset[int]] = {}
-        self.routes: tuple = ()  # the last that were found, and for what
-        self.runs = np.zeros(0, np.int32)  # of each word of the delta: which run of its rank it is in
-        self.layers: list[Runs] = []  # of the inner relation: a run on each rank, in the order they came
+        self.routes: tuple = ()  # the last routes computed, and their inputs
+        self.runs = np.zeros(0, np.int32)  # for each word of the delta, the number of the run of its rank
+        self.layers: list[Runs] = []  # the inner relation: one run on each rank, in the order of arrival
         self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
         self.seconds = 0.0
         self.peak = np.zeros(self.ranks, np.int64)
@@ -119,14 +127,14 @@ class Simulation:
         return replay.slots_of_pairs(words, self.shift, self.bucket, self.scattered, placement.tables()[0])
 
     def _at_home(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:
-        """The words by the ranks they live on, and how many there are in each slot."""
+        """Return (number of words in each slot, the words by the ranks that store them)."""
         slot, (_, home) = self._slots(words, layout.map), layout.map.tables()
         route = np.arange(home.size + 1)
         runs = Runs(*replay.arrange(words, slot, route, home.astype(np.int32), self.ranks))
         return np.bincount(slot, minlength=home.size), runs
 
     def _load(self) -> None:
-        """Iteration 1: every edge is a path, which is made where the edge is."""
+        """Simulate iteration 1: every edge becomes a path, which is made on the rank of the edge."""
         self.inner.sizes, runs = self._at_home(self.inner, self.edges)
         self.layers.append(runs)
         self.path.sizes, held = self._at_home(self.path, self._born(1))
@@ -145,21 +153,21 @@ class Simulation:
         self.runs = np.zeros(self._born(1).size, np.int32)
 
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
-        """One outer iteration: inner ones until no local join has anything left."""
-        held, outer, moving = self._intra_bucket(delta)
+        """Simulate one outer iteration: inner ones until no local join has anything left. delta, born: sorted words."""
+        at_home, outer, moving = self._intra_bucket(delta)
         cursor, inserted = _Cursor.begin(self.ranks), []
         phases: list[dict] = []
-        bounded = self.config.threshold or 0
+        threshold = self.config.threshold or 0
         while cursor.left:
             inner = phases[-1]["inner"] + 1 if phases else 0
             if moving and inner == 0:
                 phases.append(self._phase(inner, "intra-bucket", **moving))
             before = cursor.copy()
-            sums, arrived, _ = self._join(outer, cursor, bounded, NONE, np.empty(0, np.int32), 0)
+            sums, arrived, _ = self._join(outer, cursor, threshold, NONE, np.empty(0, np.int32), 0)
             if cursor.left and inner == 0:
                 marked = np.zeros(born.size, np.int32)
             if cursor.left or inner:  # births of each inner iteration: the first to make a tuple makes it new
-                sums, arrived, fresh = self._join(outer, before, bounded, born, marked, inner + 1)
+                sums, arrived, fresh = self._join(outer, before, threshold, born, marked, inner + 1)
             else:
                 _, home = self._at_home(self.path, born)
                 fresh = np.diff(home.bounds)
@@ -173,27 +181,27 @@ class Simulation:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
         self.runs = marked if inner else np.zeros(born.size, np.int32)
-        self._update_peak(self._held() + np.diff(outer.bounds) - np.diff(held.bounds), inserted)
+        self._update_peak(self._held() + np.diff(outer.bounds) - np.diff(at_home.bounds), inserted)
         self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
         self._record(number + 1, delta.size, born.size, phases)
 
     def _intra_bucket(self, delta: np.ndarray):
-        """Return (home, outer, shuffle): the delta at home, the delta on the ranks that join it, and the counts of the
-        intra-bucket shuffle between the two, or None if no tuple has to move."""
+        """Return (delta at home, delta on the ranks that join it, counts of the intra-bucket shuffle between the two, or None
+        if no tuple has to be sent)."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
-        _, held = self._at_home(self.path, delta)
+        _, at_home = self._at_home(self.path, delta)
         if not route.size:
             ordered = np.lexsort((delta, self.runs, home[slot]))
-            return held, Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
+            return at_home, Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
         ordered = np.argsort(home[slot], kind="stable")
         sent, size, messages, received = replay.count_shuffle(
-            held.bounds, held.words, self.shift, slot[ordered], route, target, self.ranks
+            at_home.bounds, at_home.words, self.shift, slot[ordered], route, target, self.ranks
         )
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
-        found = {"received": np.diff(held.bounds), "sent": sent, "size": size, "messages": messages}
+        counts = {"received": np.diff(at_home.bounds), "sent": sent, "size": size, "messages": messages}
         ranks = np.repeat(np.arange(self.ranks), np.diff(outer.bounds))
-        return held, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), found
+        return at_home, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), counts
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranks that the delta of each slot is sent to, to meet its bucket of the inner relation; empty if every
@@ -308,18 +316,18 @@ class Simulation:
         })  # fmt: skip
 
     def _move_inner(self, buckets: np.ndarray) -> None:
-        """Move the changed buckets' tuples to their new ranks, where they make one new run."""
+        """Move the tuples of changed buckets to their new ranks, where they form one new run. buckets: a mask."""
         changed = buckets[self.bucket]
         _, home = self.inner.map.tables()
-        left = []
+        leaving = []
         for number, layer in enumerate(self.layers):
             rank = np.repeat(np.arange(self.ranks), np.diff(layer.bounds))
             leaves = changed[layer.words >> np.uint64(self.shift)]
             leaves &= home[self._slots(layer.words, self.inner.map)] != rank
-            left.append(layer.words[leaves])
+            leaving.append(layer.words[leaves])
             bounds = np.concatenate(([0], np.cumsum(np.bincount(rank[~leaves], minlength=self.ranks))))
             self.layers[number] = Runs(bounds, layer.words[~leaves])
-        self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(left)))[1])
+        self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(leaving)))[1])
 
     def _copy(self, number: int) -> None:
         """Copy inner buckets to the ranks of path's subbuckets of the same bucket, as `running.balanced.rebalance` does."""
@@ -376,7 +384,9 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """The place where each rank's join continues: the number of its run and the pair within it; -1 if the rank has finished."""
+    """The position where each rank's join continues: the number of its pair of runs, and the position in it; -1 if the rank has
+    finished.
+    """
 
     join: np.ndarray
     pair: np.ndarray
@@ -393,5 +403,5 @@ class _Cursor:
         return bool((self.join >= 0).any())
 
     def counts(self) -> list[int]:
-        """On how many joins each rank has to go on."""
+        """Return for each rank the number of joins that it has to continue."""
         return (self.join >= 0).astype(int).tolist()

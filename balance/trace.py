@@ -52,7 +52,7 @@ AGAIN = "record the run again with --trace"
 
 
 class Trace:
-    """Collects; `record` is the dictionary."""
+    """Collects the record of a run; `record` is the dictionary."""
 
     def __init__(self, **facts):
         self.begun = time.perf_counter()
@@ -65,8 +65,8 @@ class Trace:
         self.record["iterations"].append({"iteration": number, **json_value(facts)})
 
     def take_up(self, iterations: list[dict], events: list[dict], buckets: int | None = None) -> None:
-        """Go back to what an earlier attempt had recorded when it saved its state; events of this one stay. Sizes of another
-        number of buckets than there are now are left out, as no figure shows them side by side."""
+        """Restore the iterations and events that an earlier attempt had saved; events of this attempt are kept. If the number
+        of buckets differs, sizes are left out, as no figure can show them together."""
         other = [buckets is not None and len(entry.get("sizes", ())) != buckets for entry in iterations]
         self.record["iterations"] = [
             {key: entry[key] for key in entry if key != "sizes"} if without else entry
@@ -75,11 +75,13 @@ class Trace:
         self.record["events"] = list(events) + [e for e in self.record["events"] if e not in events]
 
     def so_far(self) -> dict:
-        """A copy of the record, for another thread while the run goes on: entries are added, and then stay as they are."""
+        """Return a copy of the record, for another thread while the run continues. Entries are immutable after they have been
+        added."""
         record = {"seconds": time.perf_counter() - self.begun, **self.record}
         return record | {key: list(record[key]) for key in ("iterations", "events")}
 
     def finish(self, **result) -> dict:
+        """Record the result and the time, and return the record."""
         self.record["seconds"] = time.perf_counter() - self.begun
         self.record["result"] = json_value(result)
         return self.record
@@ -100,15 +102,17 @@ def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) ->
 
 
 def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> list[dict]:
-    """The phases of an inner iteration, from what its tasks report (`ra.spark.reports.Report`). arrivals: the reports of those
-    inserts that heads went to first."""
-    found = {name: [r for r in reports if r.phase == name] for name in ("intra-bucket", "join", "run-ahead", "insert")}
-    phases = {name: phase(inner, name, some, partitions) for name, some in found.items() if some}
+    """Return the phases of an inner iteration from the reports of its tasks (`ra.spark.reports.Report`). arrivals: the reports
+    of the inserts at which heads arrived first."""
+    reports_by_phase = {
+        name: [r for r in reports if r.phase == name] for name in ("intra-bucket", "join", "run-ahead", "insert")
+    }
+    phases = {name: phase(inner, name, of_phase, partitions) for name, of_phase in reports_by_phase.items() if of_phase}
     if "join" in phases:
-        phases["join"]["joined"] = by_partition(found["join"], lambda report: report.facts["joined"], partitions)
+        phases["join"]["joined"] = by_partition(reports_by_phase["join"], lambda report: report.facts["joined"], partitions)
     inserts = phases.pop("insert")
     inserts["duplicates"] = [a - b for a, b in zip(inserts["received"], inserts["sent"], strict=True)]
-    makers = [r for r in found["join"] + found["run-ahead"] if r.clock]
+    makers = [r for r in reports_by_phase["join"] + reports_by_phase["run-ahead"] if r.clock]
     return [*phases.values(), *([_all_to_all(inner, makers, arrivals, partitions)] if makers else []), inserts]
 
 
@@ -119,6 +123,7 @@ def phase(inner: int, name: str, reports: list, partitions: int) -> dict:
 
 
 def by_partition(reports: list, figure, partitions: int) -> list:
+    """Return the sum of a figure of reports for each partition."""
     sums = [0] * partitions
     for report in reports:
         sums[report.partition] += figure(report)
@@ -126,8 +131,8 @@ def by_partition(reports: list, figure, partitions: int) -> list:
 
 
 def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> dict:
-    """The shuffle between the makers of heads and their inserts, as a phase: from when the last maker was done to when a first
-    insert had its input. By the hosts' clocks: on a cluster as good as they agree."""
+    """Return the shuffle of heads as a phase: from the time when the last task that makes heads has finished until an insert
+    has its input. The times are those of the hosts' clocks, which may differ on a cluster."""
     done = max(report.clock for report in makers)
     begun: dict[int, float] = {}
     for report in arrivals:
@@ -147,7 +152,8 @@ def balance_of(placement, sizes) -> dict:
 
 
 def work_of(entry: dict) -> np.ndarray:
-    """Return each partition's work in an iteration: the tuples received by its joins and inserts, and the pairs that met."""
+    """Return each partition's work in an iteration: the tuples received by its joins and inserts, and the pairs that its joins
+    compared."""
     counted = [phase for phase in entry["phases"] if phase["phase"] in ("join", "run-ahead", "insert")]
     return sum((np.add(phase["received"], phase.get("joined", 0)) for phase in counted), np.zeros(len(entry["loads"])))
 
@@ -158,8 +164,8 @@ def moved(record: dict) -> int:
 
 
 def tell_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
-    """One event for each kind of a `balance.placement.Change`; before, after: the subbuckets' sizes of every bucket. What
-    moved, and how long it took, is told with the first."""
+    """Record one event for each kind of a `balance.placement.Change`. before, after: the subbuckets' sizes of every bucket. The
+    first event has the number of moved tuples and the time."""
     for kind, buckets in change.kinds.items():
         resized = [{"bucket": b, "before": before[b], "after": after[b]} for b in buckets]
         trace.event(kind, iteration, **facts, buckets=resized)
@@ -184,8 +190,8 @@ def write_trace(record: dict, path) -> None:
 
 
 def read_trace(path, joins: bool = False) -> dict:
-    """A record that --trace wrote, with `joins` also of a multiway join. ValueError, which names the file and the place in it,
-    when it is none, of another version, cut short or changed."""
+    """Return the record that --trace wrote, with `joins` also of a multiway join. Raises ValueError, with the file and the
+    place in it, if it is not a trace, of another version, truncated or changed."""
     try:
         record = json.loads(Path(path).read_text())
     except (ValueError, RecursionError) as error:
@@ -197,18 +203,18 @@ def read_trace(path, joins: bool = False) -> dict:
 
 
 def spread(record: dict) -> dict[str, dict]:
-    """Return the records with balance data: the record itself, as "", or those of a Datalog program's strata that ran on the
-    partitions, by their first relation. Raises ValueError if there is none.
+    """Return the records with balance data: the record itself, as "", or those of a Datalog program's strata on the partitions,
+    by their first relation. Raises ValueError if there is none.
 
     >>> list(spread({"strata": [{"relations": ["a"]}, {"relations": ["path", "half"], "trace": {"iterations": [{}]}}]}))
     ['path']
     """
     if "iterations" in record:
         return {"": record}
-    found = {s["relations"][0]: s["trace"] for s in record["strata"] if s.get("trace", {}).get("iterations")}
-    if not found:
+    by_relation = {s["relations"][0]: s["trace"] for s in record["strata"] if s.get("trace", {}).get("iterations")}
+    if not by_relation:
         raise ValueError(
             "nothing of this run was on the partitions, so there is no balance to draw: its strata were small enough for the "
             "driver (--set local_tuples=0 spreads them all)"
         )
-    return found
+    return by_relation

@@ -1,4 +1,4 @@
-"""A picture of the balance of a run: the distribution of tuples, its evenness, and the time.
+"""Draw the balance of a run in one figure: the distribution of tuples, the imbalance, and the time.
 
 save(closure.trace, "balance.png")
 """

@@ -1,4 +1,4 @@
-"""`semi-naive plot`: draws the figures of recorded runs."""
+"""`semi-naive plot`: draw the figures of recorded runs."""
 
 from pathlib import Path
 from zlib import crc32
@@ -17,11 +17,9 @@ MAX_STEM_CHARACTERS = 100  # characters of a file name before the figure's name
 
 
 def draw(paths, output: str, only: str = ""):
-    """Draw one record, or several side by side, as PNG and SVG files in a folder that is made; yields the name of each.
-
-    only: names of figures between commas. Without it, all of one run; of a program with several strata on the partitions
-    the overview of each. Every record is read before anything is drawn.
-    """
+    """Draw one record, or several side by side, as PNG and SVG files in a folder, which is created; yield the path of each.
+    only: names of figures between commas. By default all figures of one run are drawn; for a program with several strata on
+    the partitions, the overview of each. All records are read before anything is drawn."""
     records, wanted = [read_trace(path, joins=True) for path in paths], figure_names(only)
     made = _joins(records, paths, wanted) if any(map(is_join, records)) else _fixpoints(records, paths, wanted, only)
     Path(output).mkdir(parents=True, exist_ok=True)
@@ -33,7 +31,7 @@ def draw(paths, output: str, only: str = ""):
 
 
 def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
-    """The figures of multiway joins."""
+    """The figures of multiway joins. wanted: the names of panels."""
     if not all(map(is_join, records)):
         raise ValueError("some of these runs are multiway joins and some are not: there is nothing to compare")
     if not (made := join_figures(records, [Path(path).name for path in paths], wanted)):
@@ -42,7 +40,7 @@ def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
 
 
 def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
-    """The figures of closures and programs."""
+    """The figures of closures and programs. wanted: the names of panels."""
     if not wanted and any(len(drawable(record)) > 1 for record in records):
         wanted = [OVERVIEW, *PROGRAM]
     made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
@@ -86,7 +84,7 @@ def stem(paths) -> str:
 
 
 def safe(name: str) -> str:
-    """A figure's name as part of a file name; a very long one is cut, with a number that tells it from others.
+    """Return a figure's name as part of a file name; a very long one is truncated, with a checksum that keeps it unique.
 
     >>> safe("path.of/x-heat"), safe("x" * 300 + "-heat")[-14:]
     ('path.of_x-heat', '-1b432d13-heat')

@@ -1,4 +1,4 @@
-"""Descriptions of figures in words, shown beside the figure and to readers who cannot see it."""
+"""Descriptions of figures in words, shown next to the figure and to readers who cannot see it."""
 
 import numpy as np
 
@@ -23,10 +23,9 @@ def title_of_figure(name: str, runs: list[RecordedRun]) -> str:
 
 
 def description(name: str, runs: list[RecordedRun]) -> list[str]:
-    """A description of a figure: a sentence, or for several runs one each, with its label; empty for a figure without a
-    description."""
-    tell = TELL.get(name)
-    told = [(run.label, tell(run)) for run in runs if tell and len(run)]
+    """Return the description of a figure: a sentence, or for several runs one each, with its label; [] if there is none."""
+    describe = TELL.get(name)
+    told = [(run.label, describe(run)) for run in runs if describe and len(run)]
     return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told if text]
 
 
@@ -35,37 +34,47 @@ def _sentence(text: str) -> str:
 
 
 def _heat(run: RecordedRun) -> str:
+    """Describe the heat map: buckets, subbuckets, and the range of their sizes."""
     if not run.has_sizes:
         return _partitions(run)
     sizes = run.iterations[-1]["sizes"]
-    subs = [each for bucket in sizes for each in bucket]
+    subs = [count for bucket in sizes for count in bucket]
     split = f" in {about(len(subs), 'subbucket')}" if len(subs) > len(sizes) else ""
     many = f"from {number(min(subs))} to {number(max(subs))}"
     return f"{about(len(sizes), 'bucket')}{split} at the end, with {many} tuples in a subbucket"
 
 
 def _imbalance(run: RecordedRun) -> str:
+    """Describe the imbalance: the ratios at worst and at the end."""
     return "heaviest ÷ average: " + "; ".join(
-        f"{run.place + 's' if what == 'partitions' else what} {np.nanmax(ratios):.2f} at worst, {ratios[-1]:.2f} at the end"
-        for what in ("partitions", "buckets", "subbuckets")
-        if not np.isnan(ratios := run.ratios(what)).all()
+        f"{run.place + 's' if level == 'partitions' else level} {np.nanmax(ratios):.2f} at worst, {ratios[-1]:.2f} at the end"
+        for level in ("partitions", "buckets", "subbuckets")
+        if not np.isnan(ratios := run.ratios(level)).all()
     )
 
 
 def _times(run: RecordedRun) -> str:
+    """Describe the times: in total, and of each phase."""
     if run.by_task:
-        spent = [each for entry in run.iterations for phase in entry["phases"] for each in phase["seconds"]]
-        slowest = seconds(max(spent, default=0))
-        return f"{about(len(spent), 'task')} that took {seconds(sum(spent))} together, the slowest {slowest}"
+        durations = [
+            entry_seconds for entry in run.iterations for phase in entry["phases"] for entry_seconds in phase["seconds"]
+        ]
+        slowest = seconds(max(durations, default=0))
+        return f"{about(len(durations), 'task')} that took {seconds(sum(durations))} together, the slowest {slowest}"
     phases = {name: run.seconds(name).sum() for name in [*run.phases(()), "driver"]}
     total = f"{seconds(sum(phases.values()))} in all"
-    parts = [f"{name} {seconds(spent)}" for name, spent in sorted(phases.items(), key=lambda each: -each[1]) if spent > 0]
+    parts = [
+        f"{name} {seconds(durations)}"
+        for name, durations in sorted(phases.items(), key=lambda entry_seconds: -entry_seconds[1])
+        if durations > 0
+    ]
     most = int(run.inner.max())
     inner = f"; up to {most} inner iterations" if most > 1 else ""
     return f"{total}, of the slowest {run.place} in each phase{': ' * bool(parts)}{', '.join(parts)}{inner}"
 
 
 def _tuples(run: RecordedRun) -> str:
+    """Describe the number of tuples at the end, and the iteration with the most births."""
     steps = run.steps
     at = int(np.argmax(steps["new"]))
     full = number(run.iterations[-1]["full"])
@@ -73,6 +82,7 @@ def _tuples(run: RecordedRun) -> str:
 
 
 def _bytes(run: RecordedRun) -> str:
+    """Describe the bytes shuffled: in total, and by phase."""
     sent = {name: int(run.shuffled(name).sum()) for name in run.phases(()) if name != "insert"}
     parts = [f"{name} {size(count)}" for name, count in sent.items() if count]
     return f"{size(sum(sent.values()))} shuffled in all" + (f": {series(parts)}" if len(parts) > 1 else "")
@@ -84,6 +94,7 @@ def _duplicates(run: RecordedRun) -> str:
 
 
 def _partitions(run: RecordedRun) -> str:
+    """Describe the number of partitions, and the tuples on them at the end."""
     loads = run.loads["at the end"]
     return (
         f"{about(len(loads), run.place)}, at the end with {number(min(loads))} to {number(max(loads))} tuples, "

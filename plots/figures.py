@@ -1,4 +1,4 @@
-"""The figures of a record: an overview, and one for each panel; several records are drawn side by side.
+"""Draw the figures of a record: an overview, and one for each panel; several records are drawn side by side.
 
 for name, figure in figures(closure.trace).items():
     save(figure, f"run-{name}.png")
@@ -23,7 +23,7 @@ PANELS = {
     "heat": heat_map, "imbalance": imbalance, "times": times, "tuples": tuples, "bytes": shuffled_bytes,
     "duplicates": duplicates, "partitions": partitions,
 }  # fmt: skip
-BY_TASK = ("times", "tuples", "partitions")  # panels of the decomposed plan
+BY_TASK = ("times", "tuples", "partitions")  # panels that the decomposed plan has
 PROGRAM = {"strata": strata_panel, "rules": rules_panel}  # figures of a Datalog program's record
 OVERVIEW = "balance"
 NAMES = (OVERVIEW, *PANELS, *PROGRAM)
@@ -54,38 +54,37 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
 
 
 def overview(trace: dict):
-    """The main panels of a closure's or a stratum's trace in one figure; for a program's record with one stratum on the
-    partitions, those of that stratum."""
-    found = recorded_runs(trace)
-    if len(found) > 1:
-        raise ValueError(f"expected the trace of one stratum, got those of {', '.join(found)}: `figures` draws each")
-    return _overview(next(iter(found.values())))
+    """Return the main panels of a closure's or a stratum's trace in one figure. For the record of a program with one stratum on
+    the partitions, they are those of that stratum."""
+    runs = recorded_runs(trace)
+    if len(runs) > 1:
+        raise ValueError(f"expected the trace of one stratum, got those of {', '.join(runs)}: `figures` draws each")
+    return _overview(next(iter(runs.values())))
 
 
 def comparison(traces: list, names=None, only=None) -> dict:
-    """The figures of several records side by side, with common axes and colours. Each is labelled by its name, if it has one,
-    and by its settings that differ. Keyed by name, as in `figures`.
-
-    Programs are compared by the strata that all of them have. Raises ValueError if there is none.
-    """
+    """Return the figures of several records side by side, with common axes and colours, by name, as in `figures`. Each record
+    is labelled by its name, if it has one, and by the settings in which the records differ. Programs are compared by the
+    strata that all of them have. Raises ValueError if there is none."""
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    wanted, every, found = _checked_names(only), [drawable(trace) for trace in traces], {}
-    called = labels(traces, names)
+    wanted, drawables, drawn = _checked_names(only), [drawable(trace) for trace in traces], {}
+    record_labels = labels(traces, names)
     for name, panel in PROGRAM.items():
         if name in wanted and all("strata" in trace for trace in traces):
-            found[name] = _rows_figure(panel, traces, called, name)
-    for stratum, beside in _runs_by_stratum(every, called).items():
+            drawn[name] = _rows_figure(panel, traces, record_labels, name)
+    for stratum, runs in _runs_by_stratum(drawables, record_labels).items():
         prefix = stratum + "-" * bool(stratum)
         if OVERVIEW in wanted:
-            found[prefix + OVERVIEW] = _overview_side_by_side(beside)
-        for name in dict.fromkeys(name for run in beside for name in _panels(run)):
+            drawn[prefix + OVERVIEW] = _overview_side_by_side(runs)
+        for name in dict.fromkeys(name for run in runs for name in _panels(run)):
             if name in wanted:
-                found[prefix + name] = _panel_figure(PANELS[name], beside)
-    return found
+                drawn[prefix + name] = _panel_figure(PANELS[name], runs)
+    return drawn
 
 
 def _checked_names(only) -> tuple:
+    """Return the names of the figures to draw; all if none are given. Raises ValueError for an unknown name."""
     unknown = [name for name in only or () if name not in NAMES]
     if unknown:
         raise ValueError(f"there is no figure {unknown[0]!r}: expected some of {', '.join(NAMES)}")
@@ -93,7 +92,7 @@ def _checked_names(only) -> tuple:
 
 
 def _panels(run: RecordedRun) -> tuple:
-    """The names of the panels that have something to show."""
+    """Return the names of the panels that have something to show."""
     return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
 
 
@@ -134,51 +133,51 @@ def _overview(run: RecordedRun):
 
 
 def panel_alone(panel, shown, size: tuple[float, float]):
-    """A figure of one panel, without a title."""
+    """Return a figure of one panel, without a title. size: inches."""
     figure = new_figure(*size)
     panel(figure.add_subplot(), shown)
     return figure
 
 
-def _panel_figure(panel, beside: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
-    """One panel of one run, or of several in a grid."""
-    if len(beside) == 1:
-        figure = new_figure(*size, beside[0].title)
-        panel(figure.add_subplot(), beside[0])
+def _panel_figure(panel, runs: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
+    """Draw one panel of one run, or of several runs in a grid."""
+    if len(runs) == 1:
+        figure = new_figure(*size, runs[0].title)
+        panel(figure.add_subplot(), runs[0])
         return figure
-    columns = min(3, len(beside))
-    rows = -(-len(beside) // columns)
+    columns = min(3, len(runs))
+    rows = -(-len(runs) // columns)
     figure = new_figure(5 * columns, 4.3 * rows + 0.3)
-    all_axes = [figure.add_subplot(rows, columns, place + 1) for place in range(len(beside))]
-    _side_by_side(panel, all_axes, beside, with_titles=True)
+    all_axes = [figure.add_subplot(rows, columns, place + 1) for place in range(len(runs))]
+    _side_by_side(panel, all_axes, runs, with_titles=True)
     return figure
 
 
-def _overview_side_by_side(beside: list[RecordedRun]):
+def _overview_side_by_side(runs: list[RecordedRun]):
     """The overview of several runs: a column for each, a row for each panel."""
-    names = [name for name in SHOWN if any(name in _panels(run) for run in beside)]
-    figure = new_figure(5 * len(beside), 4.1 * len(names) + 0.3)
+    names = [name for name in SHOWN if any(name in _panels(run) for run in runs)]
+    figure = new_figure(5 * len(runs), 4.1 * len(names) + 0.3)
     for row, name in enumerate(names):
-        places = [figure.add_subplot(len(names), len(beside), row * len(beside) + place + 1) for place in range(len(beside))]
-        _side_by_side(PANELS[name], places, beside, with_titles=not row)
+        places = [figure.add_subplot(len(names), len(runs), row * len(runs) + place + 1) for place in range(len(runs))]
+        _side_by_side(PANELS[name], places, runs, with_titles=not row)
     return figure
 
 
-def _side_by_side(panel, all_axes, beside: list[RecordedRun], with_titles: bool) -> None:
+def _side_by_side(panel, all_axes, runs: list[RecordedRun], with_titles: bool) -> None:
     """Draw a panel for each run, with equal axis limits."""
-    for axes, run in zip(all_axes, beside, strict=True):
-        panel(axes, run, beside)
+    for axes, run in zip(all_axes, runs, strict=True):
+        panel(axes, run, runs)
         if with_titles:
             titled(axes, wrapped(run.label, 40) + "\n" + axes.get_title(loc="left"))
     same_limits(all_axes)
 
 
-def _rows_figure(panel, records: list[dict], called: list[str], name: str):
-    """A figure of strata or rules, one below the other because of their long labels."""
+def _rows_figure(panel, records: list[dict], record_labels: list[str], name: str):
+    """Return a figure of the strata or rules of records, one record below the other because of the long labels."""
     heights = [1.2 + 0.26 * _count_rows(record, name) for record in records]
     figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
     all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, record, label in zip(all_axes, records, called, strict=True):
+    for axes, record, label in zip(all_axes, records, record_labels, strict=True):
         panel(axes, record)
         if label:
             titled(axes, f"{wrapped(label, 100)}\n{axes.get_title(loc='left')}")
@@ -188,6 +187,7 @@ def _rows_figure(panel, records: list[dict], called: list[str], name: str):
 
 
 def _count_rows(record: dict, name: str) -> int:
+    """Return the number of rows that a panel needs."""
     from semi_naive.plots.panels.program import MAX_ROWS
 
     found = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
@@ -195,6 +195,7 @@ def _count_rows(record: dict, name: str) -> int:
 
 
 def _program(record: dict) -> str:
+    """Return the name and the time of a program as a title."""
     facts = [str(record.get("program", "a program"))]
     if "seconds" in record:
         facts.append(f"{record['seconds']:,.2f} s")

@@ -1,6 +1,7 @@
-"""The figures of multiway joins: boxes over the plane for boxed joins, work by partition for BiGJoin.
+"""Draw the figures of multiway joins: the boxes of a boxed join in the plane of two variables, or the work of each partition
+for a BiGJoin.
 
-Of one record or of several, one under the other.
+Several records are drawn one below the other.
 """
 
 import numpy as np
@@ -42,14 +43,15 @@ def join_kind(trace: dict) -> str:
 
 
 def _figure(panels, traces: list[dict], names: list[str]):
+    """Return a figure with two panels for each record. panels: draws them."""
     several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP_INCHES * len(trace.get("steps", ()))) for trace in traces]
     figure = new_figure(WIDTH, sum(heights), "" if several else title(traces[0]))
     grid = figure.subplots(len(traces), 2, squeeze=False, height_ratios=heights)
     for row, trace, name in zip(grid, traces, names, strict=True):
         panels(row, trace)
         if several:
-            called = wrapped(f"{name}: {title(trace, ', ')}", 62)
-            titled(row[0], f"{called}\n{row[0].get_title(loc='left')}")
+            label = wrapped(f"{name}: {title(trace, ', ')}", 62)
+            titled(row[0], f"{label}\n{row[0].get_title(loc='left')}")
     if panels is _work:
         same_limits(grid[:, 0])
     return figure
@@ -69,26 +71,28 @@ def title(trace: dict, between: str = "  ·  ") -> str:
 
 
 def _boxes(row, trace: dict) -> None:
+    """Draw the boxes in the plane of the first two variables, shaded by bytes copied and by time."""
     from matplotlib.colors import LogNorm, Normalize
     from matplotlib.ticker import EngFormatter
 
-    found = rectangles(trace)
-    if not len(found) or not trace["order"]:
+    boxes = rectangles(trace)
+    if not len(boxes) or not trace["order"]:
         for axes in row:
-            note(axes, "no boxes: nothing can be an answer" if not len(found) else "no plane: there are no variables")
+            note(axes, "no boxes: nothing can be an answer" if not len(boxes) else "no plane: there are no variables")
         return
     names = [*map(str, trace["order"]), ""][:2]
-    time = found[:, SECONDS]
-    for axes, shade, norm, what, unit in (
-        (row[0], found[:, COPIED], Normalize(0, max(found[:, COPIED].max(), 1)), "Bytes copied for boxes", "B"),
+    time = boxes[:, SECONDS]
+    for axes, shade, norm, heading, unit in (
+        (row[0], boxes[:, COPIED], Normalize(0, max(boxes[:, COPIED].max(), 1)), "Bytes copied for boxes", "B"),
         (row[1], time, LogNorm(max(time.min(), 1e-9), max(time.max(), 1e-8)), "Time of boxes", "s"),
     ):
-        shown = plane(axes, found, shade, norm, names)
+        shown = plane(axes, boxes, shade, norm, names)
         axes.get_figure().colorbar(shown, ax=axes, pad=0.02, format=EngFormatter(unit))
-        titled(axes, f"{what}, by {' and '.join(filter(None, names))}")
+        titled(axes, f"{heading}, by {' and '.join(filter(None, names))}")
 
 
 def _work(row, trace: dict) -> None:
+    """Draw the work of each partition, and of each step."""
     bars_of(row[0], "Work of each partition", "tuples received and produced", {"": trace["work"]}, "partition")
     steps = [(step["stage"], step["phase"], np.add(step["received"], step["sent"])) for step in trace["steps"]]
     steps = [(trace["order"][stage], phase, work) for stage, phase, work in steps if work.any()]
@@ -99,7 +103,7 @@ def _work(row, trace: dict) -> None:
 
 
 def _by_step(axes, steps: list[tuple]) -> None:
-    """A bar for each step: the work of all partitions, the heaviest one in front, and its ratio to the mean."""
+    """Draw a bar for each step: the mean work of the partitions, in front of the heaviest one, and their ratio."""
     at = np.arange(len(steps))[::-1]
     means, most = [work.mean() for _, _, work in steps], [work.max() for _, _, work in steps]
     axes.barh(at, most, 0.8, facecolor=SAND, edgecolor="black", linewidth=0.6, hatch="////", label="heaviest partition")
@@ -124,8 +128,8 @@ THIN_LINE_WIDTH = 0.15  # line width around very many boxes; three times as wide
 
 
 def rectangles(trace: dict) -> np.ndarray:
-    """A row for each rectangle of the plane with boxes: first and last x, first and last y, bytes copied, seconds and answers
-    of its boxes, which differ in the other variables. With one variable y is 0.
+    """Return a row for each rectangle of the plane with boxes: first and last x, first and last y, and the bytes copied,
+    seconds and answers of its boxes, which differ in the other variables. With one variable y is 0.
 
     >>> box = {"ranges": [[0, 4], [5, 9], [0, 2]], "copied": 80, "seconds": 0.5, "count": 3}
     >>> rectangles({"boxes": [box, box | {"ranges": [[0, 4], [5, 9], [3, 9]]}]}).tolist()
@@ -140,7 +144,7 @@ def rectangles(trace: dict) -> np.ndarray:
 
 def plane(axes, found: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), last=None):
     """Draw rectangles shaded by value; areas without a box are hatched. `last`: the maximum x and y of the plane, if beyond the
-    boxes. Returns the mappable of a colour bar."""
+    boxes. Returns the mappable of a colour bar. found: (low x, high x, low y, high y) of each box (n, 4)."""
     from matplotlib.collections import PolyCollection
 
     x, y = found[:, [0, 1]] + [0, 1], found[:, [2, 3]] + [0, 1]

@@ -1,7 +1,7 @@
-"""Short labels that tell runs apart: "refine off", "rollover_threshold 200,000"."""
+"""Short labels that distinguish runs: "refine off", "rollover_threshold 200,000"."""
 
-SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # paths, and entries that the record has itself
-MAX_LABEL_CHARACTERS = 60  # characters of a label after the name; longer ones push the figure off the screen
+SKIPPED = {"local_dir", "checkpoint_dir", "rule"}  # paths, and entries that are elsewhere in the record
+MAX_LABEL_CHARACTERS = 60  # characters of a label after the name; longer ones would push the figure off the screen
 ONLY_WITH = {  # tunables that have an effect only if another is on
     "refinement_ratio": "refine", "refinement_factor": "refine", "refinement_minimum": "refine", "relief_ratio": "refine",
     "consolidation_fraction": "consolidate", "rollover_threshold": "rollover", "run_ahead_budget": "run_ahead",
@@ -9,7 +9,7 @@ ONLY_WITH = {  # tunables that have an effect only if another is on
 
 
 def labels(traces: list[dict], names=None) -> list[str]:
-    """A label for each record: its name, and the plan, rule and tunables that differ between records, as many as fit.
+    """Return a label for each record: its name, and the plan, rule and settings in which the records differ, as many as fit.
 
     >>> labels([{"plan": "balanced", "config": {"refine": refine, "buckets": 64}} for refine in (True, False)])
     ['refine on', 'refine off']
@@ -22,14 +22,19 @@ def labels(traces: list[dict], names=None) -> list[str]:
     ['as it is: refine on', 'never refined: refine off']
     """
     facts = [_facts(trace) for trace in traces]
-    keys = dict.fromkeys(key for each in facts for key in each)
+    keys = dict.fromkeys(key for record_settings in facts for key in record_settings)
     differing = [key for key in keys if _differs(key, facts)]
-    told = [[_setting_text(key, each[key]) for key in differing if key in each] for each in facts]
-    if names is None and len({", ".join(each) for each in told}) == len(told):
-        short = list(map(_settings_that_fit, told))
-        return short if len(set(short)) == len(short) else list(map(", ".join, told))
-    called = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else map(str, names)
-    return [f"{name}: {_settings_that_fit(each)}" if each else name for name, each in zip(called, told, strict=True)]
+    settings = [
+        [_setting_text(key, record_settings[key]) for key in differing if key in record_settings] for record_settings in facts
+    ]
+    if names is None and len({", ".join(record_settings) for record_settings in settings}) == len(settings):
+        short = list(map(_settings_that_fit, settings))
+        return short if len(set(short)) == len(short) else list(map(", ".join, settings))
+    run_names = [f"run {number}" for number in range(1, len(traces) + 1)] if names is None else map(str, names)
+    return [
+        f"{name}: {_settings_that_fit(record_settings)}" if record_settings else name
+        for name, record_settings in zip(run_names, settings, strict=True)
+    ]
 
 
 def _settings_that_fit(facts: list[str]) -> str:
@@ -51,7 +56,7 @@ def _differs(key: str, facts: list[dict]) -> bool:
 
 
 def _facts(trace: dict) -> dict:
-    """The settings of a recorded run, as far as they had an effect."""
+    """Return the settings of a recorded run that had an effect."""
     config = trace.get("config", {})
     own = {key: trace[key] for key in ("plan", "rule", "program") if trace.get(key)}
     if trace.get("plan") == "simulated" and trace.get("iterations"):
@@ -60,6 +65,7 @@ def _facts(trace: dict) -> dict:
 
 
 def _setting_text(key: str, value) -> str:
+    """Return a setting as text."""
     if key == "plan" and value:
         return str(value)
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""The figure of a proof: each tuple above the one that it is a premise of, and a table of the rules below.
+"""Draw a proof: each tuple above the one whose premise it is, and a table of the rules below.
 
-It is drawn from the dictionary that `Proof.to_dict` makes. A tuple that several steps use is there once.
+The input is the dictionary that `Proof.to_dict` returns. A tuple that several steps use is drawn once.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ProofBox:
 
 
 def proof_figure(proof: dict):
-    """A matplotlib Figure of a proof, given as by `Proof.to_dict`."""
+    """Return a matplotlib Figure of a proof, given as the result of `Proof.to_dict`."""
     boxes, rules = lay_out_proof(proof)
     high = 1 + max(box.level for box in boxes)
     wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
@@ -49,9 +49,9 @@ def proof_figure(proof: dict):
     axes.set_axis_off()
     shift = (wide - boxes[0].width) / 2
     for box in boxes:
-        for one in (*box.above, *box.lines):
-            ends = [box.x + shift, one.x + shift], [LEVEL * box.level + 0.14, LEVEL * one.level - 0.14]
-            axes.plot(*ends, color=DUST if one.kind == "condition" else GREY, linewidth=0.8, zorder=0)
+        for upper in (*box.above, *box.lines):
+            ends = [box.x + shift, upper.x + shift], [LEVEL * box.level + 0.14, LEVEL * upper.level - 0.14]
+            axes.plot(*ends, color=DUST if upper.kind == "condition" else GREY, linewidth=0.8, zorder=0)
     for box in boxes:
         _write(axes, box, box.x + shift)
     for number, line in enumerate(rules):
@@ -124,11 +124,12 @@ def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofB
     return ordered
 
 
-def _box(told: dict, names: dict[str, str]) -> ProofBox:
-    text = shortened(told["atom"], MAX_TUPLE_CHARACTERS)
-    if "rule" not in told:
+def _box(entry: dict, names: dict[str, str]) -> ProofBox:
+    """Return the box of a tuple. entry: of the proof; names: the label of each rule, to which labels are added."""
+    text = shortened(entry["atom"], MAX_TUPLE_CHARACTERS)
+    if "rule" not in entry:
         return ProofBox(text, "fact")
-    name = names.setdefault(told["rule"], f"R{len(names) + 1}")
+    name = names.setdefault(entry["rule"], f"R{len(names) + 1}")
     return ProofBox(text, "made", name)
 
 

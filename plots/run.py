@@ -1,4 +1,4 @@
-"""A recorded run in the form that panels use."""
+"""A recorded run in the form that panels use: its iterations as arrays."""
 
 from functools import cached_property
 
@@ -13,8 +13,11 @@ from semi_naive.host.numbers import quantity
 class RecordedRun:
     """One trace (`balance.trace`), of a closure or of one stratum: its iterations as arrays, one value for each entry.
 
-    name: the stratum's, or empty; label: tells it from runs drawn beside it. Raises ValueError for an invalid trace; `known`:
-    the caller has validated it.
+    name: of the stratum, or "".
+    label: distinguishes it from runs drawn side by side.
+    known: the caller has validated the trace.
+
+    Raises ValueError for an invalid trace.
     """
 
     def __init__(self, trace: dict, name: str = "", label: str = "", known: bool = False):
@@ -63,7 +66,7 @@ class RecordedRun:
         return np.array([1 + max([phase["inner"] for phase in entry["phases"]], default=0) for entry in self.iterations])
 
     def phases(self, among: tuple) -> list[str]:
-        """The names of its phases, first those in `among`, in that order."""
+        """Return the names of its phases, first those in `among`, in that order."""
         seen = dict.fromkeys(phase["phase"] for entry in self.iterations for phase in entry["phases"])
         return [name for name in among if name in seen] + [name for name in seen if name not in among]
 
@@ -72,7 +75,8 @@ class RecordedRun:
         return np.array([phase_seconds(entry, phase) for entry in self.iterations], np.float64)
 
     def sums(self, phase: str, figure: str) -> np.ndarray:
-        """A counter of one phase, summed over partitions and inner iterations: sent, received, bytes, joined, duplicates."""
+        """Return a counter of one phase for each iteration, summed over partitions and inner iterations: sent, received, bytes,
+        joined, duplicates."""
         return np.array(
             [sum(sum(p.get(figure, ())) for p in entry["phases"] if p["phase"] == phase) for entry in self.iterations]
         )
@@ -109,8 +113,8 @@ class RecordedRun:
 
     @property
     def limit(self) -> float | None:
-        """The ratio of heaviest to average subbucket above which the paper's policy refines a bucket; the other policy has
-        none."""
+        """The ratio of heaviest to average subbucket above which the paper's policy refines a bucket; None for the other
+        policy."""
         by_paper = self.config.get("refine") and self.config.get("policy") == "paper"
         return self.config.get("refinement_ratio") if by_paper else None
 
@@ -121,9 +125,9 @@ class RecordedRun:
 
     @property
     def refined(self) -> list[tuple[float, int]]:
-        """(time, bucket) of every refinement that the heat map shows."""
+        """The (time, bucket) of every refinement that the heat map shows."""
         events = [event for event in self.own if event["event"] == "refine"]
-        return [(event["iteration"] + 0.5, each["bucket"]) for event in events for each in event.get("buckets", ())]
+        return [(event["iteration"] + 0.5, change["bucket"]) for event in events for change in event.get("buckets", ())]
 
     @property
     def loads(self) -> dict[str, list]:
@@ -171,6 +175,7 @@ def drawable(record: dict) -> dict[str, RecordedRun]:
 
 
 def _checked_record(record) -> dict:
+    """Return a valid trace; raise ValueError for any other value."""
     try:
         return checked(record, VERSION)
     except ValueError as wrong:
@@ -178,17 +183,17 @@ def _checked_record(record) -> dict:
 
 
 def lasting(iterations: list[dict]) -> list[dict]:
-    """The iterations that led to the result; those repeated after a restart count once.
+    """Return the iterations that led to the result; those repeated after a restart are counted once.
 
     >>> [e["n"] for e in lasting([{"iteration": 1, "n": 0}, {"iteration": 2, "n": 1}, {"iteration": 2, "n": 2}])]
     [0, 2]
     """
-    kept: list[dict] = []
+    counted: list[dict] = []
     for entry in iterations:
-        while kept and kept[-1]["iteration"] >= entry["iteration"]:
-            kept.pop()
-        kept.append(entry)
-    return kept
+        while counted and counted[-1]["iteration"] >= entry["iteration"]:
+            counted.pop()
+        counted.append(entry)
+    return counted
 
 
 def spans(iterations: list[dict]) -> np.ndarray:
@@ -213,12 +218,13 @@ def phase_seconds(entry: dict, name: str) -> float:
 
 
 def _shuffled(entry: dict, name: str) -> int:
+    """Return the bytes that a phase of an iteration shuffled. Those of a join are in its all-to-all, if there is one."""
     exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
     counted = (p for p in entry["phases"] if p["phase"] == name and not (name in MAKERS and p["inner"] in exchanged))
     return sum(sum(phase.get("bytes", ())) for phase in counted)
 
 
-MAKERS = ("join", "run-ahead")  # joins write the tuples that the all-to-all carries
+MAKERS = ("join", "run-ahead")  # the phases whose tuples the all-to-all carries
 
 
 def _steps(entry: dict, by_task: bool):

@@ -1,10 +1,10 @@
 """The common style of all figures: colours and hatches that differ in greyscale and for colour-blind readers, ticks, legends,
 saving.
 
-All that is text, tick, spine or outline is plain black and nothing else is, so that a page can have a figure follow its own
-colours: in what `svg(figure, transparent=True)` returns, text has no fill of its own (`svg text {fill: currentColor}`), lines
-say `stroke: #000000` (to be replaced by `currentColor`), nothing is painted white, and the colours below occur as they are
-written here; `NIGHT` has for each what can be told from the others on a dark page.
+Text, ticks, spines and outlines are plain black, and nothing else is, so that a page can show a figure in its own colours. In
+the result of `svg(figure, transparent=True)`, text has no fill of its own (`svg text {fill: currentColor}`), lines have
+`stroke: #000000` (to be replaced by `currentColor`), nothing is white, and the colours occur exactly as written below. `NIGHT`
+has a distinguishable colour for each on a dark page.
 """
 
 import io
@@ -43,7 +43,7 @@ LEGEND_ROW_INCHES = 0.165  # inches that a row of a legend takes
 
 
 def new_figure(width: float, height: float, title: str = ""):
-    """An empty matplotlib Figure, sizes in inches; without pyplot and display."""
+    """Return an empty matplotlib Figure, with sizes in inches; without pyplot and display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
@@ -63,13 +63,14 @@ def save_figure(figure, path) -> None:
 
 
 def svg(figure, transparent: bool = False) -> str:
-    """A figure as SVG, with text kept as text."""
+    """Return a figure as SVG, with text kept as text."""
     buffer = io.BytesIO()
     _write(figure, buffer, "svg", transparent)
     return buffer.getvalue().decode()
 
 
 def _write(figure, file, kind: str, transparent: bool = False) -> None:
+    """Write a figure reproducibly, without dates."""
     from matplotlib import rc_context
 
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -95,7 +96,7 @@ def literal(text: str) -> str:
 
 
 def engineering(number: float, unit: str = "") -> str:
-    """A number with a unit prefix: 21.4 M, 3.2 kB."""
+    """Return a number with a unit prefix: 21.4 M, 3.2 kB."""
     from matplotlib.ticker import EngFormatter
 
     formatter = EngFormatter(unit, places=None if number == int(number) and abs(number) < 1000 else 1, sep=" ")
@@ -103,6 +104,7 @@ def engineering(number: float, unit: str = "") -> str:
 
 
 def whole_ticks(axis) -> None:
+    """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=True, min_n_ticks=1, steps=STEPS))
@@ -138,16 +140,15 @@ def inches(axes) -> tuple[float, float]:
 
 
 def iteration_axis(axes, spans, what: str = "iteration") -> None:
+    """Set up the x axis of iterations. spans: the bounds of the iterations."""
     axes.set_xlim(spans[0], spans[-1])
     axes.set_xlabel(what)
     whole_ticks(axes.xaxis)
 
 
 def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
-    """Draw a legend above the data, and extend the y axis by its height. `beneath`: inches kept free above the legend.
-
-    Returns how much of the axes' height, as a part of 1, is above the data now.
-    """
+    """Draw a legend above the data, and extend the y axis by its height. beneath: inches kept free above the legend. Return the
+    fraction of the axes' height that is now above the data."""
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     width, height = inches(axes)
     columns, rows = legend_shape([handle.get_label() for handle in handles], width)
@@ -160,7 +161,7 @@ def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
 
 
 def legend_shape(labels: list[str], width: float) -> tuple[int, int]:
-    """(columns, rows) of a legend on so many inches.
+    """Return (columns, rows) of a legend on a width in inches.
 
     >>> legend_shape(["full", "delta", "new"], 6), legend_shape(["partitions: 1.20 at the end"] * 4, 3)
     ((3, 1), (1, 4))
@@ -184,7 +185,7 @@ def titled(axes, text: str) -> None:
 
 
 def note(axes, text: str) -> None:
-    """Replace the axes by a note on why there is nothing to show."""
+    """Replace the axes by a note that says why there is nothing to show."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, wrapped(text, inches(axes)[0] * 9), ha="center", va="center", transform=axes.transAxes, fontsize=10)
 

@@ -1,4 +1,4 @@
-"""Machine instructions that numba has no name for."""
+"""Machine instructions for kernels for which numba has no function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Instruction:
-    """A machine instruction for kernels. uncompiled: its definition in Python; compiled: its code for numba, by
-    `numba.extending.intrinsic`."""
+    """A machine instruction for kernels. uncompiled: its definition in Python; compiled: makes its code for numba, as
+    `numba.extending.intrinsic` requires.
+    """
 
     uncompiled: Callable
     compiled: Callable
@@ -20,6 +21,7 @@ class Instruction:
 
     @cached_property
     def _numba_type_(self):
+        """The numba type of the compiled instruction, which numba asks for when it compiles a kernel that uses it."""
         from numba.extending import intrinsic
 
         from semi_naive.host.kernel_cache import type_of
@@ -28,6 +30,7 @@ class Instruction:
 
 
 def _lowest_bit(typingctx, word):
+    """Generate the instruction that returns the place of a word's lowest bit."""
     from llvmlite import ir
     from numba import types
 
@@ -38,6 +41,7 @@ def _lowest_bit(typingctx, word):
 
 
 def _count_bits(typingctx, word):
+    """Generate the instruction that returns the number of bits of a word that are set."""
     from numba import types
 
     def codegen(context, builder, signature, args):
@@ -47,6 +51,7 @@ def _count_bits(typingctx, word):
 
 
 def _prefetch(typingctx, data, at):
+    """Generate the instruction that begins to load data[at] into the cache."""
     from llvmlite import ir
     from numba import types
 

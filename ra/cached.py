@@ -1,4 +1,4 @@
-"""Properties that are computed when they are first asked for, and kept."""
+"""Properties that are computed at their first use, and then stored."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ else:
             self.name = name
 
         def __get__(self, instance, owner=None):
+            """Compute the value, and store it as an attribute of the instance, which is then found instead of this
+            descriptor."""
             if instance is None:
                 return self
             value = vars(instance)[self.name] = self.made(instance)
@@ -33,7 +35,7 @@ else:
 
 
 class ProcessLocal(dict):
-    """A dictionary of values that are valid in this process alone, such as addresses. Pickled, it is empty.
+    """A dictionary of values that are valid only in this process, such as addresses. Its pickle is empty.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(ProcessLocal(words=0x7F00)))

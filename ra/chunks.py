@@ -1,8 +1,9 @@
-"""Sets of words as chunks: of all words that agree in all but their lowest six bits, what they agree in, and 64 bits.
+"""Sets of words as chunks: a chunk contains the words that agree in all but their lowest six bits, as a key and a mask of 64
+bits.
 
-The key of a chunk is word >> 6, and bit i of its mask says whether word << 6 | i is there. Keys ascend. Where words lie close
-together, as the tuples of one row of a dense relation do, a chunk of 16 bytes holds up to 64 of them, and sets are united and
-subtracted 64 words at a time. No mask is 0.
+The key of a chunk is word >> 6, and bit i of its mask is set if the word key << 6 | i is in the set. Keys ascend, and no mask
+is 0. If words are close together, as the tuples of one row of a dense relation, a chunk of 16 bytes holds up to 64 of them, and
+sets are united and subtracted 64 words at a time.
 """
 
 import numpy as np
@@ -115,12 +116,13 @@ def union(keys, masks, other_keys, other_masks):
 
 @njit(two(u64, u64, u64, u64), **JIT)
 def minus(keys, masks, known, known_masks):
-    """Subtract chunks from chunks. Gallops where the others are many more."""
+    """Return the (keys, masks) of chunks without the words of other chunks. Uses galloping search if the others are many
+    more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
-    many = known.size > 16 * keys.size
+    gallops = known.size > 16 * keys.size
     for i in range(keys.size):
-        if many:
+        if gallops:
             j = seek_word(known, j, keys[i])
         else:
             while j < known.size and known[j] < keys[i]:
@@ -135,13 +137,13 @@ def minus(keys, masks, known, known_masks):
 
 @njit(two(u64, u64, u64), **JIT)
 def minus_words(keys, masks, known):
-    """Subtract ascending words from chunks. Gallops where the words are many more."""
+    """Return the (keys, masks) of chunks without ascending words. Uses galloping search if the words are many more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)
     size = j = 0
-    many = known.size > 16 * keys.size
+    gallops = known.size > 16 * keys.size
     for i in range(keys.size):
         key, mask = keys[i], masks[i]
-        if many:
+        if gallops:
             j = seek_word(known, j, key << SIX)
         else:
             while j < known.size and known[j] >> SIX < key:

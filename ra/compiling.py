@@ -1,4 +1,5 @@
-"""Compile all kernels of the engine ahead: `python -m semi_naive.ra.compiling FOLDER` leaves their machine code in a folder.
+"""Compile all kernels of the engine in advance: `python -m semi_naive.ra.compiling FOLDER` writes their machine code to a
+folder.
 
 It is what `setup.py` puts into a wheel. Takes 65 s of processor time, on all cores, for what this user's cache has not got.
 """
@@ -20,7 +21,7 @@ UNCOMPILED_MODULE = "semi_naive.ra.spark.daemon"  # it becomes a server of Spark
 
 
 def compile_into(folder: str) -> None:
-    """Compile all kernels into a folder, and nothing else is in it then. CalledProcessError."""
+    """Compile all kernels into a folder, whose other contents are removed. Raises CalledProcessError."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     shares = min(cpus(), MAX_PROCESSES)
@@ -34,7 +35,8 @@ def compile_into(folder: str) -> None:
 
 
 def compile_share(folder: str, share: int, of: int) -> None:
-    """Compile one kernel of so many, unless this user's cache has it, and copy its machine code. What it calls is within."""
+    """Compile every `of`-th kernel from number `share` on, unless this user's cache has it, and copy its machine code into the
+    folder."""
     from semi_naive.host.kernel_cache import is_cached, machine_code
 
     for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):

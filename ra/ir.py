@@ -1,8 +1,9 @@
-"""Rules as they are evaluated: typed, with one head, without disjunction, every aggregate and generator on its own.
+"""The intermediate representation of rules: typed, with one head, without disjunction, each aggregate and generator a literal
+of its own.
 
-What `semi_naive.language.lower` makes of a program, what the planner rearranges, and what both the evaluator and the
-tests' oracle read. A variable is its name: two variables of a rule with the same name are the same, also inside of an
-aggregate, whose own variables have names that occur nowhere else in the rule.
+`semi_naive.language.lower` makes it from a program, the planner rewrites it, and the evaluator and the tests' oracle read it. A
+variable is identified by its name: two variables of a rule with the same name are the same, also inside an aggregate. Variables
+that only occur inside an aggregate have names that are unique in the rule.
 
 Values are 64-bit: number int64, unsigned uint64, float float64, a symbol or record the id that `ra.values.values` gave it.
 """
@@ -32,7 +33,7 @@ class Kind(StrEnum):
 
 @node
 class Constructor:
-    """A branch of an algebraic data type, as it is declared: the (name, type name) of its fields."""
+    """A branch of an algebraic data type, as declared: the (name, type name) of its fields."""
 
     name: str
     fields: tuple[tuple[str, str], ...] = ()
@@ -40,8 +41,9 @@ class Constructor:
 
 @node
 class Type:
-    """A declared type: its kind, and of a record the (name, type name) of its fields. An algebraic data type has `branches`, in
-    the order of their names, and its values are records (see `ra.values.branches`)."""
+    """A declared type: its kind, and for a record the (name, type name) of its fields. An algebraic data type has `branches`,
+    in the order of their names, and its values are records (see `ra.values.branches`).
+    """
 
     name: str
     kind: Kind
@@ -50,7 +52,7 @@ class Type:
 
     @property
     def inner(self) -> tuple[str, ...]:
-        """The names of the types of all fields, those of branches too."""
+        """The names of the types of all fields, including those of branches."""
         return tuple(name for fields in (self.fields, *(each.fields for each in self.branches)) for _, name in fields)
 
 
@@ -62,7 +64,7 @@ PREFIXES = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
 
 @node
 class Var:
-    """A variable, by its name."""
+    """A variable, identified by its name."""
 
     name: str
     kind: Kind
@@ -73,7 +75,7 @@ class Var:
 
 @node
 class Wild:
-    """`_` in an atom: any value, not bound."""
+    """`_` in an atom: matches any value, and binds nothing."""
 
     def __str__(self):
         return "_"
@@ -81,12 +83,13 @@ class Wild:
 
 @node
 class Const:
-    """value: an int in range of the kind, a float, or a str; nil is Const(None, Kind.RECORD)."""
+    """A constant. value: an int in the range of the kind, a float, or a str; nil is Const(None, Kind.RECORD)."""
 
     value: int | float | str | None
     kind: Kind
 
     def __str__(self):
+        """As written in a program."""
         if self.value is None:
             return "nil"
         return f'"{self.value}"' if self.kind == Kind.SYMBOL else str(self.value)
@@ -94,11 +97,12 @@ class Const:
 
 @node
 class Call:
-    """A functor that gives one value: + - * / % ^ neg band bor bxor bnot bshl bshr bshru land lor lxor lnot min max (all
-    arguments of the call's own kind; min and max of symbols by the order of their strings), cat (any number of symbols),
-    ord, strlen, substr (symbol, number, number), to_number to_string to_float to_unsigned (the argument's kind says from
-    what), and "as", which keeps the 64 bits and changes their kind. "@f" is a user's: `function` gives its column
-    (`semi_naive.functors.UserFunctor`)."""
+    """A functor with one result: + - * / % ^ neg band bor bxor bnot bshl bshr bshru land lor lxor lnot min max (all arguments
+    have the kind of the call; min and max of symbols are by the order of their strings), cat (any number of symbols), ord,
+    strlen, substr (symbol, number, number), to_number to_string to_float to_unsigned (which convert from the argument's
+    kind), and "as", which keeps the 64 bits and changes their kind. "@f" is a user-defined functor: `function` computes its
+    column (`semi_naive.functors.UserFunctor`).
+    """
 
     op: str
     args: tuple
@@ -106,6 +110,7 @@ class Call:
     function: Callable | None = field(default=None, compare=False, repr=False)
 
     def __str__(self):
+        """As written in a program."""
         if len(self.args) == 2 and (self.op in WORDS or not (self.op.isalpha() or self.op[0] == "@")):
             return f"({self.args[0]} {self.op} {self.args[1]})"
         if self.op in PREFIXES:
@@ -115,8 +120,9 @@ class Call:
 
 @node
 class Pack:
-    """[a, b, …]: a record, or $branch(a, b, …), which has the number `tag` in its type. In a positive body atom or an equality
-    with something bound it also takes one apart."""
+    """[a, b, …]: a record, or $branch(a, b, …), with the number `tag` in its type. In a positive body atom, or in an equality
+    with a bound term, its fields are matched and may bind variables.
+    """
 
     args: tuple
     type: str
@@ -134,7 +140,7 @@ class Pack:
 
 @node
 class Autoinc:
-    """autoinc(): a number that is another one each time. Only in rules that are evaluated once."""
+    """autoinc(): a new number each time. Only in rules that are evaluated once."""
 
     kind: Kind = Kind.NUMBER
 
@@ -150,7 +156,7 @@ Term = Var | Wild | Const | Call | Pack | Autoinc
 
 @node
 class Atom:
-    """The tuples of a relation that agree with some terms."""
+    """An atom: matches the tuples of a relation that agree with some terms."""
 
     relation: str
     args: tuple
@@ -161,7 +167,7 @@ class Atom:
 
 @node
 class Not:
-    """No tuple agrees with an atom."""
+    """A negated atom: true if no tuple agrees with it."""
 
     atom: Atom
 
@@ -174,7 +180,7 @@ MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  #
 
 @node
 class Compare:
-    """op: = != < <= > >=. "=" binds whichever side is a variable (or a record of variables) not bound otherwise."""
+    """A comparison; op: = != < <= > >=. "=" binds a side that is an unbound variable, or a record of variables."""
 
     op: str
     left: Term
@@ -185,13 +191,13 @@ class Compare:
         return f"{self.left} {self.op} {self.right}"
 
     def both_ways(self) -> tuple[tuple[str, Term, Term], tuple[str, Term, Term]]:
-        """Return (op, left, right) as it is written, and with its sides exchanged."""
+        """Return (op, left, right) as written, and with its sides exchanged."""
         return (self.op, self.left, self.right), (MIRRORED[self.op], self.right, self.left)
 
 
 @node
 class Test:
-    """op: match or contains, of two symbols (pattern first), perhaps negated."""
+    """A test of two symbols, pattern first, perhaps negated. op: match or contains."""
 
     op: str
     args: tuple
@@ -213,7 +219,7 @@ class Truth:
 
 @node
 class Range:
-    """result = range(start, stop[, step]); the stop is not reached. Without a step, 1 or -1, whichever leads there."""
+    """result = range(start, stop[, step]), without the stop. The default step is 1 or -1, whichever leads to the stop."""
 
     result: Var
     start: Term
@@ -229,9 +235,9 @@ class Range:
 class Aggregate:
     """result = op target : { body }, once for each binding of the variables it shares with the rest of the rule.
 
-    op: count sum min max mean; sum, min and max have the target's kind, mean is a float. Of an empty body count and sum
-    are 0, the others have no result. count has no target. "@@f" is a user's: `function.folded` folds the values, from `init`
-    on, which is the result of an empty body (see `ra.expressions.aggregates`).
+    op: count sum min max mean; sum, min and max have the target's kind, mean is a float. For an empty body count and sum are 0,
+    the others have no result. count has no target. "@@f" is user-defined: `function.folded` folds the values, starting from
+    `init`, which is the result for an empty body (see `ra.expressions.aggregates`).
     """
 
     result: Var
@@ -242,6 +248,7 @@ class Aggregate:
     function: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self):
+        """As written in a program."""
         target = f" {self.target}" if self.target is not None else ""
         init = f"{self.init}, " if self.init is not None else ""
         return f"{self.result} = {self.op}{target} : {init}{{ {', '.join(map(str, self.body))} }}"
@@ -255,8 +262,12 @@ Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
 
 @node
 class Rule:
-    """head :- body. A fact has an empty body. `plan`: {version: order of the positive atoms, from 0}, from .plan; `span`:
-    where it was written, `text` how; `join`: "multiway" or "binary", from .join."""
+    """A rule head :- body. A fact has an empty body.
+
+    plan: {version: order of the positive atoms, from 0}, from .plan.
+    join: "multiway" or "binary", from .join.
+    span, text: where and how it was written.
+    """
 
     head: Atom
     body: tuple = ()
@@ -277,13 +288,19 @@ class Rule:
 
 @node
 class Relation:
-    """A declared relation: name(attribute: type, …). `lattice`: the aggregate of the last attribute in recursion, for relations
-    whose heads say min(…) or max(…) there; the other attributes are the key, and each key has one tuple. `choice`: keys, as
-    places of attributes; no two derived tuples agree in one. `eqrel`: the tuples are closed under reflexivity, symmetry and
-    transitivity. `summed`: the heads aggregate, so no fact can be added. `dominated`: the rules of `removal` remove tuples,
-    comparing tuples of `worse` with tuples of `better`. `joins`: the least upper bounds of the last attributes, which are of
-    user-defined lattices (see `ra.reduce.upper_bounds`). `watched`: the numbers of its iterations are needed; `follows`: for a
-    relation without rules, the relations whose iterations it follows (`running.driver.iterations`)."""
+    """A declared relation: name(attribute: type, …).
+
+    lattice: the aggregate of the last attribute in recursion, for relations whose heads have min(…) or max(…) there; the other
+    attributes are the key, and each key has one tuple.
+    joins: the least upper bounds of the last attributes, if these are of user-defined lattices (see `ra.reduce.upper_bounds`).
+    choice: keys, as places of attributes; no two derived tuples agree in one of them.
+    eqrel: the tuples are closed under reflexivity, symmetry and transitivity.
+    summed: the heads aggregate, so no fact can be added.
+    dominated: the rules of `removal` remove tuples, by comparing tuples of `worse` with tuples of `better`.
+    watched: the numbers of its iterations are needed.
+    follows: for a relation without rules, the relations whose iterations it follows (`running.driver.iterations`).
+    rounded: the last attribute is a sum or a mean of floats, and no other aggregates (`ra.reduce.of_relation.rounded`).
+    """
 
     name: str
     attributes: tuple[tuple[str, Type], ...]
@@ -296,6 +313,7 @@ class Relation:
     joins: tuple = field(default=(), compare=False, repr=False)
     watched: bool = False
     follows: tuple[str, ...] = ()
+    rounded: bool = False
 
     @property
     def arity(self) -> int:
@@ -308,6 +326,11 @@ class Relation:
     @property
     def eqrel(self) -> bool:
         return "eqrel" in self.qualifiers
+
+    @property
+    def by_class(self) -> bool:
+        """True if the relation has the class of each value, not the pairs of an equivalence: `planning.rewriting.classes`."""
+        return "classes" in self.qualifiers
 
     @property
     def stepwise(self) -> bool:
@@ -345,7 +368,7 @@ class Relation:
 
 @node
 class FileDirective:
-    """kind: input, output, printsize or limitsize."""
+    """A directive of a relation. kind: input, output, printsize or limitsize."""
 
     kind: str
     relation: str
@@ -355,7 +378,7 @@ class FileDirective:
 
 @node
 class Needs:
-    """A relation that says which keys of one relation (`of`) need which keys of another (`on`), by the rule at a place."""
+    """A relation of the keys of one relation (`of`) that need keys of another (`on`), by the rule at a place."""
 
     relation: str
     of: str
@@ -365,40 +388,88 @@ class Needs:
 
 
 @node
-class Loop:
-    """Relations that are evaluated in rounds. `pairs`: (name of the relation as known from earlier rounds, name of the
-    relation).
+class Steps:
+    """The steps of a component (`language.stepping`). `step`: the relation that holds the number of the step; `begin`: the one
+    with the steps at which rules without an atom of the component may make tuples; `columns`: each relation that collects its
+    steps, with the place of the step; `oldest`: how many steps back the rules read; `last`: the relations of which only the
+    last step is kept, in r@final, and its number in r@end."""
 
-    Without `now` it is an alternating fixpoint: each round begins with the facts and knows the round before
+    step: str
+    begin: str
+    columns: tuple[tuple[str, int], ...]
+    oldest: int
+    last: tuple[str, ...] = ()
+
+    @property
+    def collected(self) -> set[str]:
+        """The relations that each step adds its tuples to."""
+        return {name for name, _ in self.columns if name not in self.last}
+
+    @property
+    def made(self) -> set[str]:
+        """The relations that have the tuples of the step that is being evaluated."""
+        return {f"{name}@this" for name, _ in self.columns}
+
+
+@node
+class Loop:
+    """Relations that are evaluated in rounds. pairs: (name of the relation as known from earlier rounds, name of the relation).
+
+    Without `now` it is an alternating fixpoint: each round starts from the facts and reads the result of the round before
     (`language.wellfounded`). With `now`, a round evaluates the keys in the relations `now`, one for each pair, taken from
-    r@key, and adds to the known tuples (`language.reductions.recursive_sums`).
+    r@key, and adds to the known tuples (`language.reductions.recursive_sums`). With `steps`, a round evaluates one step, and
+    knows the tuples of the steps before; the oldest pairs come first (`language.stepping`).
     """
 
     pairs: tuple[tuple[str, str], ...]
     now: tuple[str, ...] = ()
     needs: tuple[Needs, ...] = ()
+    steps: Steps | None = None
 
     @property
     def carried(self) -> set[str]:
         """The relations that no rule makes: a round has them from those before."""
-        return {*self.now, *(known for known, _ in self.pairs)}
+        final = [each for name in (self.steps.last if self.steps else ()) for each in (f"{name}@final", f"{name}@end")]
+        return {*self.turns, *(known for known, _ in self.pairs), *final}
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The carried relations that say what a round evaluates."""
+        return (self.steps.step,) if self.steps else self.now
+
+    @property
+    def made(self) -> set[str]:
+        """The relations that a round makes for the next one."""
+        return self.steps.made if self.steps else {name for _, name in self.pairs}
+
+    @property
+    def collected(self) -> set[str]:
+        """The relations that a round adds to."""
+        return self.steps.collected if self.steps else set()
 
     @property
     def read(self) -> set[str]:
         """The relations that the next round depends on."""
-        return {*self.before, *(name for _, name in self.pairs)}
+        return {*self.before, *self.made}
 
     @property
     def before(self) -> list[str]:
         """The relations that are to be complete before the first round."""
+        if self.steps:
+            return [self.steps.begin]
         return [f"{name}@key" for _, name in self.pairs if self.now] + [each.relation for each in self.needs]
 
 
 @dataclass
 class Program:
-    """A checked program. `relations` in the order of their declarations; `typed`: the statements that declare types and
-    functors; `functors`: the functions of these; `sums`: of each relation whose heads aggregate how, by column, and the
-    heads as they were written (`language.reductions.heads.Head`); `inlined`: statements of relations qualified `inline`."""
+    """A checked program.
+
+    relations: in the order of their declarations.
+    typed: the statements that declare types and functors; functors: the functions of these.
+    sums: for each relation whose heads aggregate, the aggregate of each column and the heads as written
+    (`language.reductions.heads.Head`).
+    inlined: the statements of relations qualified `inline`.
+    """
 
     types: dict[str, Type]
     relations: dict[str, Relation]
@@ -406,7 +477,7 @@ class Program:
     directives: list[FileDirective] = field(default_factory=list)
     pragmas: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)  # of the source files, for messages
+    texts: dict[str, str] = field(default_factory=dict)  # the texts of the source files, for messages
     typed: list = field(default_factory=list)
     functors: Mapping | None = None
     loops: tuple = ()  # `Loop`s

@@ -1,6 +1,8 @@
-"""Kernels on blocks of tuples: words of several lanes (lanes, n), and columns (arity, n). Pure, compiled, no Spark.
+"""Kernels on sets of tuples that are several machine words wide: arrays of words (lanes, n), a lane for each word of a tuple,
+and of columns (arity, n).
 
-"Sorted" means ascending in lexicographic order, the first row most significant.
+"Sorted" means ascending in lexicographic order, the first row most significant. `ra.words` has the kernels for tuples of one
+word.
 """
 
 import numpy as np
@@ -16,8 +18,8 @@ u64_rows = types.Array(types.uint64, 2, "C")
 
 @njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
 def _sort_rows(words):
-    """Tuples of several words (lanes, n) in ascending order, duplicates kept: radix, last lane first, from wherever
-    words differ; every lane moves along in each pass."""
+    """Return tuples of several words (lanes, n) in ascending order, duplicates included: a radix sort from the last lane to the
+    first, only over bits in which the words differ. Each pass moves all lanes."""
     lanes, size = words.shape
     mask = np.uint64((1 << RADIX_BITS) - 1)
     source, target = words.copy(), np.empty_like(words)
@@ -87,7 +89,7 @@ def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
 
 @njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
 def _order(left, i, right, j):
-    """-1, 0 or 1: how tuple i of one block stands to tuple j of the other."""
+    """Compare tuple i of one block with tuple j of another: -1, 0 or 1."""
     for row in range(left.shape[0]):
         if left[row, i] != right[row, j]:
             return -1 if left[row, i] < right[row, j] else 1
@@ -96,26 +98,27 @@ def _order(left, i, right, j):
 
 @njit(u64_rows(u64_rows, u64_rows), **JIT)
 def _merge_rows(left, right):
-    """The union of two sorted blocks: found first is where each tuple comes from, then a lane at a time is copied."""
-    first = np.empty(left.shape[1] + right.shape[1], np.int8)  # 1: of the left, 2: of the right, 3: of both
+    """Return the union of two sorted blocks (lanes, n), sorted. First the origin of each tuple is determined, then the lanes
+    are copied one by one."""
+    origin = np.empty(left.shape[1] + right.shape[1], np.int8)  # 1: of the left, 2: of the right, 3: of both
     i = j = size = 0
     while i < left.shape[1] and j < right.shape[1]:
         order = _order(left, i, right, j)
-        first[size] = 1 * (order <= 0) + 2 * (order >= 0)
+        origin[size] = 1 * (order <= 0) + 2 * (order >= 0)
         i += order <= 0
         j += order >= 0
         size += 1
-    first[size : size + left.shape[1] - i] = 1
+    origin[size : size + left.shape[1] - i] = 1
     size += left.shape[1] - i
-    first[size : size + right.shape[1] - j] = 2
+    origin[size : size + right.shape[1] - j] = 2
     size += right.shape[1] - j
     out = np.empty((left.shape[0], size), np.uint64)
     for lane in range(left.shape[0]):
         i = j = 0
         for k in range(size):
-            out[lane, k] = left[lane, i] if first[k] & 1 else right[lane, j]
-            i += first[k] & 1
-            j += first[k] >> 1
+            out[lane, k] = left[lane, i] if origin[k] & 1 else right[lane, j]
+            i += np.int64(origin[k] & 1)  # without a cast an uncompiled sum is an int8
+            j += np.int64(origin[k] >> 1)
     return out
 
 
@@ -141,7 +144,8 @@ def _seek_row(known, start, words, i):
 
 @njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
 def _mark_in_lanes(left, right):
-    """As `words.among`, of tuples of several words. Gallops where `right` is much the longer."""
+    """Return booleans (n,): the tuples of a sorted block (lanes, n) that are in another one. Uses galloping search if `right`
+    is much longer."""
     found = np.zeros(left.shape[1], np.bool_)
     i = j = 0
     if right.shape[1] > 16 * left.shape[1]:
@@ -169,10 +173,8 @@ def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def combined(columns: np.ndarray) -> np.ndarray:
-    """One word for the tuple of some columns, to be hashed: the value itself where there is one column.
-
-    A function of the values alone, however they are packed, so that equal keys of any two relations meet.
-    """
+    """Return one word for each tuple of columns (arity, n), to be hashed; the value itself for a single column. It depends only
+    on the values, not on their packing, so that equal keys of any two relations are sent to the same partition."""
     word = np.zeros(columns.shape[1], np.uint64)
     for number, column in enumerate(columns):
         value = np.ascontiguousarray(column).view(np.uint64)

@@ -1,8 +1,8 @@
-"""Packing: a tuple of any integers as one machine word, or as few as it takes.
+"""Pack tuples of integers into machine words: one word for a tuple, or the fewest that have enough bits.
 
-Each column is stored as its distance from the column's minimum, in as many bits as the largest distance needs. Columns
-fill a word from the high bits down, so the order of words is the order of tuples; a column that does not fit into what
-is left opens the next word ("lane"). A block of n tuples is an array of shape (lanes, n), first lane most significant.
+Each column is stored as its distance from the column's minimum, in as many bits as the largest distance needs. Columns fill a
+word from the high bits down, so the order of words is the order of tuples; a column that does not fit into the remaining bits
+begins the next word ("lane"). A block of n tuples is an array of shape (lanes, n), first lane most significant.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Bounds = tuple[tuple[int, int], ...]  # of each column: the least and the greate
 
 
 class Field(NamedTuple):
-    """The place of a column: its lane, its distance from the lowest bit, its number of bits, and its minimum."""
+    """The place of a column: its lane, its lowest bit in it, its number of bits, and its minimum."""
 
     lane: int
     shift: int
@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Packing:
-    """The layout of a relation's columns in words, in the order they are stored in, key columns first.
+    """The layout of a relation's columns in words, in the order in which they are stored, key columns first.
 
     >>> narrow = Packing(((-2, 5), (0, 1000)))
     >>> words = narrow.pack(np.array([[-2, 5], [7, 1000]]))
@@ -99,7 +99,7 @@ class Packing:
 
 
 def tight_bounds(columns: np.ndarray) -> Bounds:
-    """The tight bounds of int64 columns (arity, n); (0, 0) where there is nothing."""
+    """Return the (minimum, maximum) of each int64 column (arity, n); (0, 0) if there are no tuples."""
     if not columns.shape[1]:
         return ((0, 0),) * columns.shape[0]
     return tuple((int(column.min()), int(column.max())) for column in columns)
@@ -112,6 +112,7 @@ def widen(left: Bounds, right: Bounds) -> Bounds:
 
 @lru_cache(1 << 10)
 def _fields(bounds: Bounds) -> tuple[Field, ...]:
+    """Return the place of each column, given its (minimum, maximum)."""
     widths = [(high - low).bit_length() for low, high in bounds]
     lanes, used = [], [0]
     for width in widths:

@@ -1,8 +1,8 @@
-"""Kernels on sorted arrays of packed tuples ("words"): sort, merge, drop, search. Pure, compiled, no Spark.
+"""Kernels on sorted arrays of words, each of which is a packed tuple: sort, merge, subtract, search.
 
-A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of
-tuples. "Sorted" below means ascending and without duplicates. Every kernel has one signature and its machine code is
-cached on disk, so that only the first process ever compiles it.
+A word is an unsigned 64-bit integer with the key columns in the high bits, so the order of words is the order of tuples.
+"Sorted" below means ascending and without duplicates. Every kernel has one signature, and its machine code is cached on disk,
+so that only the first process compiles it.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ u64 = types.Array(types.uint64, 1, "C")
 JIT = {"cache": True, "nogil": True}
 JOIN = JIT | {"few": 400}  # compiled from 400 numbers on: the time may grow as the product of the arrays' sizes
 RADIX_BITS = 11
-MAX_INSERTION_SORTED_WORDS = 24  # kept in order one by one
+MAX_INSERTION_SORTED_WORDS = 24  # arrays up to this size are sorted by insertion
 
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
@@ -56,11 +56,9 @@ def sort_over(words):
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort(words):
-    """The words in ascending order, duplicates kept: a radix sort of 11 bits a pass, from wherever words still differ.
-
-    20 ns a word for 44 significant bits against 68 ns for np.sort; 1 ns if they are in order. Needs two arrays of the same
-    size.
-    """
+    """Return words in ascending order, duplicates included: a radix sort of 11 bits a pass, from the highest bits in which
+    words differ. 20 ns a word for 44 significant bits against 68 ns for np.sort; 1 ns if they are in order already. Needs
+    two arrays of the same size."""
     return sort_over(words.copy())
 
 
@@ -111,8 +109,8 @@ def _merge(left, right, out):
 
 
 def merge(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The union of two sorted arrays, sorted. numpy has the memory for it in large pages, which a kernel would not get: 70 ms
-    for 21 M words where it takes 130 ms otherwise."""
+    """Return the union of two sorted arrays, sorted. numpy allocates the memory in large pages, which a kernel would not: 70 ms
+    instead of 130 ms for 21 M words."""
     if left.size and right.size and left[-1] < right[0]:
         return np.concatenate((left, right))
     out = np.empty(left.size + right.size, np.uint64)
@@ -140,7 +138,8 @@ def seek_word(words, start, target):
 
 @njit(types.boolean[::1](u64, u64), **JIT)
 def among(words, known):
-    """Return a mask of the sorted words that are among others: one pass over both, without a branch to mispredict."""
+    """Return booleans (n,): the sorted words that are among other sorted words. One pass over both, without a branch to
+    mispredict."""
     found = np.zeros(words.size, np.bool_)
     i = j = 0
     while i < words.size and j < known.size:
@@ -180,12 +179,11 @@ def places(words, known):
 
 @njit(types.int64(u64, u64), **JIT)
 def _drop(words, known):
-    """Move the words that are not in `known` to the front, in order; how many they are.
+    """Move the words that are not in `known` to the front, in order, and return their number.
 
-    Only where the ranges of the two overlap is anything looked at: the inner iterations of one outer iteration make
-    heads in ascending order, so a run of one has little in common with those of the others. There it steps along both
-    without a branch to mispredict (1.5 ns a step; half the words being known is the usual case), and gallops when `known` is
-    much the longer: O(n log(known ÷ n)).
+    Only the overlap of the two ranges is read: the inner iterations of one outer iteration derive heads in ascending order, so
+    a run of one has little in common with those of the others. There both are scanned without a branch to mispredict (1.5 ns a
+    step; usually half of the words are known). If `known` is much longer, galloping search is used: O(n log(known ÷ n)).
     """
     if not words.size or not known.size:
         return words.size
@@ -232,6 +230,7 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
 
 @njit(u64(u64, types.boolean), uncompiled=lambda words, over: distinct(words), **JIT)
 def _sorted_set(words, over):
+    """Return the distinct words, sorted. over: `words` may be overwritten."""
     ordered = sort_over(words) if over else sort(words)
     size = _unique(ordered)
     return ordered if size == ordered.size else ordered[:size].copy()

@@ -29,7 +29,7 @@ SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
 
 class Commands(click.Group):
-    """The commands. If the command is left out, the error suggests the likely one."""
+    """The group of all commands. For an unknown command, the error suggests the likely one."""
 
     def resolve_command(self, ctx, args):
         """Find the command. If there is none, add the likely command to the error."""
@@ -434,7 +434,8 @@ FAILURES = {
     "semi_naive.ra.text.ids": ("UnknownId",),
     "semi_naive.ra.expressions.arithmetic": ("EvaluationError",),
 }
-MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}  # likewise, of what is not installed
+# Further exceptions with this status, for missing programs, by their module, which need not be loaded.
+MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}
 
 
 def main(arguments=None, begun: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Compilation of relational algebra: an expression of joins, unions and so on becomes a Datalog program.
+"""Compile relational algebra: an expression of joins, unions and so on becomes a Datalog program.
 
     edge.join(edge.rename(x="y", y="z")).project("x", "z")        answer(x, z) :- edge(x, y), edge(y, z).
 
@@ -23,7 +23,7 @@ ANSWER = "answer"
 
 @dataclass
 class Conjunction:
-    """Literals, and the term of each column of the derived tuples."""
+    """A body: its literals, and the term of each column of the derived tuples."""
 
     literals: list
     terms: list
@@ -33,6 +33,7 @@ class Conjunction:
         self.unify(self.terms[right], self.terms[left])
 
     def unify(self, old, new) -> None:
+        """Substitute one term for another in all literals and columns; false is added if both are different constants."""
         if isinstance(old, Const):
             old, new = new, old
         if isinstance(old, Var):
@@ -43,13 +44,17 @@ class Conjunction:
 
 
 class Rules:
-    """The program that computes `root`. `given`: the node of each relation whose tuples are known. `beyond`: for each relation
-    of groups with overflowing sums, the sum's name and the schema of the groups."""
+    """The program that computes the expression `root`.
+
+    given: the node of each relation whose tuples are known.
+    beyond: for each relation of groups with overflowing sums, the sum's name and the schema of the groups.
+    """
 
     def __init__(self, root):
         self.relations: dict[str, ir.Relation] = {}
         self.rules: list[ir.Rule] = []
-        self.given: dict[str, Any] = {}  # by relation, the node of `semi_naive.operators` that has its tuples
+        # For each relation whose tuples are known, the node of `semi_naive.operators` that has them.
+        self.given: dict[str, Any] = {}
         self.beyond: dict[str, tuple[str, Schema]] = {}
         self._names: dict[object, str] = {}
         self._variables = 0
@@ -57,6 +62,7 @@ class Rules:
         self._define(root, self.declared(ANSWER, root.schema))
 
     def program(self) -> ir.Program:
+        """Return the program."""
         directives = [ir.FileDirective("input", name) for name in self.given]
         directives += [ir.FileDirective("output", name) for name in (ANSWER, *self.beyond)]
         return ir.Program({}, self.relations, self.rules, directives)
@@ -75,6 +81,7 @@ class Rules:
         return self._names[node]
 
     def _define(self, node, name: str) -> None:
+        """Define a relation for a node: as input if its tuples are known, else by rules."""
         self._names[node] = name
         if node.held is not None:
             self.given[name] = node
@@ -87,7 +94,7 @@ class Rules:
         return self.atom(self.named(node), node.schema) if known else node.body(self)
 
     def atom(self, name: str, schema: Schema) -> Conjunction:
-        """An atom of a relation with a fresh variable for each column."""
+        """Return a body of one atom, with a fresh variable for each column."""
         terms = [self.variable(column, kind) for column, kind in zip(schema.columns, schema.kinds, strict=True)]
         return Conjunction([Atom(name, tuple(terms))], terms)
 
@@ -96,7 +103,7 @@ class Rules:
         return Var(f"{column.partition('.')[0]}.{self._variables}", kind)
 
     def add(self, name: str, body: Conjunction) -> None:
-        """Add a rule. Variables are named for the columns; those used once become wildcards."""
+        """Add a rule. Variables are named after the columns; those used once become wildcards."""
         rule = ir.Rule(Atom(name, tuple(body.terms)), tuple(body.literals))
         times = Counter(part.name for part in walk(rule) if isinstance(part, Var))
         once = {variable for variable, count in times.items() if count == 1}
@@ -119,7 +126,7 @@ def _with_wilds(atom: Atom, once: set[str]) -> Atom:
 
 
 def _nodes(root) -> list:
-    """A node and its descendants, each once."""
+    """Return a node and its descendants, without duplicates."""
     found, waiting = {root: None}, [root]
     while waiting:
         parent = waiting.pop()

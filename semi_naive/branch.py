@@ -1,4 +1,4 @@
-"""Values of algebraic data types in Python."""
+"""Values of algebraic data types in Python: the class `Branch`."""
 
 
 class Branch(tuple):
@@ -32,6 +32,7 @@ class Branch(tuple):
         return self[1:]
 
     def __repr__(self) -> str:
+        """The branch as in a fact file."""
         parts: list[str] = []
         waiting: list = [self]
         while waiting:
@@ -54,7 +55,7 @@ class _Text(str):
 
 
 def _next_pieces(item: tuple):
-    """A branch or a record as brackets, commas and fields."""
+    """Yield the brackets, commas and fields of a branch or a record."""
     branch = isinstance(item, Branch)
     fields = item[1:] if branch else item
     if branch:
@@ -67,13 +68,14 @@ def _next_pieces(item: tuple):
 
 
 def _literal(item) -> str:
+    """Return a field that is not a record as text."""
     if item is None:
         return "nil"
     return readable(item) if isinstance(item, str) else repr(item)
 
 
 def readable(text: str, always: bool = False) -> str:
-    """A symbol as text inside of a record or a branch, quoted if it would end too early, or always.
+    """Return a symbol as text inside a record or a branch, quoted if that is necessary to read it back, or always.
 
     >>> print(readable("a b"), readable("a, b"))
     a b "a, b"

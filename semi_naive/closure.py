@@ -78,7 +78,7 @@ def transitive_closure(
 
 
 def closure_columns(edges) -> tuple[str, str]:
-    """The names of the closure's columns: those of a data frame or a table, from source to target; otherwise x and y.
+    """Return the names of the closure's columns: the source and target columns of a data frame or table, else x and y.
 
     >>> import pyarrow
     >>> closure_columns(pyarrow.table({"dst": [2], "src": [1]})), closure_columns([(1, 2)])
@@ -116,14 +116,14 @@ def closure_program(rule: str, kind: str = "number"):
 
 
 def runs_here(plan: str, spark, config: Config) -> bool:
-    """True if all jobs of a closure run in this process, as there is no cluster, and nothing else is asked for."""
+    """True if all jobs of a closure run in this process: there is no cluster, and no plan is required."""
     return plan == "auto" and Cluster(spark, config).in_process
 
 
 @part("load")
 def read_input_edges(edges, here: bool, **reading) -> Edges | Source:
-    """The edges, read in this process; or their source, if Spark's tasks should read them: not if the closure is evaluated
-    `here`."""
+    """Return the edges, read in this process, or their source if Spark's tasks should read them. here: the closure is evaluated
+    in this process."""
     if isinstance(edges, Edges):
         return edges
     source = edge_source(edges, **reading)
@@ -131,8 +131,8 @@ def read_input_edges(edges, here: bool, **reading) -> Edges | Source:
 
 
 def starts_in_driver(graph: Edges | Source, config: Config, here: bool) -> bool:
-    """True if a closure without a given plan is first evaluated in this process: a small one, or any one where all tasks run
-    `here`."""
+    """True if a closure without a required plan is first evaluated in this process: it is small, or all tasks run in this
+    process (`here`)."""
     few = isinstance(graph, Edges) and (here or graph.rows() <= MIN_JOB_EDGES) and config.local_tuples != 0
     return few and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
 
@@ -176,7 +176,9 @@ def evaluate_closure(
 
 
 class Births:
-    """The number of pairs born in each iteration, from the run's progress. `forward`: the user's progress callback, if any."""
+    """Collects the number of pairs born in each iteration, as a progress callback. forward: the user's progress callback, if
+    any.
+    """
 
     forward: Callable[..., None] | None = None
 
@@ -184,12 +186,14 @@ class Births:
         self.sizes, self.begun = [0], time.perf_counter()
 
     def take(self, name, number, of, iteration: int, delta: int, tuples: int, **pieces) -> None:
+        """See `progress` of `transitive_closure`."""
         self.sizes.append(tuples)
         if self.forward:
             self.forward(iteration, delta, tuples, **pieces)
 
     def trace(self) -> dict:
-        """The part of a record that plans on the partitions write; here all is one task, as in the decomposed plan."""
+        """Return the part of a record that plans on the partitions write; here everything is one task, as in the decomposed
+        plan."""
         from semi_naive.balance.trace import Trace, of_groups
 
         trace = Trace()
@@ -209,11 +213,12 @@ def dense_ids(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([graph.sources, graph.targets]).view(np.int64), graph.values
 
 
-def _only_stratum(record: dict, config: Config, told: dict, births: Births) -> dict:
-    """The record of a closure, made from its program's record, complete or not. told: entries known to this module."""
+def _only_stratum(record: dict, config: Config, entries: dict, births: Births) -> dict:
+    """Return the record of a closure, made from its program's record, complete or not. entries: those known only to this
+    module."""
     stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
     trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
-    trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | told
+    trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | entries
     trace |= {"rule": config.rule, "config": config.to_json()} | {name: record[name] for name in ("seconds", "account")}
     if "result" in trace or "result" in record:
         iterations = sum(sum(born > 0 for born in entry["births"]) for entry in trace["iterations"])

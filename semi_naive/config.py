@@ -1,4 +1,4 @@
-"""The tunables of an evaluation, with the paper's names and defaults where it has them."""
+"""The options of an evaluation, with the names and defaults of the papers if they are from one."""
 
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf
@@ -15,7 +15,7 @@ PLANS = ("auto", "balanced", "decomposed")
 POLICIES = ("work", "paper")
 MULTIWAY = ("auto", "always", "never")
 BYTES = ("memory", "replicate_bytes", "query_bytes")  # fields that accept "2G"
-TUPLES_WORTH_A_JOB = 1_000_000  # tuples that a partition joins and inserts in the time of one empty Spark job
+TUPLES_WORTH_A_JOB = 1_000_000  # the tuples that a partition joins and inserts in the time of one empty Spark job
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ class Config:
     local_dir: str | None = None
 
     def __post_init__(self):
+        """Check the values."""
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",
                      "checkpoint_interval", "run_ahead_budget", "memory", "query_bytes"):  # fmt: skip
             self._check(name, lambda value: isinstance(value, int) and value >= 1, "a whole number from 1")
@@ -129,7 +130,8 @@ class Config:
         self._check("rule", lambda value: value in RULES, f"one of {', '.join(RULES)}")
 
     def _check(self, name, holds, expected: str) -> None:
-        """Raise ValueError unless a field has an accepted value. None is accepted where it is the default."""
+        """Raise ValueError unless a field has an accepted value, or None if that is its default. holds: accepts a value;
+        expected: describes accepted values."""
         value = getattr(self, name)
         optional = {field.name for field in fields(self) if field.default is None}
         try:

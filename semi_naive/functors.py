@@ -3,9 +3,9 @@
     .functor f(x: number, y: symbol): symbol           Program(text, functors={"f": function})
     out(@f(x, y)) :- in(x, y).
 
-A function of Python is called once for each distinct tuple of arguments of a block. One that is `vectorised`, or a ufunc of
-numpy, gets whole columns; one that numba has compiled is called in a compiled loop, where all its values are numbers. It must
-give the same for the same arguments. How often it is called, in which order and in which process is not said.
+A Python function is called once for each distinct tuple of arguments in a block. A function that is `vectorised`, or a numpy
+ufunc, is called with whole columns. One compiled by numba is called in a compiled loop, if all its values are numbers. A
+function must return the same for the same arguments; the number of calls, their order and their processes are unspecified.
 """
 
 import functools
@@ -28,11 +28,11 @@ from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits
 from semi_naive.running.results.python_values import DTYPES, python_values
 
-MAX_RETRIED_ROWS = 1000  # rows on which a failing vectorised function is retried one by one
+MAX_RETRIED_ROWS = 1000  # rows up to which a failing vectorised function is called again row by row, to find the one that fails
 
 
 class Vectorised:
-    """A function of columns; see `vectorised`. Calling it calls the function."""
+    """A function of columns; see `vectorised`."""
 
     def __init__(self, function: Callable):
         self.function = function
@@ -91,59 +91,64 @@ class UserFunctor:
         return [self._values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
 
     def _values(self, column: np.ndarray, type_: Type, values) -> list:
-        """A column as Python objects; records are tuples, at any depth."""
+        """Return a column as Python objects; records are tuples, at any depth."""
         if type_.kind != Kind.RECORD:
             return list(python_values(column, type_.kind, values))
         ids, which = distinct_with_inverse(column)
         unpacked = Unpacked(ids, type_, self.types, values)
-        made = [unpacked.value(i, type_) for i in ids.tolist()]
-        return [made[at] for at in which.tolist()]
+        objects = [unpacked.value(i, type_) for i in ids.tolist()]
+        return [objects[at] for at in which.tolist()]
 
     def _plainly(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        """Return the column of results of a Python function, which is called row by row."""
         arguments = self._objects(columns, values)
-        made: list[Any] = []
+        results: list[Any] = []
         try:
-            made.extend(map(self.function, *arguments) if arguments else [self.function()])
+            results.extend(map(self.function, *arguments) if arguments else [self.function()])
         except Exception as error:
-            raise self._failed(error, [column[len(made)] for column in arguments]) from error
-        if len(made) < size and arguments:  # `map` would end at it
-            raise self._failed(StopIteration(), [column[len(made)] for column in arguments])
-        return self._bits(made, lambda row: [column[row] for column in arguments], values)
+            raise self._failed(error, [column[len(results)] for column in arguments]) from error
+        if len(results) < size and arguments:  # `map` would end at it
+            raise self._failed(StopIteration(), [column[len(results)] for column in arguments])
+        return self._bits(results, lambda row: [column[row] for column in arguments], values)
 
-    def _bits(self, made: Iterable, arguments: Callable, values) -> np.ndarray:
-        """Results as 64 bits each. arguments: gives those of a row, for errors."""
+    def _bits(self, results: Iterable, arguments: Callable, values) -> np.ndarray:
+        """Return results as 64 bits each. arguments: returns those of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
             advice = f" ({wrong.hint})" if wrong.hint else ""
             call = self._call(arguments(row))
             return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {type_description(self.result)}")
 
-        return bits_of_values(list(made), self.result, self.types, values, fault)
+        return bits_of_values(list(results), self.result, self.types, values, fault)
 
     def _at_once(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        """Return the column of results of a vectorised function. Columns of symbols or records are reduced to distinct rows
+        first."""
         inverse = None
         if not all(type_.kind in DTYPES for type_ in self.params):
             columns, inverse = distinct_rows(columns)
-        given = [self._array(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
+        arguments = [self._array(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
         try:
-            made = self.function(*given)
+            results = self.function(*arguments)
         except Exception as error:
-            raise self._found(error, given) from error
-        column = self._column(made, given, values)
+            raise self._found(error, arguments) from error
+        column = self._column(results, arguments, values)
         return column if inverse is None else column[inverse]
 
-    def _found(self, error: Exception, given: list[np.ndarray]) -> EvaluationError:
-        """The error of a vectorised function, with the arguments of the row that raises it, if one does by itself."""
-        for row in range(min(len(given[0]), MAX_RETRIED_ROWS)):
+    def _found(self, error: Exception, arguments: list[np.ndarray]) -> EvaluationError:
+        """Return the error of a vectorised function, with the arguments of the first row for which it fails alone, if there is
+        one. arguments: their columns."""
+        for row in range(min(len(arguments[0]), MAX_RETRIED_ROWS)):
             try:
-                self.function(*(column[row : row + 1] for column in given))
+                self.function(*(column[row : row + 1] for column in arguments))
             except Exception as one:
-                return self._failed(one, [column[row] for column in given])
+                return self._failed(one, [column[row] for column in arguments])
         return EvaluationError(
-            f"@{self.name}, of {quantity(len(given[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
+            f"@{self.name}, of {quantity(len(arguments[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
         )
 
     def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
+        """Return a column of arguments as a read-only array of numbers or objects."""
         if type_.kind in DTYPES:
             array = column.view(DTYPES[type_.kind])
         else:
@@ -153,32 +158,33 @@ class UserFunctor:
         array.flags.writeable = False
         return array
 
-    def _column(self, made, given: list[np.ndarray], values) -> np.ndarray:
-        """The result of a vectorised function as 64 bits each."""
-        size, wanted = len(given[0]), DTYPES.get(self.result.kind)
-        if not isinstance(made, np.ndarray | list | tuple) or len(made) != size:
-            listed = isinstance(made, np.ndarray | list | tuple)
-            found = quantity(len(made), "value") if listed else f"a {type(made).__name__}"
+    def _column(self, returned, arguments: list[np.ndarray], values) -> np.ndarray:
+        """Return the results of a vectorised function as 64 bits each. returned: its result; arguments: their columns."""
+        size, wanted = len(arguments[0]), DTYPES.get(self.result.kind)
+        if not isinstance(returned, np.ndarray | list | tuple) or len(returned) != size:
+            listed = isinstance(returned, np.ndarray | list | tuple)
+            found = quantity(len(returned), "value") if listed else f"a {type(returned).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
             raise EvaluationError(f"@{self.name} gives {found} for {quantity(size, 'tuple')} of arguments: {hint}")
-        if wanted is not None and isinstance(made, np.ndarray) and _all_of_kind(made, wanted):
-            return as_bits(made.astype(wanted, copy=False))
-        rows = made.tolist() if isinstance(made, np.ndarray) else made
-        return self._bits(rows, lambda row: [column[row] for column in given], values)
+        if wanted is not None and isinstance(returned, np.ndarray) and _all_of_kind(returned, wanted):
+            return as_bits(returned.astype(wanted, copy=False))
+        rows = returned.tolist() if isinstance(returned, np.ndarray) else returned
+        return self._bits(rows, lambda row: [column[row] for column in arguments], values)
 
     def _compiled(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        given = [column.view(DTYPES[type_.kind]) for column, type_ in zip(columns, self.params, strict=True)]
+        """Return the column of results of a function compiled by numba."""
+        arguments = [column.view(DTYPES[type_.kind]) for column, type_ in zip(columns, self.params, strict=True)]
         done = np.zeros(1, np.int64)
         try:
-            first = self.function(*(column[0] for column in given))
-            self._bits([first], lambda row: [column[row] for column in given], None)  # all others are of the same kind
-            made = np.empty(size, self._made_by_it)
-            self._loop(made, done, *given)
+            first = self.function(*(column[0] for column in arguments))
+            self._bits([first], lambda row: [column[row] for column in arguments], None)  # all others are of the same kind
+            results = np.empty(size, self._made_by_it)
+            self._loop(results, done, *arguments)
         except EvaluationError:
             raise
         except Exception as error:
-            raise self._failed(error, [column[done[0]] for column in given]) from error
-        return self._column(made, given, None)
+            raise self._failed(error, [column[done[0]] for column in arguments]) from error
+        return self._column(results, arguments, None)
 
     def folded(self, begin: np.ndarray, group: np.ndarray, column: np.ndarray, values) -> np.ndarray:
         """Fold the values of groups in order: the result of group g starts from begin[g]. group ascends."""
@@ -246,6 +252,7 @@ class UserFunctor:
 
 
 def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
+    """Restore a pickled functor."""
     import pickle
 
     function = pickle.loads(pickled)
@@ -267,6 +274,7 @@ class _Compiled:
         return Vectorised(_OfVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
 
     def made(self) -> Callable:
+        """Return the compiled function."""
         import numba
 
         options = {name: value for name, value in self.options.items() if name not in ("cache", "boundscheck", "nopython")}
@@ -274,7 +282,7 @@ class _Compiled:
 
 
 class _OfVectorize:
-    """A `np.vectorize` in pickled form: its function and options."""
+    """The pickled form of a `np.vectorize`: its function and options."""
 
     def __init__(self, function: Callable, types):
         self.made_of = function, types
@@ -307,7 +315,8 @@ def _all_of_kind(made: np.ndarray, wanted) -> bool:
 
 
 def _loop_over(function: Callable, arity: int) -> Callable:
-    """A compiled loop that calls a compiled function for each row. `done` has the number of the current row."""
+    """Return a compiled loop that calls a compiled function for each row. Its argument `done` receives the number of the
+    current row, for errors."""
     import numba
 
     names = [f"column{at}" for at in range(arity)]

@@ -1,4 +1,4 @@
-"""Lazy imports of a package's names, so that importing the package does not load the kernels."""
+"""Import the names of a package when they are first used, so that importing the package does not load the kernels."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -6,9 +6,10 @@ from typing import Any
 
 
 def lazily(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`. modules: the defining module of each exported name."""
+    """Return the `__getattr__` of a package. modules: the defining module of each exported name."""
 
     def found(name: str):
+        """Import and return a name of the package."""
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name]), name)

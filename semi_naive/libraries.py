@@ -1,4 +1,4 @@
-"""Sources of functions for user-defined functors: Python modules, and shared libraries of C as for Soufflé."""
+"""The libraries from which programs take user-defined functors: Python modules, and shared libraries of C as for Soufflé."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.ra.ir import Kind, Type
 
-DEFAULT = "functors"  # the default library, as in Soufflé
+DEFAULT = "functors"  # the name of the default library, as in Soufflé
 WORDS = (64, 32)
 _C = {
     (Kind.NUMBER, 64): ctypes.c_int64, (Kind.UNSIGNED, 64): ctypes.c_uint64, (Kind.FLOAT, 64): ctypes.c_double,
@@ -27,16 +27,18 @@ _RANGES = {
 
 
 class Libraries(Mapping):
-    """The functions of modules and libraries, by name; the first library that has a name wins.
+    """The functions of modules and shared libraries, by name; the first library that has a name wins.
 
         Program(text, functors=Libraries(["functors.py", "geometry"], ["lib"]))
 
-    names: `functors.py` is a module of Python, a file; `geometry` is libgeometry.so, in one of the folders `dirs`, and so is a
-    path to it. bits: how wide the numbers of shared libraries are: 64, as the engine's own, or 32, as those of a Soufflé that
-    is built for 32 bits. BadInput for a file that is not there or cannot be loaded.
+    names: `functors.py` is the file of a Python module; `geometry` is libgeometry.so, in one of the folders `dirs`; a path is
+    possible, too.
+    bits: the width of numbers in shared libraries: 64, as in this engine, or 32, as in a Soufflé that is built for 32 bits.
 
-    A function of C gets and gives int64_t, uint64_t, double (int32_t, uint32_t, float) and char *, as a functor that is not
-    stateful does for Soufflé. What it gives as char * is copied and not freed.
+    Raises BadInput for a file that does not exist or cannot be loaded.
+
+    A C function takes and returns int64_t, uint64_t, double (int32_t, uint32_t, float) and char *, as a stateless functor of
+    Soufflé. A returned char * is copied and not freed.
     """
 
     def __init__(self, names, dirs=(".",), bits: int = 64):
@@ -57,6 +59,7 @@ class Libraries(Mapping):
         return cls(found[:1], dirs, bits)
 
     def __getitem__(self, name: str):
+        """Return a function. Raises KeyError if no library has it."""
         for path in self.paths:
             if path.endswith(".py"):
                 if hasattr(module := _module(path), name):
@@ -79,15 +82,16 @@ class Libraries(Mapping):
 
 
 def _path(name: str, dirs: list[str]) -> str:
+    """Return the path of a library. Raises BadInput if no file exists."""
     name = os.fspath(name)
     if name.endswith(".py") or os.sep in name or name.endswith((".so", ".dylib")):
-        tried = [name] if os.path.isabs(name) else [name, *(os.path.join(folder, name) for folder in dirs)]
+        candidates = [name] if os.path.isabs(name) else [name, *(os.path.join(folder, name) for folder in dirs)]
     else:
-        tried = [os.path.join(folder, f"lib{name}{ending}") for folder in dirs for ending in (".so", ".dylib")]
-    for path in tried:
+        candidates = [os.path.join(folder, f"lib{name}{ending}") for folder in dirs for ending in (".so", ".dylib")]
+    for path in candidates:
         if os.path.isfile(path):
             return os.path.abspath(path)
-    raise BadInput(f"there is no library {name}", hint=f"looked for {', '.join(tried)}; -L (--library-dir) names a folder")
+    raise BadInput(f"there is no library {name}", hint=f"looked for {', '.join(candidates)}; -L (--library-dir) names a folder")
 
 
 @functools.cache
@@ -122,6 +126,7 @@ def _line_of_error(error: Exception, path: str) -> int | None:
 
 @functools.cache
 def _library(path: str) -> ctypes.CDLL:
+    """Load a shared library."""
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -143,15 +148,17 @@ class CFunction:
         return CFunction(self.path, self.name, self.bits, tuple(type_.kind for type_ in params), result.kind)
 
     def __call__(self, *arguments):
-        given = [self._given(kind, each) for kind, each in zip(self.params, arguments, strict=True)]
-        found = self._function(*given)
+        """Call the function, converting arguments and result."""
+        converted = [self._given(kind, each) for kind, each in zip(self.params, arguments, strict=True)]
+        result = self._function(*converted)
         if self.result != Kind.SYMBOL:
-            return found
-        if found is None:
+            return result
+        if result is None:
             raise ValueError("it gives no string: NULL")
-        return found.decode(errors="replace")
+        return result.decode(errors="replace")
 
     def _given(self, kind: Kind, value):
+        """Return an argument in the form that the C function takes. Raises OverflowError if it does not fit."""
         if kind == Kind.SYMBOL:
             return value.encode()
         if kind != Kind.FLOAT and not (limits := _RANGES[kind, self.bits])[0] <= value <= limits[1]:

@@ -1,4 +1,6 @@
-"""The operators of the relational algebra, each with the rules that it adds (see `semi_naive.algebra`)."""
+"""The operators of relational algebra: each is a node of an expression, with a method for the rules that it adds (see
+`semi_naive.algebra`).
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,9 +18,12 @@ HALF, LOW = 32, (1 << 32) - 1  # bits of half a word, and the mask of the lower 
 
 @dataclass(eq=False)
 class Operator:
-    """An operator, or facts. `schema` names its columns for users; operators refer to columns by position. `held`: the tuples
-    if known, a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions. `result`: of the program that
-    computed them."""
+    """A node of an expression: an operator, or facts.
+
+    schema: the names of the columns, for users; operators refer to columns by position.
+    held: the tuples if they are known: a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions.
+    result: of the program that computed them.
+    """
 
     schema: Schema
     inputs: tuple["Operator", ...] = ()
@@ -50,6 +55,7 @@ class Operator:
             raise ValueError(f"the relation {self.schema} has been closed: read or write its tuples before that")
 
     def close(self) -> None:
+        """Release the tuples."""
         if self.result is not None:
             self.result.close()
         self.closed, self.held, self.inputs = True, None, ()
@@ -65,12 +71,15 @@ class Operator:
 
 @dataclass(eq=False)
 class Select(Operator):
-    """Tuples in which pairs of columns are equal, and columns have constants; the constant None matches no tuple."""
+    """The tuples in which some pairs of columns are equal, and some columns have given constants; the constant None matches no
+    tuple.
+    """
 
     equal: tuple[tuple[int, int], ...] = ()
     constants: tuple[tuple[int, Const | None], ...] = ()
 
     def body(self, rules):
+        """Return the body that the operator stands for."""
         body = rules.body(self.inputs[0])
         for left, right in self.equal:
             body.equate(left, right)
@@ -84,6 +93,8 @@ class Select(Operator):
 
 @dataclass(eq=False)
 class Project(Operator):
+    """The input's tuples reduced to some columns."""
+
     columns: tuple[int, ...] = ()
 
     def body(self, rules):
@@ -93,40 +104,45 @@ class Project(Operator):
 
 @dataclass(eq=False)
 class NaturalJoin(Operator):
-    """Tuples of both inputs that agree in pairs of columns, projected to some columns of both."""
+    """The combinations of tuples of both inputs that agree in pairs of columns, projected to some columns of both."""
 
     pairs: tuple[tuple[int, int], ...] = ()
     columns: tuple[int, ...] = ()
 
     def body(self, rules):
+        """Return the body that the operator stands for."""
         left, right = map(rules.body, self.inputs)
         body, first = Conjunction(left.literals + right.literals, left.terms + right.terms), len(left.terms)
-        for mine, theirs in self.pairs:
-            body.equate(mine, first + theirs)
+        for left_column, right_column in self.pairs:
+            body.equate(left_column, first + right_column)
         return Conjunction(body.literals, [body.terms[column] for column in self.columns])
 
 
 @dataclass(eq=False)
 class Difference(Operator):
-    """`order`: the second input's position of each column of the first."""
+    """The tuples of the first input that are not in the second. order: for each column of the first input, its position in the
+    second.
+    """
 
     order: tuple[int, ...] = ()
 
     def body(self, rules):
+        """Return the body that the operator stands for."""
         body, other = rules.body(self.inputs[0]), self.inputs[1]
         taken = [None] * len(self.order)
-        for mine, theirs in enumerate(self.order):
-            taken[theirs] = body.terms[mine]
+        for position, other_position in enumerate(self.order):
+            taken[other_position] = body.terms[position]
         return Conjunction([*body.literals, Not(Atom(rules.named(other), tuple(taken)))], body.terms)
 
 
 @dataclass(eq=False)
 class Union(Operator):
-    """`orders`: for each input, its position of each column."""
+    """The tuples of all inputs. orders: for each input, the position of each column in it."""
 
     orders: tuple[tuple[int, ...], ...] = ()
 
     def define(self, rules, name):
+        """Add a rule for each input."""
         for node, order in zip(self.inputs, self.orders, strict=True):
             body = rules.body(node)
             rules.add(name, Conjunction(body.literals, [body.terms[column] for column in order]))
@@ -134,15 +150,17 @@ class Union(Operator):
 
 @dataclass(eq=False)
 class GroupBy(Operator):
-    """One tuple for each group of equal `by` columns: these, and for each of `wanted` (op, column or None) its result.
+    """One tuple for each group of tuples with equal `by` columns: these columns, and the result of each (op, column or None) in
+    `wanted`.
 
-    degree(x, n) :- edge(x, _), n = count : { edge(x, _) }.
+        degree(x, n) :- edge(x, _), n = count : { edge(x, _) }.
     """
 
     by: tuple[int, ...] = ()
     wanted: tuple[tuple[str, int | None], ...] = ()
 
     def define(self, rules, name):
+        """Add a rule with an aggregate for each result."""
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])

@@ -1,4 +1,4 @@
-"""Datalog programs: compiled once, run on facts any number of times.
+"""Datalog programs: compiled once, then run on facts any number of times.
 
 from semi_naive import Program
 
@@ -137,11 +137,13 @@ class Program:
         for name in named:
             if name in self.relations and self.relations[name].summed:
                 hint = "give them to another relation, and copy them by a rule"
-                raise BadInput(f"{name} is aggregated in its heads and takes no facts", hint=hint)
+                why = "aggregated in its heads" if name in self.checked.sums else "evaluated in steps"
+                raise BadInput(f"{name} is {why} and takes no facts", hint=hint)
         key = named, only_outputs, limited, early
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, early)
+            given = [*self.inputs, *sorted(named)]
+            self._compiled[key] = apply_passes(self.checked, keep, given, limited, only_outputs, early)
         return self._compiled[key]
 
     @cached_property
@@ -222,6 +224,7 @@ class Program:
         return program_shown(self)
 
     def __repr__(self) -> str:
+        """The numbers of relations and rules, and the outputs."""
         program = self.checked
         counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)

@@ -1,15 +1,15 @@
-"""The progress of a run in words, for a terminal, a notebook or a page."""
+"""Format the progress of a run as text, for a terminal, a notebook or a page."""
 
 import time
 
 from semi_naive.host.numbers import quantity, shortened
 
-UPDATE_SECONDS = 0.1  # seconds between two updates, as an iteration may take microseconds
+UPDATE_SECONDS = 0.1  # seconds between two updates; iterations may be shorter
 MAX_NAME_CHARACTERS = 30  # characters of a stratum's name
 
 
 class ProgressText:
-    """A progress callback that formats progress as text; subclasses show it."""
+    """A progress callback that formats progress as text; subclasses display it in `show`."""
 
     tick, last = UPDATE_SECONDS, 0.0
 
@@ -24,6 +24,7 @@ class ProgressText:
         self._say(text, shortened(name, MAX_NAME_CHARACTERS), number - 1, of)
 
     def _say(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        """Display a text, unless the last update was less than `tick` seconds ago. done, total: steps, if known."""
         now = time.monotonic()
         if now > self.last + self.tick:
             self.last = now

@@ -1,4 +1,4 @@
-"""Relational algebra for users: relations of numbers and strings with operators, evaluated as rules.
+"""Relational algebra for users: relations of numbers and strings with operators, evaluated as Datalog rules.
 
 from semi_naive.relation import Relation, count
 
@@ -33,7 +33,7 @@ __all__ = ["Relation", "count", "sum_", "min_", "max_"]
 
 @dataclass(frozen=True)
 class Summary:
-    """An aggregate of a group; made by count(), sum_(column), min_(column) or max_(column)."""
+    """An aggregate of a group of tuples; made by count(), sum_(column), min_(column) or max_(column)."""
 
     op: str
     column: str | None = None
@@ -225,6 +225,7 @@ class Relation(Tuples):
         return Relation(self.schema, self._node, self._spark, (config or self._config).with_options(options))
 
     def _with(self, schema: Schema, operator, *others: "Relation", **how) -> "Relation":
+        """Return the relation of an operator applied to this one and others. how: the arguments of the operator."""
         spark = next((each._spark for each in (self, *others) if each._spark is not None), None)
         node = operator(schema, tuple(each._node for each in (self, *others)), **how)
         return Relation(schema, node, spark, self._config)
@@ -315,24 +316,28 @@ class Relation(Tuples):
         self._node.close()
 
     def __repr__(self) -> str:
+        """The schema, and the number of tuples if they are known."""
         result = self._node.result
         known = "not evaluated" if result is None else quantity(result[ANSWER].count(), "tuple")
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"
 
 
 def _relation(other) -> Relation:
+    """Return the argument. Raises TypeError if it is not a Relation."""
     if not isinstance(other, Relation):
         raise TypeError(f"expected a Relation, not {type(other).__name__}: see Relation.from_tuples and the like")
     return other
 
 
 def _program(rules: Rules):
+    """Return the program that some rules of `semi_naive.algebra` make up."""
     from semi_naive.program import Program
 
     return Program.from_checked(rules.program(), "relation")
 
 
 def _check_sums(rules: Rules, result) -> None:
+    """Raise OverflowError if a group has a sum that does not fit into 64 bits."""
     for name, (label, _) in rules.beyond.items():
         if len(result[name]):
             group = result[name].to_arrow().slice(0, 1).to_pylist()[0]

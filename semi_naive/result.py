@@ -1,4 +1,4 @@
-"""The result of a transitive closure, in terms of the graph's own vertices."""
+"""The result of a transitive closure: its pairs, with the graph's own vertices."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class VertexNames:
-    """The names of vertices by position in a pyarrow array; in tasks, in a broadcast of it."""
+    """The names of vertices by number, in a pyarrow array; in tasks, in a broadcast of it."""
 
     found: Any
 
@@ -68,6 +68,7 @@ class Closure(Answer):
         return self._maker().plain(super().encoded())
 
     def _maker(self, for_spark: bool = False, for_tasks: bool = False) -> ToArrow:
+        """Return the converter of tuples to Arrow, which replaces numbers by the graph's vertices."""
         vertices, names = self._shared if for_tasks else (self._vertices, self._names)
         if names is None:
             return replace(super()._maker(for_spark, for_tasks), vertices=vertices)

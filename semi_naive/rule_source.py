@@ -1,4 +1,4 @@
-"""Rules given as Python data (see `semi_naive.rules`) as a syntax tree, with a generated text for errors to point into."""
+"""Convert rules given as Python data (see `semi_naive.rules`) to a syntax tree, with a generated text to which errors refer."""
 
 import re
 from numbers import Integral, Real
@@ -45,7 +45,9 @@ def _pairs(items) -> tuple:
 
 
 class _Line:
-    """One statement: its generated text, and the nodes with their spans in it."""
+    """One statement: its generated text, and the syntax nodes with their spans in it. Methods append text, and return the node
+    for it.
+    """
 
     def __init__(self, file: str, number: int):
         self.file, self.number, self.text, self.where = file, number, "", ""
@@ -60,6 +62,7 @@ class _Line:
         return ValueError(f"{self.where}: found {what!r:.60}, expected {expected}")
 
     def _name(self, name, what: str) -> str:
+        """Return a name. Raises BadInput if it is none. what: what it names, for the error."""
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise self._wrong(name, f"the name of {what}: letters, digits and _")
         return name
@@ -75,6 +78,7 @@ class _Line:
     # -- declarations
 
     def type(self, name: str, definition):
+        """Declare a type. definition: the name of its supertype, the fields of a record, or the branches of a sum."""
         self.where = f"types[{name!r}]"
         self.text = f".type {self._name(name, 'a type')} "
         if isinstance(definition, str):
@@ -88,6 +92,7 @@ class _Line:
         return self._node(syntax.RecordDecl, 0, name, fields, spans)
 
     def _branch_decl(self, pair) -> syntax.BranchDecl:
+        """Declare a branch, a pair of its name and its fields."""
         if len(pair) != 2:
             raise self._wrong(pair, "a pair: the name of a branch and its fields")
         begin = len(self.text)
@@ -96,6 +101,7 @@ class _Line:
         return self._node(syntax.BranchDecl, begin, pair[0], fields, spans)
 
     def relation(self, name: str, attributes):
+        """Declare a relation. attributes: {name: type}, or pairs."""
         self.where = f"relations[{name!r}]"
         self.text = f".decl {self._name(name, 'a relation')}"
         span = self._span(len(".decl "))
@@ -117,6 +123,7 @@ class _Line:
         return pairs, tuple(spans)
 
     def output(self, name: str):
+        """Return the directive that writes a relation."""
         self.where = "outputs"
         self.text = f".output {self._name(name, 'a relation')}"
         return self._node(syntax.Directive, 0, "output", name)
@@ -124,6 +131,7 @@ class _Line:
     # -- rules
 
     def rule(self, rule, where: str) -> syntax.Clause:
+        """Return the clause of a rule (head, literal, …). where: its position in the data, for errors."""
         self.where = where
         if not isinstance(rule, (tuple, list)) or not rule or isinstance(rule[0], str):
             raise self._wrong(rule, "(head, literal, …), each of them a tuple")
@@ -139,6 +147,7 @@ class _Line:
         return self._node(syntax.Clause, 0, (head,), body)
 
     def _literal(self, data):
+        """Return the node of an atom, negation or constraint."""
         begin = len(self.text)
         if not isinstance(data, (tuple, list)) or not data or not isinstance(data[0], str):
             raise self._wrong(data, 'a literal: (relation, term, …), ("!", relation, term, …) or (op, term, term)')
@@ -151,6 +160,7 @@ class _Line:
         return self._atom(data)
 
     def _constraint(self, data, begin: int):
+        """Return the node of a comparison or test (op, term, term)."""
         op, *args = data
         if len(args) != 2:
             raise self._wrong(data, f"({op!r}, term, term)")
@@ -163,6 +173,7 @@ class _Line:
         return self._node(syntax.Constraint, begin, op, terms)
 
     def _atom(self, data) -> syntax.Atom:
+        """Return the node of an atom (relation, term, …)."""
         if not isinstance(data, (tuple, list)) or not data:
             raise self._wrong(data, "an atom: (relation, term, …)")
         begin = len(self.text)
@@ -174,6 +185,7 @@ class _Line:
     # -- terms
 
     def _term(self, data):
+        """Return the node of a term."""
         begin = len(self.text)
         if isinstance(data, Expression):
             return self._term(data.data)
@@ -201,6 +213,7 @@ class _Line:
         return self._number(data, begin)
 
     def _number(self, data, begin: int):
+        """Return the node of a number."""
         if isinstance(data, bool) or not isinstance(data, Real):
             raise self._wrong(data, "a term: a variable, a number, value(…), None, a list or (functor, term, …)")
         number = int(data) if isinstance(data, Integral) else float(data)
@@ -208,6 +221,7 @@ class _Line:
         return self._node(syntax.Number, begin, number, "f" if isinstance(number, float) else "")
 
     def _functor(self, name: str, args: tuple, begin: int):
+        """Return the node of a functor or an aggregate."""
         if name in AGGREGATES and args and isinstance(args[-1], list):
             return self._aggregate(name, args, begin)
         if name == "as" and len(args) == 2:
@@ -225,6 +239,7 @@ class _Line:
         return self._node(syntax.Functor, begin, name, terms)
 
     def _aggregate(self, op: str, args: tuple, begin: int):
+        """Return the node of an aggregate. args: the target, if any, and the list of the body's literals."""
         *target, body = args
         if len(target) > 1 or not body:
             raise self._wrong((op, *args), f"({op!r}, term, [literal, …])")

@@ -1,12 +1,12 @@
-"""Restriction of the files that a program may name: those below a folder, or none."""
+"""A sandbox restricts the files that a program may read and write: to those below a folder, or to none."""
 
 import os
 from collections.abc import Iterator
 
 
 class Sandbox:
-    """A folder that all files must be below, symbolic links resolved. It guards against the program's paths, not against other
-    processes that change links meanwhile.
+    """A folder that must contain all files, after resolving symbolic links. It guards against paths in the program, not against
+    other processes that change links meanwhile.
 
     >>> Sandbox("/tmp").holds("/tmp/../etc/passwd"), Sandbox("/tmp").holds("/tmp/a/../b.facts")
     (False, True)
@@ -39,8 +39,8 @@ class Sandbox:
 
 
 def _with_links(path: str) -> Iterator[str]:
-    """A path, and the links below it if it is a folder. A link to a folder counts as outside, as that folder may contain more
-    links."""
+    """Yield a path, and the symbolic links below it if it is a folder. A link to a folder is yielded as "/", which is outside
+    of every sandbox, as that folder may contain more links."""
     yield path
     for folder, folders, files in os.walk(path):
         links = [os.path.join(folder, name) for name in (*folders, *files) if os.path.islink(os.path.join(folder, name))]
@@ -48,7 +48,7 @@ def _with_links(path: str) -> Iterator[str]:
 
 
 class NoFiles(Sandbox):
-    """A sandbox without files, for rules and queries registered with a running session, possibly over a network."""
+    """A sandbox without files, for rules and queries that are registered with a running session, possibly over a network."""
 
     def __init__(self):
         self.advice = "write the content of the file here"

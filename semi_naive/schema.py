@@ -1,4 +1,4 @@
-"""The schema of a relation: the names of its attributes, in order, and the kind of the values of each."""
+"""The schema of a relation: the names of its attributes, in order, and the kind of values of each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ HELD = {Kind.NUMBER: "integers", Kind.UNSIGNED: "unsigned integers", Kind.FLOAT:
 
 @dataclass(frozen=True)
 class Schema:
-    """Attribute names and kinds, of any arity, 0 included.
+    """Attribute names and kinds. The arity may be 0.
 
     >>> Schema(("x", "name"), ("number", "symbol"))
     (x: number, name: symbol)
@@ -22,6 +22,7 @@ class Schema:
     kinds: tuple[Kind, ...]
 
     def __post_init__(self):
+        """Check names and kinds."""
         object.__setattr__(self, "columns", tuple(self.columns))
         for name, kind in zip(self.columns, self.kinds, strict=False):
             if kind not in HELD:
@@ -91,6 +92,7 @@ class Schema:
         return positions
 
     def check_kind(self, mine: int, other: "Schema", theirs: int, operator: str) -> None:
+        """Raise ValueError unless column number `mine` has the kind of column number `theirs` of the other schema."""
         if self.kinds[mine] != other.kinds[theirs]:
             raise ValueError(
                 f"{operator}: {self.columns[mine]!r} holds {HELD[self.kinds[mine]]} and {other.columns[theirs]!r} of the "
@@ -107,7 +109,7 @@ class Schema:
         return [(first, other) for other in others]
 
     def join_pairs(self, other: "Schema", on=None) -> tuple[tuple[int, int], ...]:
-        """(left, right) positions of the columns of a join: the shared names, or `on`, names or {left: right}.
+        """Return the (left, right) positions of the columns of a join: the shared names, or `on`: names or {left: right}.
 
         >>> Schema(("x", "y"), ("number", "number")).join_pairs(Schema(("y", "z"), ("number", "number")))
         ((1, 0),)
@@ -128,21 +130,21 @@ class Schema:
         return pairs
 
     def joined(self, other: "Schema", pairs, operator: str = "join") -> tuple["Schema", tuple[int, ...]]:
-        """The schema after a join, and its columns as positions in this schema followed by the other: all of this one's, then
-        the other's without the join columns."""
-        rest = [r for r in range(other.arity) if r not in {right for _, right in pairs}]
-        for r in rest:
-            if other.columns[r] in self.columns:
+        """Return the schema after a join, and its columns as positions in this schema followed by the other: all columns of
+        this one, then those of the other without the join columns."""
+        rest = [column for column in range(other.arity) if column not in {right for _, right in pairs}]
+        for column in rest:
+            if other.columns[column] in self.columns:
                 raise ValueError(
-                    f"{operator}: both sides have {other.columns[r]!r} and it is not joined on; rename one of them"
+                    f"{operator}: both sides have {other.columns[column]!r} and it is not joined on; rename one of them"
                 )
         added = other.pick(rest)
-        columns = tuple(range(self.arity)) + tuple(self.arity + r for r in rest)
+        columns = tuple(range(self.arity)) + tuple(self.arity + column for column in rest)
         return Schema(self.columns + added.columns, self.kinds + added.kinds), columns
 
 
 def constant(schema: Schema, name: str, value) -> Const | None:
-    """A constant for a selection; None for a number that no tuple can have, as it is too large."""
+    """Return a constant for a selection; None for a number that no tuple can have, as it is too large."""
     kind = schema.kinds[schema.position(name)]
     wanted = {Kind.SYMBOL: (str, "a string"), Kind.FLOAT: (Real, "a number")}.get(kind, (Integral, "an int"))
     if not isinstance(value, wanted[0]) or isinstance(value, bool):

@@ -1,4 +1,5 @@
-"""Simulation of a program on many ranks: the engine's own tasks, one rank after the other in this process, with modelled times.
+"""Simulate a program on many ranks: the engine's own tasks run one rank after the other in this process, with modelled
+times.
 
 A rank corresponds to a Spark partition, and the counts are exactly the engine's: its rules, hash, bucket maps and balancing.
 Only the seconds are modelled. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 4;
@@ -14,12 +15,12 @@ from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
 from semi_naive.running.relations.local_jobs import LocalJobs
 
-MAX_RANKS = 4096  # more would take this process too long: some milliseconds a rank, phase and iteration
+MAX_RANKS = 4096  # more would take too long: some milliseconds a rank, phase and iteration
 
 
 @dataclass(frozen=True)
 class SimulatedRanks:
-    """The part of SparkContext's interface that an evaluation uses, with jobs run in this process."""
+    """The part of SparkContext's interface that an evaluation uses; jobs run in this process."""
 
     ranks: int
     master: str = "local[simulated]"
@@ -75,7 +76,7 @@ def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
 
 
 def _priced_event(event: dict, machine: Machine) -> dict:
-    """A rebalancing event with modelled seconds; the moved tuples are assumed to be spread evenly."""
+    """Return a rebalancing event with modelled seconds; the moved tuples are assumed to be spread evenly."""
     if "moved" not in event or "loads_after" not in event:
         return event
     share = event["moved"] / max(1, len(event["loads_after"]))

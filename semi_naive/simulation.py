@@ -1,4 +1,4 @@
-"""Simulation of a closure or a program on many ranks: `simulate(edges, ranks)`, `simulate(program, ranks, facts)`.
+"""Simulate a closure or a program on many ranks: `simulate(edges, ranks)`, `simulate(program, ranks, facts)`.
 
 The method is described in `balance.simulate` for closures, and in `simulated_ranks` for programs.
 """
@@ -12,7 +12,7 @@ from semi_naive.tuples import Evaluated
 
 
 class Simulated(dict, Evaluated):
-    """The record of a simulated run, a dictionary: see `balance.trace`. It has no tuples."""
+    """The record of a simulated run, a dictionary as described in `balance.trace`. It has no tuples."""
 
     @property
     def trace(self) -> dict:
@@ -30,6 +30,7 @@ class Simulated(dict, Evaluated):
         return run_shown(repr(self)[1:-1], self)
 
     def __repr__(self) -> str:
+        """The numbers of tuples and iterations, and the modelled seconds."""
         strata, iterations = self.get("strata"), self["result"].get("iterations", 0)
         steps = quantity(iterations, "iteration") if strata is None else quantity(len(strata), "stratum", "strata")
         return f"<Simulated: {quantity(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
@@ -56,13 +57,14 @@ def simulate(
 
 
 class Replayable:
-    """The births of a closure, which do not depend on the number of ranks. Make it once, simulate it often."""
+    """The births of a closure by iteration, which do not depend on the number of ranks: computed once for many simulations."""
 
     def __init__(self, births, edges, domain: int, config: Config):
         self.births, self.edges, self.domain, self.config = births, edges, domain, config
 
     @classmethod
     def of(cls, source, config: Config) -> "Replayable":
+        """Evaluate a closure. source: the edges."""
         import numpy as np
 
         from semi_naive.io.edges import as_edges
@@ -74,11 +76,11 @@ class Replayable:
         graph = relabel(intern(as_edges(source).pairs))
         graph = graph.reversed() if config.rule == "edge-path" else graph
         shift = np.uint64(max(1, (graph.domain - 1).bit_length()))
-        found = births(*adjacency(graph), int(shift), config.max_iterations or graph.domain + 1)
-        return cls(found, graph.sources << shift | graph.targets, graph.domain, config)
+        born_by_iteration = births(*adjacency(graph), int(shift), config.max_iterations or graph.domain + 1)
+        return cls(born_by_iteration, graph.sources << shift | graph.targets, graph.domain, config)
 
     def simulate(self, ranks: int, config: Config | None = None, machine: Machine | None = None, **options) -> dict:
-        """The record on so many ranks."""
+        """Return the record on this number of ranks."""
         from semi_naive.balance.simulate import Simulation
 
         if not isinstance(ranks, int) or ranks < 1:

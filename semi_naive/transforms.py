@@ -44,6 +44,7 @@ def evaluated(rows, program: "Program | str | os.PathLike", reads: str | None = 
 
 
 def _only(names: list[str], program: str, directive: str, parameter: str) -> str:
+    """Return the only name. Raises BadInput if there is not exactly one. directive, parameter: for the error."""
     if len(names) != 1:
         has = ", ".join(names) or "none"
         raise BadInput(f"{program} has not one {directive}", hint=f"name the relation, {parameter}=…: it has {has}")

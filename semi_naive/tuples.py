@@ -1,4 +1,5 @@
-"""The common interface of all results: conversion to Arrow, pandas, numpy, Python, Spark and files, and the record of the run.
+"""The common interface of all results: conversion to Arrow, pandas, numpy, Python, Spark and files, and the record of the
+run.
 
 Evaluated   a result of a run, with its trace and reports, until it is closed
 Tuples      an Evaluated that is one set of tuples with named columns
@@ -55,13 +56,13 @@ class Evaluated:
         return figure
 
     def _recorded(self) -> dict:
-        """The trace; raises ValueError if there is none."""
+        """Return the trace. Raises ValueError if there is none."""
         if not self.trace:
             raise ValueError("no run is recorded for these tuples: only results of runs have a trace")
         return self.trace
 
     def close(self) -> None:
-        """Release resources; by default there are none but memory."""
+        """Release resources; by default there is only memory."""
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +172,7 @@ class Tuples(Evaluated):
 
 
 class Relations:
-    """Several relations by name, `self[name]` each; `relations`: their declarations."""
+    """Several relations by name: `self[name]`. relations: their declarations."""
 
     relations: dict[str, Any]
 
@@ -191,7 +192,7 @@ class Relations:
         return self.relations.keys()
 
     def _headline(self) -> str:
-        """A summary in one line."""
+        """Return a summary in one line."""
         return repr(self).split("\n")[0][1:-1]
 
     def _repr_html_(self) -> str:
@@ -210,12 +211,12 @@ def python_rows(table: Any) -> list[tuple]:
 
 
 def record_to_tuple(value: Any) -> Any:
-    """A record, which Arrow gives as a dict, as a tuple."""
+    """Convert a record, which is a dict in Arrow, to a tuple."""
     return tuple(map(record_to_tuple, value.values())) if isinstance(value, dict) else value
 
 
 def dictionary_encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Schema":
-    """A pyarrow schema with dictionary-encoded columns of strings, or unchanged."""
+    """Return a pyarrow schema with dictionary-encoded columns of strings; unchanged if `dictionaries` is False."""
     import pyarrow as pa
 
     coded = pa.dictionary(pa.int32(), pa.string())
@@ -224,7 +225,7 @@ def dictionary_encoded(schema: "pa.Schema", dictionaries: bool = True) -> "pa.Sc
 
 
 def _common_dtype(schema: "pa.Schema") -> np.dtype:
-    """The numpy dtype of all columns if they have one without Python objects, else object."""
+    """Return the numpy dtype of all columns if they share one without Python objects, else object."""
     import pyarrow as pa
 
     kinds = set(schema.types)

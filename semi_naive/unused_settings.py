@@ -1,4 +1,4 @@
-"""Settings that have no effect under the plans used or other settings, and the notes about them.
+"""Find settings that have no effect under the plans used or with other settings, and describe them.
 
 Only durability is more than a matter of speed: a closure that is asked to be decomposed refuses a `checkpoint_dir`.
 """
@@ -24,7 +24,7 @@ CLOSURE = "a closure joins two relations"
 
 
 class NoEffect(NamedTuple):
-    """A rule: `settings` have no effect if `where` holds for the configuration and the plans used; `why`: the reason."""
+    """A rule: the settings have no effect if `where` holds for the configuration and the plans used. why: the reason."""
 
     settings: tuple[str, ...]
     where: Callable[[Config, set[str]], bool]
@@ -60,18 +60,18 @@ def changed_settings(config: Config) -> list[str]:
 
 
 def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect, ...] = RULES) -> list[str]:
-    """A note for each reason why settings that were given had no effect on strata evaluated by some plans.
+    """Return a note for each reason for which given settings had no effect on the strata evaluated by some plans.
 
     >>> unused_settings(Config(buckets=8, refine=False, grain=0.1), {"balanced"})
     ['the setting grain has no effect: refine is off']
     >>> unused_settings(Config(buckets=8, max_iterations=3, checkpoint_interval=5), {"decomposed", "local"})
     ['the setting checkpoint_interval has no effect: no checkpoint_dir is given']
     """
-    left, found, used = changed_settings(config), [], set(plans)
+    remaining, notes, used = changed_settings(config), [], set(plans)
     for rule in rules if used else ():
-        names = [name for name in left if name in rule.settings and rule.where(config, used)]
-        left = [name for name in left if name not in names]
+        names = [name for name in remaining if name in rule.settings and rule.where(config, used)]
+        remaining = [name for name in remaining if name not in names]
         if names:
-            told = f"the setting {names[0]} has" if len(names) == 1 else f"the settings {', '.join(names)} have"
-            found.append(f"{told} no effect: {rule.why}")
-    return found
+            subject = f"the setting {names[0]} has" if len(names) == 1 else f"the settings {', '.join(names)} have"
+            notes.append(f"{subject} no effect: {rule.why}")
+    return notes

@@ -5,7 +5,7 @@ Each function takes a folder of examples/ and returns some of its relations, as 
 
 import csv
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from ipaddress import ip_address, ip_network
 from itertools import combinations, product
@@ -389,4 +389,22 @@ def collaborative_text(folder):
         "text": {("".join(letter for stamp, letter in letters if stamp not in gone),)},
         "share": text((p, who.count(p)) for p in set(who)),
         "deleted": text((*pair, deleted.count(pair)) for pair in set(deleted)),
+    }  # fmt: skip
+
+
+def families(folder):
+    """Label propagation step by step, and networkx's PageRank."""
+    f = facts_of(folder)
+    number = {name: int(n) for n, name in f["family"]}
+    names, graph = {n: name for name, n in number.items()}, nx.Graph((number[x], number[y]) for x, y in f["married"])
+    circle, before = {x: x for x in graph}, None
+    while circle != before:
+        before, circle = circle, {}
+        for x in graph:
+            votes = Counter(before[y] for y in (x, *graph[x]))
+            circle[x] = min(c for c, n in votes.items() if n == max(votes.values()))
+    ranks = nx.pagerank(graph, alpha=0.85, tol=1e-12, max_iter=1000)
+    return {
+        "belongs": {(names[x], names[c]) for x, c in circle.items()},
+        "visits": text((names[x], int(10_000 * rank + 0.5)) for x, rank in ranks.items()),
     }  # fmt: skip

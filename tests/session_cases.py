@@ -8,6 +8,16 @@ from semi_naive import Program
 
 # Not shrunk: a case that fails prints itself, and is small anyway.
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
+REACH = """
+.decl seed(x: number)
+.input seed
+.decl edge(x: number, y: number)
+.input edge
+.decl reach(x: number)
+.output reach
+reach(x) :- seed(x).
+reach(y) :- reach(x), edge(x, y).
+"""
 SHORTEST = """
 .decl edge(x: number, y: number, w: number)
 .input edge

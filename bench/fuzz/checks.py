@@ -57,9 +57,11 @@ def solved(case: Case, facts: dict | None = None, iterations: int | None = None)
 
 
 def run(case: Case, config: Config, spark=None, plan: str | None = None, progress=None) -> tuple[dict[str, set], dict]:
-    """The relations of a run that leaves none out, and its trace, which can be drawn."""
-    limited = config.max_iterations is not None
-    planned, options = apply_passes(case.checked, None, list(case.facts), limited, True), {"plan": plan} if plan else {}
+    """The relations of a run that leaves none out, and its trace, which can be drawn. Of every second case, by its seed, they
+    are asked for by name: then equivalences are kept as classes."""
+    limited, keep = config.max_iterations is not None, {*case.checked.relations} if (case.seed or 0) % 2 else None
+    planned = apply_passes(case.checked, keep, list(case.facts), limited, once=True, early=True)
+    options = {"plan": plan} if plan else {}
     run = ProgramRun(Program.from_checked(case.checked), planned, config, spark, progress, **options)
     with run.run(case.facts, False) as result:
         checked(result.trace, VERSION)

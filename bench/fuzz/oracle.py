@@ -182,7 +182,7 @@ def closed(relation: ir.Relation, tuples: set[tuple]) -> set[tuple]:
         for pair in tuples:
             touched = [c for c in classes if c & set(pair)]
             classes = [c for c in classes if not c & set(pair)] + [set(pair).union(*touched)]
-        return {(x, y) for c in classes for x in c for y in c}
+        return {(x, y) for c in classes for x in c for y in ([min(c, key=sorted_as)] if relation.by_class else c)}
     if relation.lattice:
         best = min if relation.lattice == "min" else max
         keys = {row[:-1] for row in tuples}

@@ -1,4 +1,4 @@
-"""The account of a run's seconds, by part, as a bar and as a table."""
+"""The account of a run's time by part, as a bar and as a table."""
 
 from semi_naive.host.account import PARTS, as_sum
 from semi_naive.host.numbers import summands
@@ -6,7 +6,7 @@ from semi_naive.plots.pages.page import Markup, bar, paragraph, table
 
 
 def account(trace: dict) -> str:
-    """A table of the parts: each part's seconds, its share, and its seconds in strata; their sum is the headline's."""
+    """Return a table of the parts: seconds, share, and seconds in strata. The parts add up to the total time."""
     parts = summands(trace.get("account", {}))
     if not parts:
         return ""
@@ -48,7 +48,7 @@ def _stacked(parts: dict[str, float], total: float) -> str:
 
 
 def reconciled(record: dict, iterations: float) -> str:
-    """A sentence that relates the iterations of a figure to the time of a stratum or closure."""
+    """Return a sentence that relates the time of the iterations in a figure to the time of a stratum or closure."""
     if not iterations or not record.get("account"):
         return ""
     took = f" All of it took {as_sum(record)}." if "seconds" in record else ""  # a run in progress has no sum

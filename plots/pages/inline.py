@@ -1,4 +1,4 @@
-"""A figure inside a page: its SVG, shortened, and in the page's colours for light and dark themes.
+"""Put a figure into a page: its SVG, shortened, and in the page's colours for light and dark themes.
 
 It relies on the conventions of `plots.style.svg`: black is text and outlines, and the colours are in `plots.style.NIGHT`.
 """
@@ -25,7 +25,7 @@ def inlined(figure, name: str, label: str) -> str:
 
 
 def _own_ids(text: str, name: str) -> str:
-    """Make referenced ids unique to this figure and drop the others, as a page has several figures."""
+    """Return an SVG whose referenced ids are unique to this figure, and without other ids, as a page has several figures."""
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
     text = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", text)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
@@ -39,8 +39,8 @@ def _shorter(text: str) -> str:
 
 
 def _coloured(text: str) -> str:
-    """Replace black by the page's text colour, white by its background, and the palette by variables of `palette`. Hatches stay
-    dark."""
+    """Return an SVG with black replaced by the page's text colour, white by its background, and the palette by variables of
+    `palette`. Hatches remain dark."""
     text = re.sub(r"<pattern.*?</pattern>", lambda found: _hatched(found[0]), text, flags=re.DOTALL)
     text = re.sub("#000000|#000(?![0-9a-f])", INK, text)
     text = re.sub("#ffffff|#fff(?![0-9a-f])", PAPER, text)
@@ -68,7 +68,7 @@ LONG = re.compile(r"-?\d+\.\d\d+")
 
 
 def shorter(path: str) -> str:
-    """A path's `d` in fewer characters, with the same appearance.
+    """Return a path's `d` in fewer characters, with the same appearance.
 
     >>> shorter("M 10.123456 20 \\nL 30.04 20 \\nL 30.01 70 \\nL 40 80 \\nz\\n")
     'M10.1 20H30V70L40 80z'
@@ -79,6 +79,7 @@ def shorter(path: str) -> str:
 
 
 def _part(part: str) -> str:
+    """Return one subpath in fewer characters; one of many points is thinned."""
     points = np.array(NUMBER.findall(part), np.float64).reshape(-1, 2)
     closed = "z" if "z" in part else ""
     return _path_commands(thinned_points(points) if len(points) > MIN_POINTS_TO_THIN else points) + closed

@@ -5,8 +5,8 @@
         transitive_closure(edges, watch=live.watch)
 
 Without a viewer it costs the run nothing. A viewer's page polls every second: the record is copied (0.1 ms for 2,000
-iterations), and if it has grown, a page is rendered by a low-priority process (`plots.pages.rendering`), which takes a
-third of one core at most.
+iterations), and if it has grown, a page is rendered by a low-priority process (`plots.pages.rendering`), which takes a third of
+one core at most.
 """
 
 import contextlib
@@ -25,10 +25,14 @@ MAX_SECONDS_WAITING_FOR_VIEWERS = 15.0  # most seconds that the end of the run w
 
 
 class Live:
-    """Serves the report of one run. Pass `watch` to the run; `say` shows a line at once.
+    """Serves the report of one run. Pass `watch` to the run; `say` shows a line immediately.
 
-    port: 0 for a free one. host: the address to serve on; the default is visible on this machine only; at any other address the
-    report is served to all hosts without a password. Raises ValueError if the address cannot be bound. name: the run's name.
+    port: 0 for a free one.
+    host: the address to serve on; by default only this machine can open the page; at any other address all hosts can, without a
+    password.
+    name: the run's name.
+
+    Raises ValueError if the address cannot be bound.
     """
 
     def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
@@ -56,6 +60,7 @@ class Live:
         self.status = status
 
     def __enter__(self) -> "Live":
+        """Start the server in a thread."""
         serve = {"target": self.server.serve_forever, "kwargs": {"poll_interval": 0.1}, "daemon": True}
         threading.Thread(name="live page", **serve).start()
         return self
@@ -81,7 +86,7 @@ class Live:
         return {"version": version, "status": self.over or self.status, "over": bool(self.over)}
 
     def report(self) -> tuple[str, str]:
-        """(version, HTML): the newest rendering, or one about a second old."""
+        """Return (version, HTML) of the newest rendering, which is at most about a second old."""
         with self.making:
             record, over = self._record(), self.over
             version = self._current(record)
@@ -107,7 +112,7 @@ class Live:
         return version_of(record) + "-end" * bool(self.over)
 
     def seen(self, viewer: str, version: str | None = None) -> None:
-        """Note that a viewer asked, and the version it has, if any."""
+        """Note a request of a viewer, and the version that it has, if any."""
         with self.changed:
             had = self.viewers.pop(viewer, (0.0, ""))[1]
             self.viewers = {
@@ -118,8 +123,8 @@ class Live:
 
     @contextlib.contextmanager
     def served(self, viewer: str):
-        """Count the viewer as present while the block sends its page; yields the version and the body. However long that takes,
-        the viewer does not count as gone."""
+        """Count a viewer as present while the block sends its page; yield the version and the body. The viewer remains present
+        however long that takes."""
         with self.changed:
             self.waiting += 1
         try:
@@ -139,7 +144,7 @@ class Live:
 
 
 def version_of(record: dict | None) -> str:
-    """A version string that differs for each state of a growing record.
+    """Return a version string that differs for each state of a growing record.
 
     >>> version_of({"iterations": [{}, {}], "events": []}), version_of({"strata": [{}, {"plan": "running", "iteration": 3}]})
     ('2.0', '2.3')

@@ -26,7 +26,7 @@ $body
 
 
 def page(title: str, body: str, more: str = "") -> str:
-    """A whole page. `more`: further elements of its head."""
+    """Return a whole page. more: further elements of its head."""
     return PAGE.substitute(title=escape(title), style=style(), body=body, more=more)
 
 
@@ -45,7 +45,7 @@ def text_of(name: str) -> str:
 
 
 def section(name: str, title: str, body: str) -> str:
-    """A section of the page under a heading; empty if the body is."""
+    """Return a section of the page under a heading; "" if the body is empty."""
     return f'<section aria-labelledby="{name}">\n<h2 id="{name}">{escape(title)}</h2>\n{body}\n</section>' if body else ""
 
 
@@ -58,7 +58,8 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def folded(name: str, title: str, body: str, unfolded: bool = False) -> str:
-    """A body that is folded until opened. name: unique on the page, so that it stays open when the page is refreshed."""
+    """Return a body that is hidden until it is opened. name: unique on the page, so that it remains open when the page is
+    refreshed."""
     return f'<details id="{name}"{" open" * unfolded}>\n<summary>{escape(title)}</summary>\n{body}\n</details>'
 
 
@@ -78,12 +79,13 @@ def table(caption: str, columns: list[tuple[str, str]], rows: list[list]) -> str
 
 
 def facts(caption: str, rows: dict[str, str]) -> str:
-    """A table of names and values, without column headings."""
+    """Return a table of names and values, without column headings."""
     body = "\n".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows.items())
     return _scrolled(caption, f'<table class="facts" aria-label="{escape(caption)}">\n<tbody>\n{body}\n</tbody>\n</table>')
 
 
 def _row(cells: list, kinds: list[str]) -> str:
+    """Return a table row. kinds: the style of each column."""
     first, *others = (_cell(cell) for cell in cells)
     rest = "".join(f"<td{_class(kind)}>{cell}</td>" for cell, kind in zip(others, kinds[1:], strict=True))
     return f'<th scope="row"{_class(kinds[0])}>{first}</th>{rest}'
@@ -102,13 +104,14 @@ def code(text: str) -> Markup:
 
 
 def bar(share: float, part: str = "") -> Markup:
-    """A bar of a length up to 1, whose number stands in another cell. part: the part of an account that sets its style."""
+    """Return a bar of a length up to 1, whose number is in another cell. part: the part of an account that determines its
+    style."""
     looks = f' data-part="{part}"' if part else ""
     return Markup(f'<i style="--share: {share:.1%}"{looks} aria-hidden="true"></i>')
 
 
 def _scrolled(what: str, body: str) -> str:
-    """A scrolling container that takes the focus, as a keyboard can only scroll focused elements."""
+    """Return a scrolling container that takes the focus, as a keyboard can only scroll focused elements."""
     return f'<div class="wide" role="region" aria-label="{escape(what)}" tabindex="0">\n{body}\n</div>'
 
 

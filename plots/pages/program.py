@@ -1,4 +1,4 @@
-"""Report tables of a Datalog program: strata, rules and relations."""
+"""Tables of a report about a Datalog program: strata, rules and relations."""
 
 from pathlib import PurePath
 
@@ -28,6 +28,7 @@ def strata_table(trace: dict) -> str:
 
 
 def _iterations(stratum: dict) -> str:
+    """Return the number of iterations of a stratum as text."""
     entries, course = stratum.get("trace", {}).get("iterations", []), stratum.get("course", {}).get("iteration", [])
     known = [entry["iteration"] for entry in entries[-1:]] + course[-1:] + [stratum.get("iteration", 0)]
     return in_full(max(known)) if any(known) else ""
@@ -59,7 +60,7 @@ def _line_of_rule(rule: dict) -> str:
 
 
 def relations(trace: dict) -> str:
-    """The number of tuples of each relation, in the order of declaration, and the bytes of those in the driver."""
+    """Return a table of the relations, in the order of declaration: tuples, and bytes of those in the driver."""
     counts = trace.get("result", {}).get("relations", {})
     most = max(counts.values(), default=0) or 1
     held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
@@ -75,7 +76,7 @@ def _memory_cells(entry: dict | None) -> list[str]:
 
 
 def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
-    """A table; the rest of a long one is folded."""
+    """Return a table; most rows of a long one are folded, and the last are left out."""
     first, others, left = rows[:MAX_UNFOLDED_RULES], rows[MAX_UNFOLDED_RULES:MAX_TABLE_ROWS], len(rows) - MAX_TABLE_ROWS
     parts = [table(caption, columns, first)]
     if others:

@@ -1,7 +1,6 @@
-"""Rendering of pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the
-driver.
+"""Render pages in a separate low-priority process. Drawing takes a second of Python, which a thread would take from the driver.
 
-The process reads one line of JSON, a record, and writes one line, the page or an error. It ends with its input.
+The process reads a record as one line of JSON, and writes the page or an error as one line. It ends when its input is closed.
 """
 
 import contextlib
@@ -15,12 +14,13 @@ NICENESS = 10  # added to the process's niceness
 
 
 class Renderer:
-    """Renders a record by its call: returns the body of the report. Raises RuntimeError on failure."""
+    """A function from a record to the body of its report, computed in another process. Raises RuntimeError on failure."""
 
     def __init__(self):
         self.process, self.lock = None, threading.Lock()
 
     def __call__(self, record: dict, name: str) -> str:
+        """Return the HTML body of a page, made by the other process, which is started if necessary."""
         with self.lock:
             if self.process is None or self.process.poll() is not None:
                 self.process = _start_renderer()
@@ -30,6 +30,7 @@ class Renderer:
         return answer["body"]
 
     def _asked(self, request: dict) -> dict:
+        """Send a request to the process and return its answer."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -65,6 +66,7 @@ def answer(request: dict) -> dict:
 
 
 def answer_requests() -> None:
+    """Answer requests from standard input until it ends: the main function of the process."""
     with contextlib.suppress(AttributeError, OSError):
         os.nice(NICENESS)
     for line in sys.stdin:

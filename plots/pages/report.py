@@ -39,7 +39,7 @@ from semi_naive.plots.pages.words import events_in_words
 from semi_naive.plots.panels.course import births_panel, iteration_times, stratum_courses
 from semi_naive.plots.run import RecordedRun, recorded_runs
 
-PANEL = (5.2, 4.0)  # inches of a figure, so that its smallest text is legible on a phone
+PANEL = (5.2, 4.0)  # inches of a figure, such that its smallest text is legible on a phone
 DRAWN, AT_MOST = 4, 2500  # number of a program's slowest strata that have figures; and of their iterations in total
 UNFOLDED, LISTED = 12, 400  # events shown unfolded, and at all
 
@@ -71,6 +71,7 @@ def body(traces: list[dict], names: list[str]) -> str:
 
 
 def _records_with_names(traces, names) -> tuple[list[dict], list[str]]:
+    """Return valid records and as many names. Raises ValueError for an invalid record."""
     traces = [traces] if isinstance(traces, dict) or not hasattr(traces, "__iter__") else list(traces)
     names = [""] * len(traces) if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
     if not traces or len(names) != len(traces):
@@ -191,6 +192,7 @@ def _courses(trace: dict) -> str:
 
 
 def _course(name: str, course) -> str:
+    """Return the figures of a stratum's course as HTML."""
     drawn = [
         inlined(panel_alone(panel, course, PANEL), f"{name}-{panel.__name__}", escape(title))
         for panel, title in (
@@ -198,12 +200,12 @@ def _course(name: str, course) -> str:
             (iteration_times, "Stacked areas: time of each iteration"),
         )
     ]
-    shown = "\n".join(f'<figure>\n<div class="drawing">\n{each}\n</div>\n</figure>' for each in drawn)
+    shown = "\n".join(f'<figure>\n<div class="drawing">\n{figure}\n</div>\n</figure>' for figure in drawn)
     return paragraph(f"{course.told()}.", "quiet") + f'\n<div class="figures">\n{shown}\n</div>'
 
 
 def _comparison(traces: list[dict], names, called: list[str]) -> str:
-    """Every panel, with all runs side by side."""
+    """Return every panel, with all runs side by side, as HTML. called: the label of each run."""
     drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
     for name, figure in drawn.items():
         stratum, _, panel = name.rpartition("-")
@@ -213,14 +215,15 @@ def _comparison(traces: list[dict], names, called: list[str]) -> str:
 
 
 def _run(trace: dict, stratum: str, label: str) -> RecordedRun:
-    found = recorded_runs(trace)
-    run = found[stratum] if stratum in found else next(iter(found.values()))
+    """Return the recorded run of a stratum, or of the only one, with a label."""
+    runs = recorded_runs(trace)
+    run = runs[stratum] if stratum in runs else next(iter(runs.values()))
     run.label = label
     return run
 
 
 def _figure(panel: str, name: str, figure, beside: list[RecordedRun]) -> str:
-    """One figure with its description. Its own title is removed, as the page has it."""
+    """Return one figure with its description as HTML. Its own title is removed, as the page has it. beside: the runs in it."""
     figure.suptitle("")
     name, caption = "".join(c if c.isalnum() else "-" for c in name), "<br>\n".join(map(escape, description(panel, beside)))
     across = ' tabindex="0"' * (len(beside) > 1)  # wider than a phone

@@ -17,6 +17,8 @@ OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script
 
 
 class _Server(ThreadingHTTPServer):
+    """The server of one live report."""
+
     daemon_threads = True
 
     def __init__(self, address, live, family):
@@ -49,10 +51,13 @@ def listening(host: str, port: int, live) -> _Server:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """The answers to requests for a live report."""
+
     protocol_version, server_version, sys_version = "HTTP/1.1", "semi-naive", ""
     timeout = 60
 
     def do_GET(self) -> None:
+        """Answer a request, unless its host name is foreign."""
         asked = urlsplit(self.path)
         viewer = parse_qs(asked.query).get("viewer", ["somebody"])[0][:40]
         answers = {"/": self._page, "/live.js": self._script, "/state": self._state, "/report": self._report}
@@ -66,6 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
+        """Send the page, which the script fills."""
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'
@@ -80,6 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send("application/json", json.dumps(self.server.live.state()))
 
     def _report(self, viewer: str) -> None:
+        """Send the current report; if the browser has it, only a status."""
         with self.server.live.served(viewer) as (version, body):
             tag = f'"{version}"'
             if self.headers.get("If-None-Match") == tag:
@@ -91,6 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send("text/plain", text, status)
 
     def _send(self, kind: str, text: str, status: HTTPStatus = HTTPStatus.OK, headers: dict | None = None) -> None:
+        """Send an answer with headers that forbid caching and foreign content."""
         data = text.encode()
         self.send_response(status)
         safe = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -108,8 +116,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def known_host(header: str, names: set[str]) -> bool:
-    """True if a request's Host is an address, or a name of this machine. Another name may be one that a foreign page had
-    resolve to this machine (DNS rebinding), so that browsers would let it read the report.
+    """True if a request's Host is an address, or a name of this machine. Any other name could belong to a foreign page whose
+    name was made to resolve to this machine (DNS rebinding), so that browsers would let it read the report.
 
     >>> [known_host(h, {"localhost"}) for h in ("127.0.0.1:8000", "localhost", "[::1]:80", "evil.example:8000", "")]
     [True, True, True, False, False]

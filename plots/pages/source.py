@@ -1,4 +1,4 @@
-"""The source of a program, with the time of each rule beside it."""
+"""The source of a program, with the time of each rule in the margin."""
 
 from itertools import pairwise
 
@@ -28,29 +28,35 @@ def source_sections(trace: dict) -> str:
 
 
 def _file(number: int, file: str, text: str, rules: list[dict], total: float, alone: bool) -> str:
-    lines, spent, owner = text.splitlines(), {}, {}
+    """Return one source file as a table: line, time, heat and text. total: the seconds of all rules; alone: there is no other
+    file."""
+    lines, seconds_of_line, rule_of_line = text.splitlines(), {}, {}
     for rule in rules:
         line = rule.get("line", 0)
-        spent[line] = spent.get(line, 0.0) + rule["seconds"]
-        for at in range(line, _last_line_of_rule(rule, lines) + 1):
-            owner.setdefault(at, line)
-    kept = _lines_to_show(len(lines), owner)
+        seconds_of_line[line] = seconds_of_line.get(line, 0.0) + rule["seconds"]
+        for line_number in range(line, _last_line_of_rule(rule, lines) + 1):
+            rule_of_line.setdefault(line_number, line)
+    shown = _lines_to_show(len(lines), rule_of_line)
     rows, last = [], 0
-    for at in [*kept, len(lines) + 1]:
-        if at > last + 1:
-            rows.append(["⋯", "", Markup(""), Markup(f'<em class="quiet">{quantity(at - last - 1, "line")}</em>')])
-        if at <= len(lines):
-            share = spent.get(owner.get(at, 0), 0.0) / total
-            time = seconds(spent[at]) if at in spent else ""
-            rows.append([in_full(at), time, _heat(share), code(lines[at - 1][:MAX_LINE_CHARACTERS])])
-        last = at
+    for line_number in [*shown, len(lines) + 1]:
+        if line_number > last + 1:
+            rows.append(["⋯", "", Markup(""), Markup(f'<em class="quiet">{quantity(line_number - last - 1, "line")}</em>')])
+        if line_number <= len(lines):
+            share = seconds_of_line.get(rule_of_line.get(line_number, 0), 0.0) / total
+            time = seconds(seconds_of_line[line_number]) if line_number in seconds_of_line else ""
+            rows.append([in_full(line_number), time, _heat(share), code(lines[line_number - 1][:MAX_LINE_CHARACTERS])])
+        last = line_number
     columns = [("line", "number"), ("time", "number"), ("heat", "heat"), ("program", "code")]
     listing = table(f"{file}, with the time of each rule", columns, rows)
-    return listing if alone else folded(f"source-{number}", f"{file}: {seconds(sum(spent.values()))}", listing, not number)
+    return (
+        listing
+        if alone
+        else folded(f"source-{number}", f"{file}: {seconds(sum(seconds_of_line.values()))}", listing, not number)
+    )
 
 
 def _last_line_of_rule(rule: dict, lines: list[str]) -> int:
-    """The last line of a rule, found by its text; the first line if it is not found.
+    """Return the last line of a rule, found by its text; the first line if it is not found.
 
     >>> _last_line_of_rule({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
     4
@@ -73,7 +79,7 @@ def _lines_to_show(lines: int, owner: dict[int, int]) -> list[int]:
 
 
 def _heat(share: float) -> Markup:
-    """A mark in the margin, stronger for a larger share."""
+    """Return a mark for the margin, stronger for a larger share."""
     if share < 0.005:
         return Markup("")
     return Markup(f'<i style="--heat: {share**0.5:.2f}"></i><span class="hidden">{share:.0%}</span>')

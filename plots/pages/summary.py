@@ -1,4 +1,4 @@
-"""A summary of a closure's or a program's run, in a few lines."""
+"""Summarise a closure's or a program's run in a few lines."""
 
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import in_full, number, quantity, seconds, series, size
@@ -34,6 +34,7 @@ def _pairs(trace: dict) -> tuple[int, int]:
 
 
 def _of_closure(trace: dict) -> dict[str, str]:
+    """Return the summary of a closure: {label: text}."""
     result, (pairs, iterations) = trace.get("result", {}), _pairs(trace)
     lines = {"pairs": in_full(pairs)}
     if "nodes" in trace.get("input", {}):
@@ -82,6 +83,7 @@ def _tuples(trace: dict) -> int:
 
 
 def _of_program(trace: dict) -> dict[str, str]:
+    """Return the summary of a program: {label: text}."""
     strata = trace["strata"]
     lines = {
         "tuples": f"{in_full(_tuples(trace))} in {quantity(len(_relations(trace)), 'relation')}",
@@ -130,7 +132,7 @@ def _most_uneven(traces: dict[str, dict]) -> str:
 
 
 def _plans(strata: list[dict]) -> str:
-    """The number of strata, and of those of each plan.
+    """Return text: the number of strata, and of those of each plan.
 
     >>> _plans([{"plan": "local"}] * 5), _plans([{"plan": "local"}, {"plan": "balanced"}, {"plan": "local"}])
     ('5, all local', '3: 2 local and 1 balanced')
@@ -143,7 +145,7 @@ def _plans(strata: list[dict]) -> str:
 
 
 def named(stratum: dict) -> str:
-    """A stratum's name: the first few of its relations.
+    """Return a stratum's name: the first few of its relations.
 
     >>> named({"relations": ["a", "b", "c", "d"]})
     'a, b, c …'

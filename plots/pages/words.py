@@ -22,6 +22,7 @@ def events_in_words(events: list[dict]) -> list[str]:
 
 
 def _sentences(kind: str, events: list[dict]) -> list[str]:
+    """Return sentences about the events of one kind in an iteration."""
     if kind == "roll-over":
         return [_rolled_over(events)]
     if kind == "placed":
@@ -73,6 +74,7 @@ def _resized(event: dict) -> list[str]:
 
 
 def _buckets(names: list) -> str:
+    """Return the numbers of buckets as text."""
     if len(names) > MAX_NAMED_BUCKETS:
         return f"{about(len(names), 'bucket')} ({', '.join(map(str, names[: MAX_NAMED_BUCKETS - 1]))}, …)"
     return f"bucket{'s' * (len(names) > 1)} {series(names)}"

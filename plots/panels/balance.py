@@ -17,7 +17,7 @@ from semi_naive.plots.style import (
     titled,
 )
 
-MAX_MARKERS_IN_A_ROW = 500  # markers beside each other
+MAX_MARKERS_IN_A_ROW = 500  # markers next to each other
 RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets often lies on it
     "buckets": {"marker": "s", "linewidth": 5, "color": YELLOW, "markersize": 8},
     "subbuckets": {"marker": "^", "linestyle": "--", "color": GREY, "markersize": 5},
@@ -95,7 +95,7 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
 
 
 def _distinguishable(at: list[float], spans) -> list[float]:
-    """Thin positions to distinct ones that a reader of the plot can tell apart.
+    """Return distinct positions that a reader of the plot can tell apart. at: the positions; spans: the bounds of the axis.
 
     >>> _distinguishable([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]

@@ -9,7 +9,7 @@ from semi_naive.plots.style import DARK, SAND, YELLOW, iteration_axis, legend, l
 
 
 class StratumCourse:
-    """The course of one stratum, a value for each entry; an entry is one iteration, or several merged ones."""
+    """The course of one stratum, with arrays of one value for each entry. An entry is one iteration, or several merged ones."""
 
     def __init__(self, found: dict, name: str = ""):
         self.name = name
@@ -32,16 +32,18 @@ class StratumCourse:
         return np.append(self.iteration - self.steps, self.iteration[-1]) + 0.5
 
     def told(self) -> str:
-        """A sentence on the tuples made and the time taken."""
-        most = int(np.argmax(self.born / self.steps))
-        where, each = f"iteration {self.iteration[most]:,}", ""
-        if self.steps[most] > 1:
-            where, each = f"iterations {self.iteration[most] - self.steps[most] + 1:,} to {self.iteration[most]:,}", " each"
+        """Return a sentence on the tuples made and the time taken."""
+        busiest = int(np.argmax(self.born / self.steps))
+        which, suffix = f"iteration {self.iteration[busiest]:,}", ""
+        if self.steps[busiest] > 1:
+            first = self.iteration[busiest] - self.steps[busiest] + 1
+            which, suffix = f"iterations {first:,} to {self.iteration[busiest]:,}", " each"
         compiled = int(self.compiled.sum())
         how = f", {quantity(compiled, 'iteration')} of them a tuple at a time" if compiled else ""
+        births = number(self.born[busiest] / self.steps[busiest])
         return (
             f"{quantity(self.iterations, 'iteration')} in the driver in {seconds(self.seconds.sum())}{how}; "
-            f"{about(self.born.sum(), 'tuple')} born, most in {where}: {number(self.born[most] / self.steps[most])}{each}"
+            f"{about(self.born.sum(), 'tuple')} born, most in {which}: {births}{suffix}"
         )
 
 

@@ -11,10 +11,12 @@ MOST_ROWS, MOST_COLUMNS = 512, 1000  # resolution of a screen; rows beyond it ar
 
 
 def heat_map(axes, run, among=(), of: str = "") -> None:
-    """Draw the tuples in each subbucket over the iterations: one band for each bucket, split into its subbuckets.
+    """Draw the tuples in each subbucket over the iterations: one band for each bucket, divided into its subbuckets.
 
-    of: "subbuckets" or "partitions"; the default is the second if the trace has no sizes, else the first. Of runs side by side
-    the last one has the colour scale. Takes time in proportion to the sizes in the trace.
+    among: the runs drawn side by side, which have a common colour scale; the last one shows it.
+    of: "subbuckets" or "partitions"; the default is the second if the trace has no sizes, else the first.
+
+    Takes time in proportion to the sizes in the trace.
     """
     of = of or ("subbuckets" if run.has_sizes else "partitions")
     if not len(run) or run.by_task or (of == "subbuckets" and not run.has_sizes):
@@ -46,6 +48,7 @@ def _refinements(axes, refined: list[tuple[float, int]]) -> None:
 
 
 def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
+    """Draw a matrix of numbers as colours, one column for each iteration. bar: also draw the colour scale."""
     from matplotlib import colormaps
 
     spans, columns = _fewer(run.spans, np.ma.masked_equal(np.stack(columns, axis=1), 0))
@@ -59,8 +62,8 @@ def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
 
 
 def _norm(runs, of: str):
-    """A common colour scale for all runs. It is logarithmic if the numbers are far apart, and leaves out the few smallest, so
-    that most of the map uses most of the colours."""
+    """Return the common colour scale of all runs. It is logarithmic if the numbers differ by orders of magnitude, and leaves
+    out the smallest, so that most of the map uses most of the colours."""
     from matplotlib.colors import LogNorm, Normalize
 
     found = [np.concatenate([column[column > 0] for column in _columns(run, of)]) for run in runs]
@@ -74,12 +77,12 @@ def _norm(runs, of: str):
 
 
 def _columns(run, of: str) -> list[np.ndarray]:
-    """A column of numbers for each iteration."""
+    """Return a column of numbers for each iteration."""
     return _subbuckets(run) if of == "subbuckets" and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
 
 
 def _subbuckets(run) -> list[np.ndarray]:
-    """A column for each iteration, with the same number of rows for a bucket in each."""
+    """Return a column for each iteration, in which a bucket has the same number of rows in all."""
     buckets = max(len(entry["sizes"]) for entry in run.iterations)
     finest = max(len(subs) for entry in run.iterations for subs in entry["sizes"])
     rows = min(finest, max(1, MOST_ROWS // buckets))

@@ -43,6 +43,7 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
 
 
 def _bars(axes, at: float, loads, width: float, style: tuple[str, str], label: str) -> None:
+    """Draw one bar for each partition. at: horizontal offset; style: colour and hatch."""
     colour, hatch = style
     axes.bar(
         np.arange(len(loads)) + at, loads, width, facecolor=colour, hatch=hatch, label=label, edgecolor="black", linewidth=0.6

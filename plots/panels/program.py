@@ -32,6 +32,7 @@ def rules_panel(axes, record: dict, among=()) -> None:
 
 
 def _rule(rule: dict) -> str:
+    """Return the label of a rule: its line, its text and its number of heads."""
     where = f"{rule['line']}: " if rule.get("line") else ""
     text = shortened(where + " ".join(rule["rule"].split()), MAX_ROW_LABEL_CHARACTERS)
     return f"{text}  ({engineering(rule['made'])})"

@@ -1,4 +1,4 @@
-"""The life of a tuple, counted: `new`, `delta`, `full`."""
+"""The numbers of tuples in `new`, `delta` and `full` over the iterations."""
 
 from semi_naive.plots.style import DARK, GREY, MAX_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
 
@@ -33,7 +33,7 @@ def tuples(axes, run, among=()) -> None:
 
 
 def _least(steps: dict) -> float:
-    """A limit below the smallest value drawn."""
+    """Return a limit below the smallest value drawn."""
     return 0.7 * min((values[values > 0].min() for values in steps.values() if (values > 0).any()), default=1)
 
 

@@ -1,7 +1,8 @@
-"""A block: distinct tuples of one relation, packed and sorted in some order of its columns, to be searched by a prefix.
+"""A block: distinct tuples of one relation, packed into words and sorted by its columns in some order, so that it can be
+searched by a prefix of them.
 
-How wide the fields are is chosen once for a relation with room to grow, so that blocks of one relation, made one after the
-other, have the same packing and are merged and compared as words; only a value that does not fit makes a new one.
+The width of the fields is chosen once for a relation, with room to grow. So later blocks of the relation have the same packing,
+and are merged and compared as words. Only a value that does not fit requires a wider packing.
 """
 
 from dataclasses import dataclass, field
@@ -20,10 +21,10 @@ from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 
 EVERY = 64  # bits of a word
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
-SAMPLED = 8  # words of all for each that is looked at, for the others not to be made
-SOUGHT = 512  # tuples that a directory is made of in the time in which one key is searched for without it
-GROUP = 4  # tuples that it is made of in the time that one more group of keys takes
-CLOSE = 2  # words that a chunk has on average, for chunks to be no larger than the words
+SAMPLED = 8  # if at most one word in 8 is read, single words are computed from the chunks instead of all
+SOUGHT = 512  # tuples indexed in a directory in the time of one search without it
+GROUP = 4  # tuples indexed in a directory in the time that one more entry of it takes
+CLOSE = 2  # tuples in a chunk, on average, at which chunks take as much memory as words
 
 
 def roomy(bounds: Bounds) -> Packing:
@@ -48,8 +49,10 @@ def roomy(bounds: Bounds) -> Packing:
 
 
 def snug(bounds: Bounds) -> Packing:
-    """Like `roomy`, but one word wherever one will do: each field as wide as its values need, and an equal share of the rest.
-    For blocks that share no packing with others, as one word is sorted and searched 3 to 10 times faster than two.
+    """Return a packing like `roomy`, but of one word wherever the bounds fit: each field is as wide as its values need, plus an
+    equal share of the spare bits.
+
+    For blocks that share no packing with others: one word is sorted and searched 3 to 10 times faster than two.
 
     >>> [high + 1 for _, high in snug(((0, 9_999), (0, 999), (0, 1_999), (0, 499_999))).bounds]
     [65536, 4096, 8192, 2097152]
@@ -71,16 +74,18 @@ def _packing(bounds: Bounds) -> Packing:
 
 
 def _field(bits: int, least: int) -> tuple[int, int]:
-    """The bounds of a field for values from `least` on."""
+    """Return the bounds of a field of `bits` bits: signed if `least` is negative, else unsigned."""
     return (0, (1 << bits) - 1) if least >= 0 else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
 
 
 def fits(bounds: Bounds, packing: Packing) -> bool:
+    """True if values within the bounds fit into the fields of a packing."""
     return all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, packing.bounds, strict=True))
 
 
 def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
-    """The words (lanes, n) of the packing's columns, or of its first ones, as keys are: the rest is 0."""
+    """Return the words (lanes, size) of tuples given as columns: all columns of the packing, or the first ones, as a search
+    key; the other fields are 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
     if (together := few(columns, size)) is not None:
         kernels.pack_fields(words, together, packing.layout)
@@ -91,7 +96,7 @@ def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
 
 
 def bounds_of(columns: Columns) -> Bounds:
-    """The least and the greatest value of each column; (0, 0) where there is nothing."""
+    """Return the least and the greatest value of each column; (0, 0) for an empty column."""
     if not len(columns) or not columns[0].size:
         return ((0, 0),) * len(columns)
     together = few(columns, columns[0].size)
@@ -102,16 +107,16 @@ def bounds_of(columns: Columns) -> Bounds:
 
 @dataclass
 class Block:
-    """Sorted distinct tuples: words (lanes, n) under a packing of the columns in the block's own order."""
+    """Sorted distinct tuples: words (lanes, n) under a packing. Column number i of the block is field i of the packing."""
 
     packing: Packing
     words: np.ndarray
     _directories: dict = field(default_factory=dict, repr=False)
-    sought = 0  # keys that have been searched for without a directory
+    sought = 0  # the number of keys searched so far without a directory
 
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
-        """From columns in any order of rows, repetitions allowed. 20 ns a tuple of one word."""
+        """Make a block of columns (size,), in any order of rows, duplicates allowed. Takes 20 ns a tuple of one word."""
         columns = columns if (together := few(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
         return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))
@@ -121,31 +126,32 @@ class Block:
         return self.words.shape[1]
 
     def words_once(self) -> np.ndarray:
-        """Return the words for one use: if they have to be made, they are not kept."""
+        """Return the words (lanes, n) for a single use. A subclass that computes them does not cache them."""
         return self.words
 
     @cached
     def chunks(self) -> Chunks:
-        """The words as `ra.chunks`, where a tuple is one word. Kept: 16 bytes a chunk."""
+        """The words as chunks (`ra.chunks`), for tuples of one word. Cached: 16 bytes a chunk."""
         return chunked(np.ascontiguousarray(self.words[0]))
 
     @cached
     def rows(self) -> tuple:
-        """The chunks' directory by the first column and their `unions.cells_of`, for pairs in words of two halves."""
+        """The chunks' directory by the first column, and their `unions.cells_of`; for pairs in words first << 32 | second."""
         return _directory(self.chunks[0], ROW), self.cells
 
     @cached
     def cells(self) -> int:
+        """The memory that joins of pairs take for this block's rows (`unions.cells_of`)."""
         return cells_of(self.chunks[0])
 
     @cached
     def bounds(self) -> Bounds:
-        """The least and the greatest value of each column; 2 ns a value, once."""
+        """The least and the greatest value of each column. Takes 2 ns a value, once."""
         return bounds_of(self.columns())
 
     @cached
     def described(self) -> ProcessLocal:
-        """The descriptions of the block for `tuple_at_a_time`, by the number of searched columns."""
+        """A cache of the block's descriptions for the tuple-at-a-time machine, by the number of searched columns."""
         return ProcessLocal()
 
     @property
@@ -154,64 +160,66 @@ class Block:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
+        """The bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         made = vars(self)
         directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
         arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else []), *made.get("present", ())[:1]]
         return sum(each.nbytes for each in arrays) + sum(starts.nbytes for _, _, starts in directories)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
-        """One column, of all tuples or of those at some positions."""
-        place = self.packing.fields[number]
+        """Return column `number`, of all tuples or of those at some positions (k,)."""
+        layout_field = self.packing.fields[number]
         size = self.size if positions is None else positions.size
-        if not place.bits:
-            return np.full(size, place.low, np.int64)
-        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
+        if not layout_field.bits:
+            return np.full(size, layout_field.low, np.int64)
+        mask, low = np.uint64((1 << layout_field.bits) - 1), np.uint64(layout_field.low & (1 << 64) - 1)
         if positions is None:
-            return kernels.field(self.words[place.lane], place.shift, mask, low)
-        return kernels.field_at(self.words[place.lane], positions, place.shift, mask, low)
+            return kernels.field(self.words[layout_field.lane], layout_field.shift, mask, low)
+        return kernels.field_at(self.words[layout_field.lane], positions, layout_field.shift, mask, low)
 
     def columns(self) -> list[np.ndarray]:
+        """Return all columns, in the block's order."""
         if self.size <= FEW and "words" in vars(self):
             return list(kernels.unpack(np.ascontiguousarray(self.words), self.packing.layout))
-        return [self.column(number) for number in range(self.arity)]
+        return [self.column(place) for place in range(self.arity)]
 
     def repacked(self, packing: Packing) -> "Block":
         """Return the same tuples, in the same order, under a packing that has room for them."""
         return self if packing == self.packing else Block(packing, self._words_as(packing, self.packing.layout))
 
     def _words_as(self, packing: Packing, fields: np.ndarray) -> np.ndarray:
-        """The words that hold some fields, rows of the packing's layout, under another packing."""
+        """Return words under another packing with the values of some fields, rows of this packing's layout."""
         return kernels.repack(np.ascontiguousarray(self.words_once()), fields, packing.layout, packing.lanes)
 
     def reordered(self, order: tuple[int, ...], packing: Packing | None = None) -> "Block":
-        """The tuples with column order[i] in place i, sorted again."""
+        """Return the tuples sorted in another order: column order[i] of this block is column i of the result."""
         if order == tuple(range(self.arity)):
             return self
         packing = packing or self.packing.ordered(order)
         return Block(packing, sort_unique(self._words_as(packing, self.packing.layout[list(order)]), over=True))
 
     def without(self, other: "Block") -> "Block":
-        """The tuples that are not in a block of the same packing."""
+        """Return this block without the tuples of a block of the same packing."""
         return other.taken_from(self) if self.size and other.size else self
 
     def taken_from(self, block: "Block") -> "Block":
-        """The tuples of another block of the same packing that are not in this one."""
+        """Return another block of the same packing without the tuples of this one."""
         if isinstance(block, Chunked):
             known = isinstance(self, Chunked)
-            left = minus(*block.chunks, *self.chunks) if known else minus_words(*block.chunks, self.words[0])
-            return Chunked(self.packing, left).compact()
+            rest = minus(*block.chunks, *self.chunks) if known else minus_words(*block.chunks, self.words[0])
+            return Chunked(self.packing, rest).compact()
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
         if self.packing.lanes == 1:
-            left = single.drop(block.words[0].copy(), self.words[0])
-            return Block(self.packing, (left.copy() if 2 * left.size < block.size else left)[None])  # a view keeps all of it
+            rest = single.drop(block.words[0].copy(), self.words[0])
+            return Block(self.packing, (rest.copy() if 2 * rest.size < block.size else rest)[None])  # a view keeps all of it
         return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
 
     # -- searching
 
     def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each of `size` keys, given as columns, the positions [low, high) of the tuples that begin with it."""
+        """Return for each of `size` keys the range [low, high) of the tuples that begin with it, as two arrays (size,). keys: a
+        column for each of the block's first columns."""
         if not keys:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
         if not self.size:
@@ -226,40 +234,43 @@ class Block:
         return kernels.ranges_rows(np.ascontiguousarray(self.words), prefix, self._masks(len(keys)), within)
 
     def narrowed(self, number: int, lows, highs, least, greatest) -> tuple[np.ndarray, np.ndarray]:
-        """Narrow ranges of tuples that agree before column `number` to the tuples with this column from `least` to `greatest`,
-        each (n,). Takes 0.1 µs a range."""
-        place = self.packing.fields[number]
-        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
-        lane = np.ascontiguousarray(self.words[place.lane])
-        return kernels.narrow(lane, place.shift, mask, low, lows, highs, kernel_ready(least), kernel_ready(greatest))
+        """Narrow ranges [low, high) of tuples to those whose column `number` is between least and greatest, both included; each
+        argument is (m,). The tuples of a range agree in all columns before. Takes 0.1 µs a range."""
+        layout_field = self.packing.fields[number]
+        mask, low = np.uint64((1 << layout_field.bits) - 1), np.uint64(layout_field.low & (1 << 64) - 1)
+        lane = np.ascontiguousarray(self.words[layout_field.lane])
+        return kernels.narrow(lane, layout_field.shift, mask, low, lows, highs, kernel_ready(least), kernel_ready(greatest))
 
     def _directory_costs_more(self, rest: int, keys: int) -> bool:
-        """True if making a directory takes longer than searching for all keys so far, these included, without it."""
+        """True if making a directory takes longer than searching for all keys so far, including `keys` more, by bisection."""
         return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]
 
     def _ranges_of_few(self, prefixes: np.ndarray, rest: int, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By binary search, 1 µs a key."""
+        """Return the ranges [low, high) of keys by bisection, 1 µs a key. prefixes (m,): keys as words with 0 in the lowest
+        `rest` bits; within (m,): False for keys that cannot occur, whose range is empty."""
         self.sought += prefixes.size
         words, after = self.words[0], np.uint64((1 << rest) - 1)
         lows, highs = np.searchsorted(words, prefixes), np.searchsorted(words, prefixes | after, "right")
         return lows * within, highs * within
 
     def _masks(self, keys: int) -> np.ndarray:
+        """Return a mask for each lane of the bits that the first columns occupy."""
         masks = [0] * self.packing.lanes
-        for place in self.packing.fields[:keys]:
-            masks[place.lane] |= ((1 << place.bits) - 1) << place.shift
+        for layout_field in self.packing.fields[:keys]:
+            masks[layout_field.lane] |= ((1 << layout_field.bits) - 1) << layout_field.shift
         return np.array(masks, np.uint64)
 
     def directory(self, rest: int):
-        """(base, coarse, starts): see `kernels.directory`. Made when first asked for; 8 to 16 bytes a tuple, or less."""
+        """Return the directory (base, coarse, starts) of the words by all but the lowest `rest` bits (see `kernels.directory`).
+        Made on first use; takes at most 8 to 16 bytes a tuple."""
         if rest not in self._directories:
             self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
 
     @cached
     def present(self) -> tuple[np.ndarray, int, int, int]:
-        """(cells, least, within, how many): which values the first column has: bit (value - least) >> within of the cells. At
-        most 8 bytes a tuple."""
+        """A filter of the values of the first column: (bitmap, least, within, size). A value may occur if bit (value - least)
+        >> within is set. Takes at most 8 bytes a tuple."""
         column = self.column(0)
         least, greatest = int(column[0]), int(column[-1])
         within = max(0, (greatest - least).bit_length() - (EVERY * self.size).bit_length())
@@ -267,7 +278,7 @@ class Block:
         return kernels.presence_bits(column, least, within, cells), least, within, cells
 
     def by_first(self):
-        """The directory of the first column of a block of pairs in words of two halves, and the greatest second value."""
+        """Return the directory by the first column, and the greatest second value; for pairs in words first << 32 | second."""
         return self.directory(32), self._greatest_second
 
     @cached
@@ -286,7 +297,7 @@ def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
 
 
 class Chunked(Block):
-    """A block stored as chunks; `words` are computed on first use."""
+    """A block stored as chunks (`ra.chunks`). Its words are computed on first use."""
 
     def __init__(self, packing: Packing, chunks: Chunks):
         self.packing, self.chunks, self._directories = packing, chunks, {}
@@ -297,7 +308,7 @@ class Chunked(Block):
 
     @property
     def spelt(self) -> bool:
-        """True if the words have been made and are kept."""
+        """True if the words have been computed and are cached."""
         return "words" in vars(self)
 
     def words_once(self) -> np.ndarray:
@@ -308,20 +319,20 @@ class Chunked(Block):
         return size_of(self.chunks[1])
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
-        """Return one column, computed from the chunks unless the words are kept already."""
+        """Return one column. It is computed from the chunks unless the words are cached."""
         place = self.packing.fields[number]
         if not place.bits or self.spelt:
             return super().column(number, positions)
         if positions is not None:
             if not self._few(positions):
                 return super().column(number, positions)
-            some = words_at(*self.chunks, kernel_ready(positions))
-            return Block(self.packing, some[None]).column(number)
+            words = words_at(*self.chunks, kernel_ready(positions))
+            return Block(self.packing, words[None]).column(number)
         mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
         return field_of(*self.chunks, self.size, place.shift, mask, low)
 
     def _few(self, positions: np.ndarray) -> bool:
-        """True if the positions ascend and are few, as in a sample: their words are then found by counting."""
+        """True if the positions are ascending and few, as in a sample. Then only their words are computed."""
         return positions.size * SAMPLED <= self.size and bool((positions[1:] >= positions[:-1]).all())
 
     def compact(self) -> Block:
@@ -330,7 +341,7 @@ class Chunked(Block):
 
 
 def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
-    """(base, coarse, how many) groups of keys a directory of some words has."""
+    """Return (base, coarse, number of entries) of a directory of words by all but the lowest `rest` bits."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
     coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
@@ -338,41 +349,43 @@ def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
 
 
 def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
+    """Return the directory (base, coarse, starts) of sorted words; see `kernels.directory`. rest: the number of low bits of a
+    word that are not part of the key."""
     base, coarse, groups = _groups(words, rest)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, groups)
 
 
 def has_half_words(packing: Packing) -> bool:
-    """True if tuples are pairs in words of two unsigned halves, as `ra.joins.local_join` takes them."""
+    """True if tuples are pairs in words first << 32 | second, as `ra.joins.local_join` requires."""
     return packing.bounds == HALVES.bounds
 
 
 def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
-    """The union of blocks."""
+    """Return the union of blocks, in a packing that holds their values."""
     blocks = [block.repacked(packing) for block in blocks if block.size]
     if len(blocks) == 1:
         return blocks[0]
-    close = sum(block.size for block in blocks if isinstance(block, Chunked))
-    if 2 * close > sum(block.size for block in blocks):
-        each = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
-        return Chunked(packing, reduce(lambda left, right: union(*left, *right), each)).compact()
+    chunked_tuples = sum(block.size for block in blocks if isinstance(block, Chunked))
+    if 2 * chunked_tuples > sum(block.size for block in blocks):
+        chunks = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
+        return Chunked(packing, reduce(lambda left, right: union(*left, *right), chunks)).compact()
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing that holds the bounds of all the blocks' packings: one of these if it does, else a roomy one."""
+    """Return a packing that holds the bounds of all packings of the blocks: one of these if possible, else a roomy one."""
     bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
     return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
 
 
 def merged_as(blocks: list[Block], arity: int) -> Block:
-    """The union of blocks of any packings."""
+    """Return the union of blocks with any packings."""
     return merge_blocks(blocks, packing_of(blocks, arity))
 
 
 def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
-    """Add a block to a log of blocks, largest first: neighbours that are not twice as large are merged, so that there are
-    few to search and a tuple is copied a number of times that grows with the logarithm of theirs.
+    """Add a block to a list of blocks, largest first. Neighbours are merged until each block is at least twice as large as the
+    next, so that few blocks are searched, and each tuple is copied O(log n) times. most: the greatest number of blocks.
 
     >>> ones = [Block.of([np.arange(i, i + 2)], 2) for i in range(0, 8, 2)]
     >>> log = []
@@ -387,17 +400,17 @@ def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
 
 
 def group_begins(block: Block, keys: int) -> np.ndarray:
-    """Return where the groups of a block begin, whose tuples agree in the first `keys` columns.
+    """Return the position of the first tuple of each group of tuples that agree in the first `keys` columns.
 
     >>> group_begins(Block.of([np.array([1, 1, 2]), np.array([5, 6, 5])], 3), 1).tolist()
     [0, 2]
     """
-    new = np.zeros(block.size, np.bool_)
-    new[:1] = True
+    is_first = np.zeros(block.size, np.bool_)
+    is_first[:1] = True
     if keys and block.packing.lanes == 1 and (shift := block.packing.fields[keys - 1].shift) < 64:
-        first = block.words[0] >> np.uint64(shift)
-        new[1:] = first[1:] != first[:-1]
-        return np.flatnonzero(new)
+        prefixes = block.words[0] >> np.uint64(shift)
+        is_first[1:] = prefixes[1:] != prefixes[:-1]
+        return np.flatnonzero(is_first)
     for column in map(block.column, range(keys)):
-        new[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(new)
+        is_first[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(is_first)

@@ -1,7 +1,7 @@
-"""Changes from one state of a relation to the next: sets of tuples as blocks, and tables with more or fewer tuples.
+"""Changes of a relation: the tuples gained and lost between two states, and tables with tuples added or removed.
 
-Tables of different moments share their blocks, as blocks never change. So the difference of two tables is computed from the
-blocks that they do not share, and an earlier table stays valid while a later one is made from it.
+Blocks are immutable, and tables of different epochs share them. So the difference of two tables is computed only from the
+blocks that they do not share, and an earlier table remains valid when a later one is derived from it.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def union_of_blocks(blocks: list[Block], arity: int) -> Block:
 
 
 def apart(left: Block, right: Block) -> Block:
-    """Return the tuples of one block that another one, of any packing, does not have.
+    """Return the tuples of `left` that `right`, a block of any packing, does not have.
 
     >>> few, many = (Block.of([np.array(column)], len(column)) for column in ([1, 5], [1, 2, 3]))
     >>> apart(few, many).column(0).tolist(), common_tuples(few, many).column(0).tolist()
@@ -74,12 +74,13 @@ def common_tuples(left: Block, right: Block) -> Block:
 
 
 def membership(block: Block, table: Table) -> np.ndarray:
-    """Return which tuples of a block in the relation's own order a settled table has, booleans (n,). A few searches a tuple."""
+    """Return a mask (n,) of the tuples of a block, in the relation's own order, that a settled table has. Takes a few searches
+    a tuple."""
     return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
 
 
 def _in_any(block: Block, others: list[Block]) -> np.ndarray:
-    """Return which tuples of a block some other block has, booleans (n,)."""
+    """Return a mask (n,) of the tuples of a block that are in at least one of `others`."""
     found = np.zeros(block.size, np.bool_)
     for other in others:
         found |= _mark_common(block, other)
@@ -95,27 +96,28 @@ def taken(block: Block, rows: np.ndarray) -> Block:
 
 
 def own_order(arity: int) -> tuple[int, ...]:
+    """Return the relation's own column order, (0, 1, …)."""
     return tuple(range(arity))
 
 
 def selected_tuples(block: Block, rows: np.ndarray) -> Block:
-    """Return some tuples of a block in its packing; rows: booleans (n,)."""
+    """Return the tuples of a block that a mask `rows` (n,) selects, in the block's packing."""
     return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
 
 def common_packing(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing for all of the blocks: that of one of them, if it has room for the others."""
+    """Return a packing for all of the blocks: the packing of one of them if it holds the values of the others."""
     packings = dict.fromkeys(block.packing for block in blocks)
     if len(packings) == 1:
         return blocks[0].packing
     bounds = [bounds_of(block.columns()) for block in blocks if block.size]
-    roomy = (packing for packing in packings if all(fits(each, packing) for each in bounds))
+    roomy = (packing for packing in packings if all(fits(value_bounds, packing) for value_bounds in bounds))
     return next(roomy, None) or packing_of(blocks, arity)
 
 
 def _mark_common(left: Block, right: Block) -> np.ndarray:
-    """Return which tuples of a block another one has: by one pass over both if they are about as large, else by a search for
-    each tuple of the smaller one, 50 ns each."""
+    """Return a mask (n,) of the tuples of `left` that `right` has. Blocks of similar size are compared in one pass; else each
+    tuple of the smaller one is searched for, 50 ns each."""
     found = np.zeros(left.size, np.bool_)
     if not left.size or not right.size:
         return found
@@ -130,7 +132,7 @@ def _mark_common(left: Block, right: Block) -> np.ndarray:
 
 
 def _search_positions(few: Block, many: Block) -> np.ndarray:
-    """Return the position of each tuple of a block in another one, or -1."""
+    """Return the position in `many` of each tuple of `few`, int64 (n,); -1 if it is not there."""
     if isinstance(many, Thinned):
         return many.places(_search_positions(few, many.whole))
     if few.packing == many.packing and many.packing.lanes == 1:
@@ -139,25 +141,26 @@ def _search_positions(few: Block, many: Block) -> np.ndarray:
 
 
 def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarray:
-    """As `_search_positions`, for tuples in any order, given as columns, and a block that has all its words."""
+    """Return the position in a block of each of `size` tuples, given as columns in any order of rows; -1 if it is not there.
+    The block has all its words."""
     if not many.size:
         return np.full(size, -1)
     if many.packing.lanes > 1:
         lows, highs = many.ranges(columns, size)
         return np.where(highs > lows, lows, -1)
-    fitting = np.ones(size, np.bool_)
+    within_bounds = np.ones(size, np.bool_)
     for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
-        fitting &= (column >= low) & (column <= high)
+        within_bounds &= (column >= low) & (column <= high)
     wanted, known = pack_columns(columns, many.packing, size)[0], many.words[0]
     at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-    return np.where(fitting & (known[at] == wanted), at, -1)
+    return np.where(within_bounds & (known[at] == wanted), at, -1)
 
 
 # -- tables
 
 
 def settled_copy(table) -> Table:
-    """Return a table's tuples as a settled table without a reduction, at home in the relation's own order."""
+    """Return a table's tuples as a settled table without a reduction, whose home is the relation's own order."""
     home = own_order(table.arity)
     if isinstance(table, Table) and table.home == home:
         settled = snapshot(table)
@@ -171,8 +174,8 @@ def settled_copy(table) -> Table:
 
 
 def difference(before: Table, after: Table) -> Change:
-    """Return the new and the lost tuples of a settled table since an earlier one. 5 ns a tuple of blocks that they do not
-    share. Of a block that both share without a few of its tuples, only these are compared."""
+    """Return the new and the lost tuples of a settled table since an earlier one. Takes 5 ns for each tuple of a block that the
+    tables do not share. If both have the same block without a few of its tuples (`Thinned`), only those tuples are compared."""
     both = (table.blocks("all", own_order(table.arity)) for table in (before, after))
     olds, news = ({id(parted(block)[0]): block for block in blocks} for blocks in both)  # by what they are thinned from
     old = [block for number, block in olds.items() if number not in news]
@@ -187,12 +190,13 @@ def difference(before: Table, after: Table) -> Change:
 
 
 def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return ascending positions (k,) without others (l,), which ascend as well."""
+    """Return the positions (k,) that are not among `others` (l,); both ascend."""
     return positions[places(positions.view(np.uint64), others.view(np.uint64)) < 0]
 
 
 def compacted(table: Table) -> Table:
-    """Settle a table into one block for each order, which is searched faster than several. 3 ns a tuple and order."""
+    """Return a settled table with one block for each order, which is searched faster than several. Takes 3 ns a tuple and
+    order."""
     other = snapshot(table)
     other.settle()
     other.full = {order: [merge_blocks(blocks, blocks[0].packing)] if blocks else [] for order, blocks in other.full.items()}
@@ -204,21 +208,21 @@ def is_compact(table: Table) -> bool:
 
 
 def at_home(table: Table) -> Table:
-    """Return a settled table without its other indexes, which are made again when they are searched."""
+    """Return a settled table without its other indexes. They are rebuilt when they are searched."""
     other = snapshot(table)
     other.full = {other.home: other.full[other.home]}
     return other
 
 
-def grown(table: Table, born: Block) -> Table:
-    """Return a settled table with unknown tuples as its delta."""
+def grown(table: Table, new_tuples: Block) -> Table:
+    """Return a settled table with a block of unknown tuples as its delta."""
     other = snapshot(table)
-    other.begin_with(born)
+    other.begin_with(new_tuples)
     return other
 
 
 def with_delta(table: Table, block: Block) -> Table:
-    """Return a settled table of which some tuples are the delta as well."""
+    """Return a settled table in which some of its tuples are also the delta."""
     other = snapshot(table)
     other.delta = {}
     if block.size:
@@ -228,35 +232,35 @@ def with_delta(table: Table, block: Block) -> Table:
 
 
 def table_without(table: Table, lost: Block) -> Table:
-    """Return a settled table without some of its tuples. 20 µs for each block and order that has a few of them; a block that
-    loses many is copied. Returns the table itself if nothing is lost."""
+    """Return a settled table without some of its tuples. Takes 20 µs for each block and order that loses a few tuples; a block
+    that loses many is copied. Returns the table itself if `lost` is empty."""
     if not lost.size:
         return table
     if lost.size == table.count:
         return Table(table.arity, packing=table.packing)
     other = snapshot(table)
     for order, blocks in table.full.items():
-        gone = lost.reordered(order)
-        other.full[order] = [kept for block in blocks if (kept := _difference_of_blocks(block, gone)).size]
+        lost_in_order = lost.reordered(order)
+        other.full[order] = [rest for block in blocks if (rest := _difference_of_blocks(block, lost_in_order)).size]
     return other
 
 
 def take_out(table: Table, lost: Block) -> None:
-    """Remove tuples, a block in home order, from full and delta in place. The iteration need not be over."""
+    """Remove tuples, a block in home order, from full and delta in place, possibly between two iterations."""
     if not lost.size:
         return
     gone = {order: table.from_home(lost, order) for order in {*table.full, *table.delta}}
     for order, blocks in table.full.items():
-        table.full[order] = [kept for block in blocks if (kept := _difference_of_blocks(block, gone[order])).size]
+        table.full[order] = [rest for block in blocks if (rest := _difference_of_blocks(block, gone[order])).size]
     delta = {order: _difference_of_blocks(block, gone[order]) for order, block in table.delta.items()}
     table.delta = {order: block for order, block in delta.items() if block.size}
 
 
-def _difference_of_blocks(block: Block, gone: Block) -> Block:
-    """Return a block without some tuples; the block itself if it has none of them."""
-    if gone.size * NEAR <= block.size:
-        at = _search_positions(gone, block)
+def _difference_of_blocks(block: Block, removed: Block) -> Block:
+    """Return a block without some tuples, or the block itself if it has none of them. removed: these tuples."""
+    if removed.size * NEAR <= block.size:
+        at = _search_positions(removed, block)
         return without_positions(block, at[at >= 0])
-    if gone.packing == block.packing or fits(bounds_of(gone.columns()), block.packing):
-        return block.without(gone.repacked(block.packing))
-    return selected_tuples(block, ~_mark_common(block, gone))
+    if removed.packing == block.packing or fits(bounds_of(removed.columns()), block.packing):
+        return block.without(removed.repacked(block.packing))
+    return selected_tuples(block, ~_mark_common(block, removed))

@@ -1,4 +1,4 @@
-"""Blocks in a durable directory that every host sees: copied there with a checksum, verified, and read again.
+"""Copy blocks to a durable directory that all hosts can read, verify the copies by checksum, and read them again.
 
 A run never changes, so an existing copy is kept. Blocks that are read again are dealt to their home partitions
 (`ra.partitions.loading`), so the number of partitions and the buckets may differ from those of the writer.
@@ -13,12 +13,12 @@ from semi_naive.ra.storage.runs import Run, write_run
 
 
 def copied(run: Run, target: str) -> None:
-    """Copy a run, whole or not at all. One that is damaged is not copied."""
+    """Copy a run to `target` atomically. A damaged run is not copied."""
     write_run(target, run.open(), run.lanes)
 
 
 def fault(path: str, checksum: int) -> str:
-    """Return the error of a file, an empty string if its checksum matches. Reads all of it."""
+    """Return a description of what is wrong with a file, or "" if its checksum matches. Reads the whole file."""
     try:
         return "" if checksum_of_file(path) == checksum else f"{path} is damaged or cut short"
     except OSError as error:
@@ -27,11 +27,12 @@ def fault(path: str, checksum: int) -> str:
 
 @dataclass
 class CopyRuns:
-    """A task that copies runs of its partition, (from, to) pairs."""
+    """A task that copies runs of its partition, given as (run, target path) pairs for each partition."""
 
     runs: list[list[tuple[Run, str]]]
 
     def __call__(self, partition, records):
+        """Copy the runs of this partition."""
         for run, target in self.runs[partition]:
             copied(run, target)
         return []
@@ -39,7 +40,9 @@ class CopyRuns:
 
 @dataclass
 class Verify:
-    """A task that verifies a partition's share of some files, (path, checksum) pairs, and yields the faults found."""
+    """A task that verifies a partition's share of files, given as (path, checksum) pairs, and yields descriptions of the faults
+    found.
+    """
 
     files: list[tuple[str, int]]
     partitions: int
@@ -55,6 +58,7 @@ class Gone:
     runs: dict[str, list[list[StoredBlock]]]
 
     def __call__(self, partition, records):
+        """Yield the names of relations that have lost a run of this partition."""
         for name, parts in self.runs.items():
             if any(stored.run.lost() for stored in parts[partition]):
                 yield name
@@ -67,6 +71,6 @@ def to_json(stored: StoredBlock, path: str) -> dict:
 
 
 def from_json(record: dict, path: str) -> StoredBlock:
-    """The handle of a copy that is at a path now."""
+    """Return the handle of a block from its entry in a manifest; `path`: where the copy is now."""
     bounds = tuple((low, high) for low, high in record["bounds"])
     return StoredBlock(Run(path, record["words"], record["lanes"], record["checksum"]), bounds)

@@ -1,7 +1,10 @@
-"""Kernels of rule evaluation: pack and unpack columns, look keys up, expand matches. Pure.
+"""Compiled kernels of rule evaluation: pack and unpack columns, search sorted words, expand matches, hash and count. Pure
+functions.
 
-Kernels take columns as int64, contiguous, writeable. A call takes microseconds, and a copy of a thousand values takes less than
-one. So a few tuples are passed as one array, for one call in place of one for each column.
+Columns are int64, contiguous and writable. A call takes microseconds, and copying a thousand values takes less than one. So the
+columns of a small batch are copied into one array (k, n), for one call instead of one a column. A packed tuple is a word of 64
+bits, or several, its *lanes*: words (lanes, n). A *field* is the part of a lane that holds one column, as the distance from its
+least value `low`.
 """
 
 from collections.abc import Sequence
@@ -15,9 +18,9 @@ from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import HIGHEST
 from semi_naive.ra.words import JIT, i64, u64
 
-FEW = 1 << 13  # tuples whose columns are copied for the sake of fewer calls
+FEW = 1 << 13  # tuples of a batch, at most, whose columns are copied into one array to save calls
 INT64 = np.dtype(np.int64)
-GREATEST_HASH = (1 << 64) - (1 << 11)  # that a float holds
+GREATEST_HASH = (1 << 64) - (1 << 11)  # the greatest hash that a float represents exactly
 
 Columns = Sequence[np.ndarray]  # also an array (columns, n)
 
@@ -35,7 +38,7 @@ def kernel_ready(column: np.ndarray) -> np.ndarray:
 
 
 def few(columns: Columns, size: int) -> np.ndarray | None:
-    """The columns (k, n) as one array, where that costs little; else None."""
+    """Return the columns as one array (k, n) if copying them takes less time than a call for each, else None."""
     if isinstance(columns, np.ndarray):
         return columns
     if len(columns) == 1:
@@ -49,10 +52,12 @@ _mix = njit(inline="always")(mix)
 
 
 i64_rows = types.Array(types.int64, 2, "C")
-LANE, SHIFT, BITS, LOW, SPAN = range(5)  # of a field, in a row of `Packing.layout`
+LANE, SHIFT, BITS, LOW, SPAN = range(5)  # the columns of `Packing.layout`, which has a row for each field
 
 
 def _pack_uncompiled(words, columns, layout):
+    """The numpy version of packing, for small arrays: write columns (arity, n) to words (lanes, n). layout (arity, 5): lane,
+    shift, bits, minimum, span of each column."""
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
         if bits:
             words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
@@ -60,7 +65,8 @@ def _pack_uncompiled(words, columns, layout):
 
 @njit(types.void(u64_rows, i64_rows, i64_rows), uncompiled=_pack_uncompiled, **JIT)
 def pack_fields(words, columns, layout):
-    """Put columns (k, n), as their distances from the least values, into the first k fields of words that are 0."""
+    """Pack columns (k, n) into the first k fields of words (lanes, n), which are 0 before. Each value is stored as its distance
+    from the least value of its field."""
     for k in range(columns.shape[0]):
         if layout[k, BITS]:
             lane, shift, low = layout[k, LANE], np.uint64(layout[k, SHIFT]), np.uint64(layout[k, LOW])
@@ -69,6 +75,7 @@ def pack_fields(words, columns, layout):
 
 
 def _unpack_uncompiled(words, layout):
+    """The numpy version of unpacking, for small arrays: return the columns (arity, n) of words (lanes, n)."""
     columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=True):
         mask = np.uint64((1 << int(bits)) - 1)
@@ -78,7 +85,7 @@ def _unpack_uncompiled(words, layout):
 
 @njit(i64_rows(u64_rows, i64_rows), uncompiled=_unpack_uncompiled, **JIT)
 def unpack(words, layout):
-    """The columns (k, n) that all k fields of the words hold."""
+    """Return the columns (k, n) stored in the k fields of words (lanes, n)."""
     columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
     for k in range(layout.shape[0]):
         lane, shift, low, bits = layout[k, LANE], np.uint64(layout[k, SHIFT]), np.uint64(layout[k, LOW]), layout[k, BITS]
@@ -89,6 +96,7 @@ def unpack(words, layout):
 
 
 def _repack_uncompiled(words, source, target, lanes):
+    """The numpy version of repacking, for small arrays: return words (lanes, n) in another layout."""
     out = np.zeros((lanes, words.shape[1]), np.uint64)
     _pack_uncompiled(out, _unpack_uncompiled(words, source), target)
     return out
@@ -96,7 +104,8 @@ def _repack_uncompiled(words, source, target, lanes):
 
 @njit(u64_rows(u64_rows, i64_rows, i64_rows, types.int64), uncompiled=_repack_uncompiled, **JIT)
 def repack(words, source, target, lanes):
-    """Words (lanes, n) whose field k in `target` has the value of field k in `source` of other words. No columns are made."""
+    """Return words (lanes, n) under the layout `target` with the same values as words under the layout `source`, field by
+    field, without making columns."""
     out = np.zeros((lanes, words.shape[1]), np.uint64)
     for k in range(target.shape[0]):
         lane, shift, low, bits = source[k, LANE], np.uint64(source[k, SHIFT]), np.uint64(source[k, LOW]), source[k, BITS]
@@ -114,7 +123,8 @@ def _inside_uncompiled(columns, layout):
 
 @njit(types.boolean[::1](i64_rows, i64_rows), uncompiled=_inside_uncompiled, **JIT)
 def mark_within_bounds(columns, layout):
-    """Which tuples of columns (k, n) are within the bounds of the first k fields, both included."""
+    """Return a mask (n,) of the tuples, columns (k, n), whose values are within the bounds of the first k fields, both
+    included."""
     out = np.ones(columns.shape[1], np.bool_)
     for k in range(columns.shape[0]):
         low, span = np.uint64(layout[k, LOW]), np.uint64(layout[k, SPAN])
@@ -129,7 +139,7 @@ def _bounds_uncompiled(columns):
 
 @njit(i64_rows(i64_rows), uncompiled=_bounds_uncompiled, **JIT)
 def bounds(columns):
-    """The least and the greatest value of each of some columns (k, n), as (k, 2); n > 0."""
+    """Return the least and the greatest value of each of the columns (k, n), n > 0, as an array (k, 2)."""
     out = np.empty((columns.shape[0], 2), np.int64)
     for k in range(columns.shape[0]):
         low = high = columns[k, 0]
@@ -141,7 +151,7 @@ def bounds(columns):
 
 @njit(i64(u64, types.int64, types.uint64, types.uint64), **JIT)
 def field(words, shift, mask, low):
-    """The column that a field of the words holds."""
+    """Return the column (n,) stored in one field of a lane of words (n,)."""
     bits = np.uint64(shift)
     out = np.empty(words.size, np.int64)
     for i in range(words.size):
@@ -151,7 +161,7 @@ def field(words, shift, mask, low):
 
 @njit(i64(u64, i64, types.int64, types.uint64, types.uint64), **JIT)
 def field_at(words, positions, shift, mask, low):
-    """The same, of the words at some positions."""
+    """Return the column (m,) stored in one field of the words at some positions (m,)."""
     bits = np.uint64(shift)
     out = np.empty(positions.size, np.int64)
     for i in range(positions.size):
@@ -161,9 +171,11 @@ def field_at(words, positions, shift, mask, low):
 
 @njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), **JIT)
 def directory(words, rest, base, coarse, size):
-    """Where each group of keys begins among sorted words: out[h] is the first word with (key - base) >> coarse ≥ h.
+    """Return where the groups of equal keys begin among sorted words (n,), as an array (size + 1,). The key of a word is word
+    >> rest.
 
-    key = word >> rest. With coarse = 0 every key has its own entry, and looking one up is one access.
+    Entry h is the position of the first word with (key - base) >> coarse ≥ h. With coarse = 0 every key has its own entry, and
+    searching for a key is one access.
     """
     out = np.empty(size + 1, np.int64)
     filled = 0
@@ -179,7 +191,8 @@ def directory(words, rest, base, coarse, size):
 
 @njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.int64, i64, u64, types.boolean[::1]), **JIT)
 def ranges(words, rest, base, coarse, starts, keys, within):
-    """For each key the positions [low, high) of the sorted words that have it; empty where it is not `within` bounds."""
+    """Return for each key (m,) the range [low, high) of positions in the sorted words (n,) that have it, as two arrays (m,).
+    The range is empty if the key is not `within` bounds. rest, base, coarse, starts: the directory of the words."""
     lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
     bits, step, groups = np.uint64(rest), np.uint64(coarse), starts.size - 1
     for i in range(keys.size):
@@ -212,7 +225,8 @@ def ranges(words, rest, base, coarse, starts, keys, within):
 
 @njit(inline="always")
 def _first_at_least(words, shift, mask, low, value, begin, end):
-    """The first position from `begin` whose field, ascending there, is not below a value; `end` if there is none."""
+    """Return the first position in [begin, end) at which a field of the words is at least `value`; `end` if there is none. The
+    field ascends in that range."""
     while begin < end:
         middle = (begin + end) >> 1
         if np.int64(((words[middle] >> shift) & mask) + low) < value:
@@ -224,7 +238,8 @@ def _first_at_least(words, shift, mask, low, value, begin, end):
 
 @njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.uint64, i64, i64, i64, i64), **JIT)
 def narrow(words, shift, mask, low, lows, highs, least, greatest):
-    """Of each range [low, high) of words, in which a field ascends, the part where it is from `least` to `greatest`."""
+    """Narrow ranges [low, high) of words to the positions at which a field is between least and greatest, each (m,), both
+    included. The field ascends in each range."""
     begins, ends, bits = np.empty_like(lows), np.empty_like(lows), np.uint64(shift)
     for i in range(lows.size):
         begins[i] = _first_at_least(words, bits, mask, low, least[i], lows[i], highs[i])
@@ -235,7 +250,8 @@ def narrow(words, shift, mask, low, lows, highs, least, greatest):
 
 @njit(types.int64(u64_rows, u64_rows, types.int64, u64, types.boolean), **JIT)
 def _bound(words, keys, i, masks, after):
-    """The first tuple not below keys[:, i] on the key's bits; with `after`, the first above."""
+    """Return the position of the first tuple that is not below key i on the bits in `masks` (lanes,); with `after`, of the
+    first tuple above it."""
     low, high = 0, words.shape[1]
     while low < high:
         middle = (low + high) >> 1
@@ -254,7 +270,8 @@ def _bound(words, keys, i, masks, after):
 
 @njit(types.UniTuple(i64, 2)(u64_rows, u64_rows, u64, types.boolean[::1]), **JIT)
 def ranges_rows(words, keys, masks, within):
-    """The same for tuples of several words: keys (lanes, m) are compared on the bits in `masks`, one mask a lane."""
+    """Return the ranges [low, high), as `ranges` does, for tuples of several lanes: words (lanes, n) and keys (lanes, m) are
+    compared on the bits in `masks` (lanes,). within (m,): False for keys that cannot occur."""
     size = keys.shape[1]
     lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for i in range(size):
@@ -266,8 +283,11 @@ def ranges_rows(words, keys, masks, within):
 
 @njit(types.Tuple((i64, i64, types.int64, types.int64))(i64, i64, types.int64, types.int64, types.int64), **JIT)
 def expand_some(lows, highs, row, skip, most):
-    """At most `most` of the (row, position) pairs of all rows and each position of their ranges, from the pair on that is the
-    one number `skip` of row `row`. Returns (rows, positions, row, skip), the latter two of the pair after them."""
+    """List (row, position) pairs: for each row, every position of its range [lows[row], highs[row]). Return at most `most`
+    pairs, from pair number `skip` of row `row` on.
+
+    Returns (rows, positions, row, skip): two arrays of the pairs, and the row and skip at which the next call continues.
+    """
     total, last = -skip, row
     while last < lows.size and total < most:
         total += highs[last] - lows[last]
@@ -276,11 +296,11 @@ def expand_some(lows, highs, row, skip, most):
     rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
     made = 0
     while row < lows.size and made < total:
-        some = min(highs[row] - lows[row] - skip, total - made)
-        for i in range(some):
+        taken = min(highs[row] - lows[row] - skip, total - made)
+        for i in range(taken):
             rows[made + i], positions[made + i] = row, lows[row] + skip + i
-        made += some
-        skip += some
+        made += taken
+        skip += taken
         if skip == highs[row] - lows[row]:
             row, skip = row + 1, 0
     return rows, positions, last if made < most else row, skip
@@ -288,14 +308,14 @@ def expand_some(lows, highs, row, skip, most):
 
 @njit(types.void(u64, i64), **JIT)
 def mix_in(hashes, column):
-    """Make the hashes of rows depend on one more column."""
+    """Update the hashes (n,) of rows with one more column (n,)."""
     for i in range(hashes.size):
         hashes[i] = _mix(hashes[i] ^ np.uint64(column[i]))
 
 
 def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
-    """Return the hashes of rows that are among a share of all hashes: of equal rows all are in the sample, or none. 2 ns a row
-    and column."""
+    """Return the hashes of a sample of the rows: those below `share` of the greatest hash. Equal rows are all in the sample, or
+    none is. Takes 2 ns a row and column."""
     hashes = np.zeros(size, np.uint64)
     for column in columns:
         mix_in(hashes, kernel_ready(column))
@@ -304,22 +324,23 @@ def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)
 def bits_set(column, low, bits, size):
-    """How many bits of `size` are set by a column's distances from `low`; or by as many `bits` of their hashes, if any."""
+    """Count the distinct values of a column by a bitmap of `size` bits. A value sets the bit of its distance from `low`; if
+    `bits` is not 0, the bit of a hash with that many bits."""
     cells = np.zeros((size + 63) >> 6, np.uint64)
-    shift, made = np.uint64(64 - bits), 0
+    shift, count = np.uint64(64 - bits), 0
     for value in column:
         place = np.uint64(value) - np.uint64(low)
         if bits:
             place = _mix(place) >> shift
         cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
     for cell in cells:
-        made += count_bits(cell)
-    return np.int64(made)
+        count += count_bits(cell)
+    return np.int64(count)
 
 
 @njit(u64(i64, types.int64, types.int64, types.int64), **JIT)
 def presence_bits(column, least, within, size):
-    """`size` bits, of which bit (value - least) >> within is set for each value of a column."""
+    """Return a bitmap of `size` bits, as words: bit (value - least) >> within is set for each value of the column."""
     cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
     for value in column:
         place = (np.uint64(value) - np.uint64(least)) >> shift
@@ -329,7 +350,7 @@ def presence_bits(column, least, within, size):
 
 @njit(types.int64(u64, u64), **JIT)
 def equal_pairs(left, right):
-    """How many pairs of equal words two ascending arrays have."""
+    """Count the pairs of equal words that two ascending arrays have."""
     i = j = pairs = 0
     while i < left.size and j < right.size:
         word = left[i]

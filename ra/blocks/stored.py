@@ -1,4 +1,4 @@
-"""Blocks on disk: runs that remember their packing. What a partition keeps between jobs."""
+"""Stored blocks: handles of blocks in files. A file is a run, and the handle remembers the packing of its words."""
 
 import functools
 import os
@@ -13,8 +13,9 @@ from semi_naive.ra.storage.runs import Run, write_run
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """A handle: a run whose words are (lanes, n), lane after lane, and the bounds of its packing. `broadcast`: the words,
-    for hosts that do not have the file yet."""
+    """A handle of a block on disk. run: a file of words (lanes, n), lane after lane; bounds: of its packing; broadcast: the
+    words as a Spark broadcast, for hosts that do not have the file yet.
+    """
 
     run: Run
     bounds: Bounds
@@ -32,7 +33,7 @@ class StoredBlock:
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
     def share(self) -> Block:
-        """Return the block kept open by this process, with its directories, for blocks that every task needs."""
+        """Return the block from this process's cache of open blocks, with its directories; for a block that many tasks read."""
         return _open_cached(self)
 
 
@@ -42,8 +43,8 @@ def _open_cached(stored: StoredBlock) -> Block:
 
 
 def store(path: str, block: Block) -> list[StoredBlock]:
-    """Write a block, whole or not at all; nothing for an empty one."""
+    """Write a block to a file atomically and return its handle in a list; the list is empty for an empty block."""
     if not block.size:
         return []
-    words = np.ascontiguousarray(block.words_once())  # of a block of which tuples are gone they are not kept
+    words = np.ascontiguousarray(block.words_once())  # the words of a `Thinned` block are not cached
     return [StoredBlock(write_run(path, words.reshape(-1), block.packing.lanes), block.packing.bounds)]

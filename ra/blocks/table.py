@@ -1,7 +1,8 @@
-"""A relation in this process while rules run: full, delta and new, with an index for each order that a join asks for.
+"""A table: a relation in this process while rules run, with its tuples in full, delta and new, and an index for each column
+order that a join uses.
 
 The life of a tuple, as on disk (`ra.partitions.partitioned`): `insert` drops known tuples and puts the others into `new`;
-`advance` makes them `delta`, and the delta before goes into `full`. A reduction (`ra.reduce`) changes which tuples are kept.
+`advance` makes them `delta`, and the previous delta goes into `full`. A reduction (`ra.reduce`) changes which tuples are kept.
 """
 
 import copy
@@ -15,12 +16,12 @@ from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pac
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
-FEW = 6
-NOBODY = nullcontext()  # the lock of a table that one thread uses
+FEW = 6  # blocks of a part before some are merged
+NOBODY = nullcontext()  # the lock of a table that only one thread uses
 
 
 def snapshot(table):
-    """Copy a table that may then change. Blocks never change, so the copy shares them."""
+    """Return a copy of a table that may then change independently. Blocks are immutable, so the copy shares them."""
     other = copy.copy(table)
     vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
     other.reduction = copy.copy(table.reduction)
@@ -29,8 +30,14 @@ def snapshot(table):
 
 @dataclass
 class Table:
-    """Tuples of `arity` columns, compared with known ones in the order `home`. With a reduction, its key comes first there.
-    `most`: blocks in a part before some are merged; `packing`: of the columns in their own order."""
+    """A relation in memory: tuples of `arity` columns.
+
+    home: the column order in which new tuples are compared with known ones. With a reduction, its key comes first.
+    full, delta: the blocks of a part, by column order; a missing order is made when a join asks for it.
+    new: the tuples of this iteration, in home order.
+    packing: the packing of the columns in their own order; None until the first insert.
+    most: the number of blocks in a part before some are merged.
+    """
 
     arity: int
     home: Order = ()
@@ -41,7 +48,7 @@ class Table:
     most: int = FEW
     reduction: Any = None  # a `ra.reduce.reduction.Reduction`, which imports this module
 
-    is_spelt = True  # its tuples are in blocks; those of some subclasses are computed when they are read
+    is_spelt = True  # False in subclasses whose tuples are computed when they are read
 
     def __post_init__(self):
         self.home = self.home or tuple(range(self.arity))
@@ -55,7 +62,7 @@ class Table:
 
     @classmethod
     def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
-        """Make a table of blocks in home order and in other orders. more: further fields."""
+        """Make a table of blocks, given by column order, and delta blocks in home order. more: further attributes."""
         table = cls(arity, home, **more)
         packing = packing_of(full[home] + delta, arity)
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
@@ -68,7 +75,7 @@ class Table:
         return table
 
     def _make_room(self, bounds: Bounds) -> None:
-        """Choose the packing, or a wider one. Then all blocks are packed again, which is rare."""
+        """Choose the packing, or a wider one if the bounds do not fit. Then all blocks are repacked, which is rare."""
         if self.packing is not None and fits(bounds, self.packing):
             return
         if self.packing is not None and self.count:
@@ -90,30 +97,32 @@ class Table:
 
     @property
     def takes_blocks(self) -> bool:
-        """True if heads that are blocks are best inserted as blocks."""
+        """True if heads that are blocks are to be inserted as blocks."""
         return self.reduction is None
 
     @property
     def target(self):
-        """The object that takes the heads of one rule in one iteration."""
+        """The object into which the heads of one rule are inserted in one iteration."""
         return self.reduction.target(self) if self.reduction else self
 
     def end_rule(self) -> int:
-        """Return how many tuples are born as a rule has made all its heads in an iteration, beyond those of its inserts."""
+        """End a rule's heads in an iteration. Return the number of new tuples beyond those that its inserts returned."""
         return self.reduction.end_rule() if self.reduction else 0
 
     @property
     def count(self) -> int:
+        """The number of tuples in full, delta and new."""
         new = self.reduction.growth(self) if self.reduction else sum(block.size for block in self.new)
         return sum(block.size for block in self.full[self.home]) + self.delta_size + new
 
     @property
     def orders(self) -> set[Order]:
-        """The orders that it is sorted in."""
+        """The column orders in which the table is indexed."""
         return set(self.full)
 
     @property
     def delta_size(self) -> int:
+        """The number of tuples in the delta."""
         return self.delta[self.home].size if self.home in self.delta else 0
 
     @property
@@ -124,23 +133,25 @@ class Table:
         return apart + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
-        """Insert tuples in any order, with repetitions, and return how many were not known: those are in `new`.
+        """Insert tuples, given as columns (size,) in any order of rows, duplicates allowed, and return the number of new ones,
+        which are then in `new`.
 
-        `alone`: the lock that threads which insert at the same time hold while they change the table. They sort, and drop
-        tuples of before the iteration, without it."""
+        alone: the lock that concurrent threads hold while they change the table. They sort, and drop the tuples known before
+        the iteration, without it.
+        """
         if self.reduction:
             with alone:
                 columns, size = self.reduction.expanded(columns, size)
         return self.add(self.fresh(columns, size, alone), alone) if size else 0
 
     def insert_block(self, block: Block, alone=NOBODY) -> int:
-        """Insert a block in home order."""
+        """Insert a block in home order, and return the number of new tuples."""
         if self.reduction:
             return self.insert(block.columns(), block.size, alone)
         return self.add(self.fresh_block(block, alone), alone)
 
     def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
-        """The first half of `insert`: return the tuples that were unknown when the iteration began, for `add`."""
+        """Return the tuples that were unknown when the iteration began, as a block for `add`: the first half of `insert`."""
         bounds = bounds_of(columns)
         with alone:
             self._make_room(bounds)
@@ -148,7 +159,7 @@ class Table:
         return self._sifted(Block.of([columns[i] for i in self.home], size, packing), before)
 
     def fresh_block(self, block: Block, alone=NOBODY) -> Block:
-        """As `fresh`, for a block in home order."""
+        """Return the tuples of a block in home order that were unknown when the iteration began."""
         bounds = self._bounds_of(block)
         with alone:
             self._make_room_for(block, bounds)
@@ -156,20 +167,22 @@ class Table:
         return self._sifted(block.repacked(packing), before)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
-        """Return the bounds of a block in home order, in the columns' own order; None if its packing is the table's."""
+        """Return the bounds of a block in home order, in the columns' own order; None if it has the table's packing."""
         if self.packing is not None and block.packing == self.packing.ordered(self.home):
             return None
         bounds = bounds_of(block.columns())
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
 
     def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
-        """Make room for a block in home order. Another thread may have changed the packing since `bounds` were computed."""
+        """Make room for the values of a block in home order. Another thread may have changed the packing since `bounds` were
+        computed."""
         bounds = self._bounds_of(block) if bounds is None else bounds
         if bounds is not None:
             self._make_room(bounds)
 
     def add(self, block: Block, alone=NOBODY) -> int:
-        """The second half of `insert`: add `fresh` tuples, of which other threads may have added some since."""
+        """Add tuples that `fresh` returned to `new`, and return how many are new: the second half of `insert`. Other threads
+        may have added some of them since."""
         if not block.size:
             return 0
         with alone:
@@ -180,7 +193,7 @@ class Table:
         return block.size
 
     def _sifted(self, block: Block, known: list[Block]) -> Block:
-        """Keep the tuples that known blocks do not make superfluous."""
+        """Return the tuples of a block that are not in known blocks or, with a reduction, not made superfluous by them."""
         if self.reduction:
             return self.reduction.sifted(block, known)
         for other in known:
@@ -188,7 +201,7 @@ class Table:
         return block
 
     def begin_with(self, block: Block) -> None:
-        """Make unknown tuples, a block in home order, the delta. Nothing is searched."""
+        """Make a block of unknown tuples in home order the delta, without comparing it with full."""
         self.delta = {}
         if block.size:
             if self.packing is None:
@@ -197,7 +210,7 @@ class Table:
             self.delta = {self.home: block.repacked(self.packing.ordered(self.home))}
 
     def replace_new(self, block: Block) -> None:
-        """Replace the tuples of `new` by a block in home order."""
+        """Replace `new` by a block in home order."""
         self.new = []
         if block.size:
             self._make_room_for(block)
@@ -226,23 +239,23 @@ class Table:
             pass
 
     def _known(self) -> list[Block]:
-        """Return the blocks of full, delta and new, in home order."""
+        """Return all blocks in home order: full, delta and new."""
         return [*self._before(), *self.new]
 
     def _before(self) -> list[Block]:
-        """Return the blocks of before this iteration, in home order."""
+        """Return the blocks of full and delta in home order, which were known before this iteration."""
         return [*self.full[self.home], *([self.delta[self.home]] if self.delta else [])]
 
     def mark(self) -> list[Block]:
-        """Return the tuples born so far, for `back_to`."""
+        """Return a savepoint of `new`, for `back_to`."""
         return list(self.new)
 
     def back_to(self, mark: list[Block]) -> None:
-        """Drop the tuples born since a mark."""
+        """Drop the tuples born since a savepoint that `mark` returned."""
         self.new = [block.repacked(self.packing.ordered(self.home)) for block in mark]
 
     def rows(self, part: str) -> np.ndarray:
-        """The tuples of "full" or "delta" as rows (n, arity)."""
+        """Return the tuples of part "full" or "delta" as rows (n, arity)."""
         blocks = [block for block in self.blocks(part, self.home) if block.size]
         rows, begin = np.empty((sum(block.size for block in blocks), self.arity), np.int64), 0
         for block in blocks:
@@ -252,7 +265,8 @@ class Table:
         return rows
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray) -> None:
-        """Take rows (n, arity) of the machine: `full` goes into full, with the delta of before; `delta` is the delta."""
+        """Take over rows (n, arity) of the tuple-at-a-time machine. The old delta and the rows `full` go into full; the rows
+        `delta` become the delta."""
         self.delta = {}
         if full.shape[0] or delta.shape[0]:
             columns = [np.concatenate([full[:, i], delta[:, i]]) for i in range(self.arity)]
@@ -266,20 +280,22 @@ class Table:
             self.delta = {self.home: self._of_rows(delta)}
 
     def _of_rows(self, rows: np.ndarray) -> Block:
+        """Return a block in home order of rows (n, arity)."""
         columns = [np.ascontiguousarray(rows[:, i]) for i in self.home]
         return Block.of(columns, rows.shape[0], self.packing.ordered(self.home))
 
     def _delta(self, order: Order) -> Block:
+        """Return the delta in a column order, which is made on first use."""
         if order not in self.delta:
             self.delta[order] = self.from_home(self.delta[self.home], order)
         return self.delta[order]
 
     def from_home(self, block: Block, order: Order) -> Block:
-        """Bring a block in home order into another order."""
+        """Return a block in home order sorted in another order."""
         return block.reordered(tuple(self.home.index(i) for i in order), self.packing.ordered(order))
 
     def blocks(self, part: str, order: Order) -> list[Block]:
-        """Return the blocks of "full", "delta" or "all" (both) in an order. A missing index is made and kept."""
+        """Return the blocks of part "full", "delta" or "all" (both) in a column order. A missing index is made and kept."""
         order = self._as_sorted(order)
         if part != "delta" and order not in self.full:
             self.full[order] = [self.from_home(block, order) for block in self.full[self.home]]
@@ -289,7 +305,7 @@ class Table:
         return found
 
     def _as_sorted(self, order: Order) -> Order:
-        """An order in which the blocks are the same words: that of home, if the relation is symmetric."""
+        """Return a column order in which the blocks are the same words: home, if the relation is symmetric."""
         symmetric = self.reduction is not None and self.reduction.symmetric and self.packing is not None
         return self.home if symmetric and len(set(self.packing.bounds)) == 1 else order
 

@@ -1,4 +1,5 @@
-"""A block without a few of its tuples, as a reference to the whole block and the positions of the dropped tuples.
+"""A thinned block: a block without a few of its tuples, stored as a reference to the whole block and the positions of the
+dropped tuples.
 
 Positions are those of a block without the dropped tuples: they are shifted for each dropped tuple before them. So a caller that
 searches the block and reads columns at positions needs no other code. The words are copied on first use.
@@ -13,19 +14,20 @@ from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.words import JIT, i64
 
-MOST = 1 / 64  # of a block's tuples may be gone: with more of them, a search takes longer than is saved
-MANY = 64  # tuples to copy in the time in which one binding is searched for
-LEAST = 1 << 12  # tuples of a block that is worth it: a smaller one is copied in 20 µs
-NOTHING = np.zeros(0, np.int64)
+MOST = 1 / 64  # the greatest fraction of dropped tuples: with more of them, searches take longer than the copy would
+MANY = 64  # tuples copied in the time of one search
+LEAST = 1 << 12  # tuples in the smallest block that is thinned: a smaller one is copied in 20 µs
+NOTHING = np.zeros(0, np.int64)  # no positions
 
 
 class Thinned(Block):
-    """`whole` without the tuples at the positions `gone` (k,), which ascend. Takes 16 bytes a dropped tuple, and shares the
-    words of `whole` until its own are made."""
+    """The block `whole` without the tuples at the positions `gone` (k,), ascending. Takes 16 bytes a dropped tuple, and shares
+    the words of `whole` until its own are computed.
+    """
 
     def __init__(self, whole: Block, gone: np.ndarray):
         self.packing, self.whole, self.gone, self._directories = whole.packing, whole, gone, {}
-        self._before = gone - np.arange(gone.size)  # of each tuple that is gone, how many are left before it
+        self._before = gone - np.arange(gone.size)  # for each dropped tuple, the number of remaining tuples before it
 
     @property
     def size(self) -> int:
@@ -45,7 +47,7 @@ class Thinned(Block):
 
     @property
     def spelt(self) -> bool:
-        """True if the words have been made and are kept."""
+        """True if the words have been computed and are cached."""
         return "words" in vars(self)
 
     @property
@@ -53,18 +55,21 @@ class Thinned(Block):
         return self.whole.nbytes + self.gone.nbytes + self._before.nbytes + super().nbytes
 
     def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Block.ranges`: positions do not count removed tuples."""
         if not keys:
             return super().ranges(keys, size)
         lows, highs = self.whole.ranges(keys, size)
         return lows - np.searchsorted(self.gone, lows), highs - np.searchsorted(self.gone, highs)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
+        """See `Block.column`: positions do not count removed tuples."""
         if positions is not None:
             return self.whole.column(number, positions + np.searchsorted(self._before, positions, "right"))
         return super().column(number) if self.spelt else np.delete(self.whole.column(number), self.gone)
 
     def taken_from(self, block: Block) -> Block:
-        """Return a block without the tuples of this one. If this block is searched and not merged, its words are not made."""
+        """Return another block without the tuples of this one. If few tuples are compared, this block is searched, and its
+        words are not computed."""
         if not is_searched(self, block.size):
             return super().taken_from(block)
         left = block.without(self.whole)
@@ -79,7 +84,8 @@ class Thinned(Block):
 
 
 def left_over(words: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """The words (lanes, n) without those at some positions (k,), which ascend: what lies between them is copied, 3 ns each.
+    """Return words (lanes, n) without those at the ascending positions `gone` (k,). The words between them are copied, 3 ns
+    each.
 
     >>> left_over(np.array([[5, 6, 7, 8]], np.uint64), np.array([0, 2])).tolist()
     [[6, 8]]
@@ -106,18 +112,20 @@ def _copy_without(words, gone, found):
 
 
 def parted(block: Block) -> tuple[Block, np.ndarray]:
-    """Split a block into (whole, gone): the block it is thinned from, and the positions of the dropped tuples, ascending. For a
-    block that is not thinned: itself and no positions."""
+    """Return (whole, gone): for a thinned block its whole block and the positions of the dropped tuples; for any other, the
+    block itself and no positions."""
     return (block.whole, block.gone) if isinstance(block, Thinned) else (block, NOTHING)
 
 
 def is_searched(block: Block, bindings: int) -> bool:
-    """True if so few bindings meet a block that searching it takes less time than making its words."""
+    """True if a block is thinned, and so few bindings are joined with it that searching takes less time than computing its
+    words."""
     return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
 
 
 def without_positions(block: Block, gone: np.ndarray) -> Block:
-    """A block without the tuples at some positions (k,), which ascend: a copy, unless few of many are gone.
+    """Return a block without the tuples at the ascending positions `gone` (k,): thinned if few of many are dropped, else a
+    copy.
 
     >>> block = Block.of([np.arange(10_000)], 10_000)
     >>> few = without_positions(block, np.array([3, 5]))
@@ -127,10 +135,10 @@ def without_positions(block: Block, gone: np.ndarray) -> Block:
     """
     if not gone.size:
         return block
-    whole, every = block, gone
+    whole, dropped = block, gone
     if isinstance(block, Thinned):
-        whole, more = block.whole, gone + np.searchsorted(block._before, gone, "right")
-        every = np.sort(np.concatenate([block.gone, more]))
-    if isinstance(whole, Chunked) or whole.size < LEAST or every.size > MOST * whole.size:
-        return Block(block.packing, left_over(whole.words_once(), every))
-    return Thinned(whole, every)
+        whole, added = block.whole, gone + np.searchsorted(block._before, gone, "right")
+        dropped = np.sort(np.concatenate([block.gone, added]))
+    if isinstance(whole, Chunked) or whole.size < LEAST or dropped.size > MOST * whole.size:
+        return Block(block.packing, left_over(whole.words_once(), dropped))
+    return Thinned(whole, dropped)

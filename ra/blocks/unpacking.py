@@ -1,4 +1,4 @@
-"""Blocks to columns and rows that there is room for already, some tuples at a time: several threads fill one array."""
+"""Unpack blocks into preallocated columns or rows, in parts, so that several threads can fill one array."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import WORD, Packing
 from semi_naive.ra.words import JIT, i64, u64
 
-ROWS = 1 << 20  # tuples of a part
+ROWS = 1 << 20  # tuples of a part, at most
 
 _rows = types.Array(types.int64, 2, "C")
 
@@ -24,7 +24,7 @@ def _unpacked(words, shift, mask, low, out):
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpacked, **JIT)
 def _unpack(words, shift, mask, low, out):
-    """The column that a field of the words holds."""
+    """Unpack one field of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
     for i in range(words.size):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
@@ -40,7 +40,7 @@ def _unpacked_rows(words, shift, mask, low, rows, place):
     **JIT,
 )
 def _unpack_rows(words, shift, mask, low, rows, place):
-    """The same, into one column of an array of rows."""
+    """Unpack one field of words (n,) into column `place` of rows (n, arity)."""
     bits = np.uint64(shift)
     for i in range(words.size):
         rows[i, place] = np.int64(((words[i] >> bits) & mask) + low)
@@ -48,8 +48,9 @@ def _unpack_rows(words, shift, mask, low, rows, place):
 
 @dataclass
 class Part:
-    """Some tuples of a block, words (lanes, n) under its packing, or chunks, of which words are made for as long as it takes;
-    `order`: of the block's columns, which ones of the relation they are."""
+    """Some tuples of a block, as words (lanes, n) or as chunks, which are turned into words when they are unpacked. order: the
+    relation's column stored in each field.
+    """
 
     packing: Packing
     words: np.ndarray | Chunks
@@ -60,28 +61,29 @@ class Part:
         return size_of(self.words[1]) if isinstance(self.words, tuple) else self.words.shape[1]
 
     def columns(self) -> np.ndarray:
-        """(arity, n) int64, in the relation's own order."""
+        """Return the columns, int64 (arity, n), in the relation's own order."""
         return columns_of_parts([self])
 
     def into_columns(self, columns: np.ndarray, begin: int) -> None:
-        """Fill columns (arity, n) from a place on."""
+        """Unpack into columns (arity, n), from position `begin` on."""
         for place, (words, *field) in self._fields():
             _unpack(words, *field, columns[place, begin : begin + words.size])
 
     def into_rows(self, rows: np.ndarray, begin: int) -> None:
-        """Fill rows (n, arity) from a place on."""
+        """Unpack into rows (n, arity), from position `begin` on."""
         for place, (words, *field) in self._fields():
             _unpack_rows(words, *field, rows[begin : begin + words.size], place)
 
     def _fields(self) -> Iterator[tuple]:
-        """Of each column its place in the relation, and (words, shift, mask, low)."""
+        """Yield for each field the relation's column stored in it, and (words, shift, mask, low), the arguments of the
+        kernels."""
         words = words_of(*self.words, self.size)[None] if isinstance(self.words, tuple) else self.words
         for place, field in zip(self.order, self.packing.fields, strict=True):
             yield place, (words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD))
 
 
 def columns_of_parts(parts: list[Part]) -> np.ndarray:
-    """The columns (arity, n) of parts of one relation, one after the other."""
+    """Return the columns (arity, n) of the concatenated parts of one relation."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
     columns = np.empty((len(parts[0].order), begins[-1]), np.int64)
     for part, begin in zip(parts, begins, strict=False):
@@ -90,10 +92,10 @@ def columns_of_parts(parts: list[Part]) -> np.ndarray:
 
 
 def neighbouring_parts(parts: list[Part]) -> Iterator[list[Part]]:
-    """Neighbours that have at most `ROWS` tuples together: there may be many small blocks."""
+    """Group consecutive parts such that a group has at most `ROWS` tuples, as there may be many small blocks."""
     group: list[Part] = []
     for part in parts:
-        if group and sum(one.size for one in group) + part.size > ROWS:
+        if group and sum(member.size for member in group) + part.size > ROWS:
             yield group
             group = []
         group.append(part)
@@ -102,23 +104,24 @@ def neighbouring_parts(parts: list[Part]) -> Iterator[list[Part]]:
 
 
 def resting(table) -> tuple[list[Block], Order]:
-    """All tuples of a table of any sort, as blocks that share none, and the order of the columns in them. Blocks in the
-    relation's own order, if an index of the table has it."""
+    """Return all tuples of a table as disjoint blocks, and their column order: the relation's own order if the table has an
+    index in it."""
     table = snapshot(table)
     table.reduce()
-    own = tuple(range(table.arity))
-    if own in table.full and not (table.delta or table.new):
-        return table.full[own], own
+    own_order = tuple(range(table.arity))
+    if own_order in table.full and not (table.delta or table.new):
+        return table.full[own_order], own_order
     delta = [table.delta[table.home]] if table.delta else []
     return [*table.full[table.home], *delta, *table.new], table.home
 
 
 def parts_of(blocks: list[Block], order: Order) -> list[Part]:
-    """All tuples of blocks whose columns are in an order, at most `ROWS` at a time."""
+    """Return all tuples of blocks in a column order as parts of at most `ROWS` tuples."""
     return [part for block in blocks for part in _parts(block, order)]
 
 
 def _parts(block: Block, order: Order) -> Iterator[Part]:
+    """Yield the parts of a block of about ROWS tuples, each of which is unpacked at once."""
     if isinstance(block, Chunked) and not block.spelt:
         keys, masks = block.chunks
         step = max(1, ROWS * keys.size // max(1, block.size))

@@ -1,12 +1,13 @@
-"""BiGJoin as steps of a body: several atoms on the partitions are joined variable by variable, by three verbs.
+"""BiGJoin: worst-case optimal joins on the partitions. Several atoms are joined variable by variable, by the steps Count,
+Propose and Intersect.
 
     corner(x, z) :- edge(x, y), edge(y, z), edge(x, z).
 
-becomes: scan edge(x, y) → exchange to x, Count edge(x, z) → exchange to y, Count edge(y, z) → Visit whichever offers the fewest
-values of z, which Proposes them → Visit the other, which Intersects. A binding is extended by the fewest values that any atom
-offers it, so no more bindings are made than the worst case of the whole query needs, skewed or not (Ammar, McSherry, Salihoglu,
-Joglekar 2018, *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3). A delta version
-begins with the delta (Delta-BiGJoin), and rolling over bounds the bindings in memory, as the paper's batches do.
+becomes: scan edge(x, y) → exchange to x, Count edge(x, z) → exchange to y, Count edge(y, z) → Visit the atom with the fewest
+values of z, which Proposes them → Visit the other atom, which Intersects. A binding is extended by the fewest values that any
+atom has for it. So no more bindings are made than the worst case of the whole query, also with skew (Ammar, McSherry,
+Salihoglu, Joglekar 2018, *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, 3). A
+delta version begins with the delta (Delta-BiGJoin). Roll-over bounds the bindings in memory, as the paper's batches do.
 """
 
 from dataclasses import dataclass
@@ -23,14 +24,16 @@ from semi_naive.ra.ir import Const, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
 
-OFFER = "@offer"  # the least count of a binding so far, and which atom made it; in the end only the latter
-BLOCKS = 1 << 32  # more than an index has blocks on a partition
+OFFER = "@offer"  # a variable: the least count of a binding so far, times the number of atoms, plus the atom that has it
+BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
 
 
 @dataclass
 class Count:
-    """Count the tuples that atom `number` of `among` has for each binding. OFFER keeps the least count so far and its atom. A
-    binding without tuples is dropped. It is counted in one subbucket of its bucket; the others have about as many tuples."""
+    """A step that counts the tuples of a binding in atom `number` of `among`. The variable OFFER keeps the least count so far
+    and its atom; after the last atom, only the atom. A binding without tuples is dropped. The tuples are counted in one
+    subbucket of the binding's bucket; the others have about as many.
+    """
 
     relation: str
     part: str
@@ -44,6 +47,7 @@ class Count:
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
+        """Update the offer of each binding: the fewest tuples so far that an atom has for it, and the number of that atom."""
         counts, parts = self._counts(batch, context) if self.keys else self._total(batch, context)
         offer = counts * parts * self.among + self.number
         if self.number:
@@ -53,12 +57,12 @@ class Count:
         yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
 
     def _total(self, batch: Batch, context: Context):
-        """Return the offer of an atom without bound variables: all its tuples on all partitions, to each of which the binding
-        is sent if the atom proposes."""
+        """Return (count, 1) for an atom without bound variables: all its tuples on all partitions. If it proposes, the binding
+        is sent to all partitions."""
         return np.full(batch.size, context.total(self.relation, self.part, self.order)), np.int64(1)
 
     def _counts(self, batch: Batch, context: Context):
-        """(the tuples of each binding here, how many subbuckets have as many)."""
+        """Return (number of tuples of each binding in this subbucket, number of subbuckets of its bucket)."""
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
         counts = np.zeros(batch.size, np.int64)
         for block in context.blocks(self.relation, self.part, self.order):
@@ -69,8 +73,12 @@ class Count:
 
 @dataclass
 class Visit:
-    """Send each binding to the bucket of its key in an index of the atom that is `turn` after the one with the fewest tuples.
-    Not run as a step: a body is cut into segments here. exchanges: to each atom; None where it is on every host."""
+    """Send each binding to the bucket of its key in the index of one atom: the one that comes `turn` places after the atom with
+    the fewest tuples.
+
+    Not run as a step: the body is cut into segments here. exchanges: for each atom; None if its relation is completely on every
+    host.
+    """
 
     exchanges: tuple[Exchange | None, ...]
     turn: int
@@ -81,9 +89,12 @@ class Visit:
 
 
 class Proposal(Join):
-    """Extend each binding by the values of one variable, each once, also where columns that follow it repeat it."""
+    """A join that extends each binding by the distinct values of one variable, even if further columns make the index repeat a
+    value.
+    """
 
     def __call__(self, batch: Batch, context: Context, begin=START):
+        """Yield extended batches. begin: see `Join`."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
         sliced = self.binds[0][0] == len(keys) == len(self.order) - 1  # the values of a key are next to each other, each once
@@ -101,7 +112,8 @@ class Proposal(Join):
                     yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
     def _slices(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, begin, most: int):
-        """The values of each binding as a list that is a range of the block, `most` values at a time."""
+        """Yield the values of each binding as a list that is a range of the block, `most` values at a time. lows, highs: the
+        range of each binding."""
         number, row, skip = begin
         order = argsort_words(lows.view(np.uint64))  # equal ranges side by side: a batch holds each once
         lows, highs = lows[order], highs[order]
@@ -110,14 +122,14 @@ class Proposal(Join):
         while row < batch.size and at < ends[-1]:
             stop = min(at + most, int(ends[-1]))
             last = int(np.searchsorted(ends, stop))
-            some = slice(row, last + 1)
-            low, high = lows[some].copy(), highs[some].copy()
+            part = slice(row, last + 1)
+            low, high = lows[part].copy(), highs[part].copy()
             low[0] += skip
             high[-1] -= int(ends[last]) - stop
             row, skip = (last + 1, 0) if stop == ends[last] else (last, int(high[-1] - lows[last]))
             rows = np.flatnonzero(low < high)
             lists = Lists.of(block, self.binds[0][0], np.arange(rows.size), low[rows], high[rows])
-            others = batch.take(order[rows + some.start], self.keep)
+            others = batch.take(order[rows + part.start], self.keep)
             yield Listed(others, self.binds[0][1], lists, at=(number, row, skip), joined=stop - at)
             at = stop
 
@@ -129,8 +141,8 @@ class Proposal(Join):
         values = block.column(place, positions)
         if place == len(self.order) - 1:
             return rows, values
-        first = (positions == lows[rows]) | (block.column(place, np.maximum(positions - 1, 0)) != values)
-        rows, values = rows[first], values[first]
+        is_first = (positions == lows[rows]) | (block.column(place, np.maximum(positions - 1, 0)) != values)
+        rows, values = rows[is_first], values[is_first]
         for earlier in blocks[:number]:
             begins, ends = earlier.ranges([*(key[rows] for key in keys), values], rows.size)
             rows, values = rows[begins == ends], values[begins == ends]
@@ -139,31 +151,36 @@ class Proposal(Join):
 
 @dataclass
 class Propose:
-    """Extend each binding by the values that the atom with the fewest tuples has for it. steps: those of each atom."""
+    """A step that extends each binding by the values that the atom with the fewest tuples has for it. steps: the `Proposal` of
+    each atom.
+    """
 
     steps: tuple[Proposal, ...]
 
     def __call__(self, batch: Batch, context: Context, begin=START):
-        """`begin`: as of `Join`, but that the number of the block tells the atom, too."""
+        """Yield extended batches. begin: as of `Join`, but the number of the block is combined with that of the atom."""
         begun, block = divmod(begin[0], BLOCKS)
         for number in range(begun, len(self.steps)):
-            some = batch.where(batch.columns[OFFER] == number)
+            own = batch.where(batch.columns[OFFER] == number)
             start = (block, *begin[1:]) if number == begun else START
-            for made in self.steps[number](some, context, start) if some.size else ():
+            for made in self.steps[number](own, context, start) if own.size else ():
                 made.at = (number * BLOCKS + made.at[0], *made.at[1:])
                 yield made
 
 
 @dataclass
 class Intersect:
-    """Drop the bindings for which the visited atom has no tuple. steps: the join of each atom, which binds nothing. Without
-    `listing`, lists keep only their lengths: for bindings that are counted and not read."""
+    """A step that drops the bindings for which the visited atom has no tuple. steps: for each atom, a join without new
+    variables. If not `listing`, lists keep only their lengths: the bindings are counted and not read.
+    """
 
     steps: tuple[Join, ...]
     turn: int
     listing: bool = True
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the bindings for which the visited atom has a tuple. A batch of lists stays one if each atom's last key is the
+        listed variable."""
         if isinstance(batch, Listed) and all(_ends_with(step.keys, batch.name) for step in self.steps):
             yield self._of_lists(batch, context)
             return
@@ -175,7 +192,7 @@ class Intersect:
         yield batch.where(found, self.steps[0].keep)
 
     def _of_lists(self, batch: Listed, context: Context) -> Batch:
-        """Visit lists: each one goes to the step that its offer names."""
+        """Intersect each list of a batch with the atom that its binding's OFFER selects."""
         visited, parts = (batch.listed(OFFER) + self.turn) % len(self.steps), [batch.lists.chosen(slice(0, 0))]
         for number, step in enumerate(self.steps):
             lists = batch.lists.chosen(visited == number)
@@ -187,12 +204,12 @@ class Intersect:
         return Batch(made.size, made.take(np.arange(made.size), keep))
 
     def _met(self, step: Join, batch: Listed, lists: Lists, context: Context):
-        """The values of some lists that each block of a relation has: no value is in several blocks, unless other columns
-        follow it there."""
+        """Yield the lists intersected with each block of a relation. No value is in several blocks, unless the index has
+        further columns."""
         blocks = [block for block in context.blocks(step.relation, step.part, step.order) if block.size]
         if len(blocks) > 1 and len(step.order) > len(step.keys):
-            some = batch.with_lists(lists)
-            yield lists.kept(matched(step, some, context))
+            selected = batch.with_lists(lists)
+            yield lists.kept(matched(step, selected, context))
             return
         others = {name: column[lists.rows] for name, column in batch.others.items()}
         keys = [evaluate(term, others, lists.rows.size, context.values) for term in step.keys[:-1]]
@@ -203,7 +220,7 @@ class Intersect:
 
 
 def _ends_with(keys: tuple[Term, ...], name: str) -> bool:
-    """True if the last key is the variable, and the others are constants or other variables."""
+    """True if the last key is the variable `name`, and the other keys are constants or other variables."""
     *first, last = keys
     others = all(isinstance(term, Const) or isinstance(term, Var) and term.name != name for term in first)
     return others and isinstance(last, Var) and last.name == name

@@ -1,11 +1,12 @@
-"""Kernels that intersect, for many bindings at a time, the values that several indexes have for each.
+"""Kernels that intersect, for many bindings at once, the values that several indexes have for each binding.
 
-An index has up to `BLOCKS` blocks of sorted words. For a binding, those of a block's words that begin with its key lie between
-`lows` and `highs`, and one field of them is the variable's value: ascending there, repeated where columns follow it. The words
-at the positions `gone` are not there. Of two indexes one proposes its values, and the other one is asked for them: by a search
-from where the last one ended, or in a map of marks, which is made once for all bindings next to each other that have its key
-in common. A hub's values are marked once then, and not searched for each of its edges. Positions are unsigned in inner loops,
-as numba looks at the sign of others: 2 ns a value that is proposed, and 3.
+An index has up to `BLOCKS` blocks of sorted words. Its parameters: words[b] are the words of block b; those that begin with the
+key of binding i are at the positions lows[b, i] to highs[b, i] - 1; one field of them, described by `field`, is the variable's
+value. The values ascend in that range, and repeat if further columns follow. The words at the positions gone[b] are deleted.
+One of two indexes proposes its values, and the other one is tested: by a search that starts where the last one ended, or by a
+map of marks, which is made once for all adjacent bindings with the same key. So a hub's values are marked once instead of being
+searched for each of its edges. Positions are unsigned in inner loops, as numba tests the sign of others: a proposed value takes
+2 ns instead of 3.
 """
 
 import numpy as np
@@ -13,19 +14,20 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64, u8, u64
 
-BLOCKS = 8
-MARKED = 16  # values are marked where they are at most so many for each that is proposed: a search takes as long
+BLOCKS = 8  # blocks of an index that the kernels can read
+MARKED = 16  # values marked, at most, for each proposed value: with more, searching is as fast
 
 words_of = types.UniTuple(u64, BLOCKS)
 gone_of = types.UniTuple(i64, BLOCKS)
 i64_rows = types.Array(types.int64, 2, "C")
-index = words_of, gone_of, i64_rows, i64_rows, u64  # the last: shift, mask and low of the field, and whether columns follow
+index = words_of, gone_of, i64_rows, i64_rows, u64  # the last: shift, mask and low of the field, and 1 if columns follow
 FEW = {"few": 200, **JIT}
 
 
 @njit(types.int64(i64, types.int64), **JIT)
 def _count_below(gone, position):
-    """Return how many of the ascending positions are below one."""
+    """Return the number of positions in `gone`, which ascend, that are below `position`. gone: the positions of deleted tuples
+    of a block."""
     low, high = 0, gone.size
     while low < high:
         middle = (low + high) >> 1
@@ -38,15 +40,15 @@ def _count_below(gone, position):
 
 @njit(types.uint64(types.uint64, u64, types.int64), inline="always", **JIT)
 def _word(like, field, value):
-    """The least word that agrees with another one before the field, and has a value there, which fits."""
+    """Return the least word that equals `like` in the bits before the field, and has `value` in the field."""
     below = (field[1] << field[0]) | ((np.uint64(1) << field[0]) - np.uint64(1))
     return (like & ~below) | ((np.uint64(value) - field[2]) << field[0])
 
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
 def _seek(words, low, high, target):
-    """The first of the positions low … high - 1 whose word is not below one, or `high`: by steps that double, and then without
-    a branch to mispredict."""
+    """Return the first of the positions [low, high) whose word is at least `target`, or `high`: by doubling steps, then by
+    bisection without branches."""
     step = 4
     while low + step <= high and words[low + step - 1] < target:
         low += step
@@ -61,7 +63,7 @@ def _seek(words, low, high, target):
 
 @njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def _stands(words, gone, position, high, target, shift):
-    """True if a word from a position on has the target's value and is not dropped."""
+    """True if a word from `position` on has the target's value and is not deleted. gone: the positions of deleted tuples."""
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
@@ -74,7 +76,8 @@ def _stands(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """True if a value occurs before a position, in its block or in an earlier one."""
+    """True if a value occurs before a position, in its block or in an earlier one. gone: for each block, the positions of
+    deleted tuples."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
@@ -86,7 +89,8 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
-    """Mark the values of a binding, as their distances from the least one, by a stamp."""
+    """Mark the values of a binding, as distances from the least one, with a stamp. gone: for each block, the positions of
+    deleted tuples."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -103,7 +107,7 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
-    """(how many values an index has for a binding, repetitions counted, the least of them, the greatest)."""
+    """Return (number of values of an index for a binding, duplicates included; the least; the greatest)."""
     known, least, most = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -116,19 +120,20 @@ def _spanned(words, lows, highs, field, row):
 
 @njit(types.UniTuple(types.int64, 2)(*[i64_rows] * 4, i64, types.int64), inline="always", **JIT)
 def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at):
-    """(the end of the bindings from order[at] on for which an index is asked for the same, how many values they propose)."""
-    first, end, asked = order[at], at, np.int64(0)
+    """Return (end, count): the bindings order[at:end] are tested against the same range of the other index, and propose `count`
+    values."""
+    first, end, proposed = order[at], at, np.int64(0)
     while end < order.size:
-        same = True
+        equal = True
         for block in range(their_lows.shape[0]):
-            same &= their_lows[block, order[end]] == their_lows[block, first]
-            same &= their_highs[block, order[end]] == their_highs[block, first]
-        if not same:
+            equal &= their_lows[block, order[end]] == their_lows[block, first]
+            equal &= their_highs[block, order[end]] == their_highs[block, first]
+        if not equal:
             break
         for block in range(lows.shape[0]):
-            asked += highs[block, order[end]] - lows[block, order[end]]
+            proposed += highs[block, order[end]] - lows[block, order[end]]
         end += 1
-    return end, asked
+    return end, proposed
 
 
 @njit(types.UniTuple(types.int64, 3)(*index, *index, i64, types.int64, types.int64, u8, i64, i64, i64),
@@ -138,20 +143,23 @@ def meet(
     order, at, skip, marks, rows, values, counts,
 ):  # fmt: skip
     """Intersect the values that two indexes have for the bindings order[at:]. Write (binding, value) pairs to `rows` and
-    `values`, each pair once, until these are full. If `rows` has no room at all, add the number of values to `counts`, by
-    binding. `skip`: the number of the first index's values for order[at] that are done. Returns (number written, at, skip), the
-    latter two for the next call. `marks`: zeros, on return as well."""
+    `values`, each pair once, until these are full.
+
+    The first index proposes values, and `theirs` is tested. If `rows` has no capacity at all, the number of values of each
+    binding is added to `counts`. skip: how many of the first index's values for order[at] have been processed. Returns (number
+    written, at, skip), the latter two for the next call. marks: zeros, on return as well.
+    """
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
-    counting, room, made = rows.size == 0, rows.size, 0
+    counting, capacity, made = rows.size == 0, rows.size, 0
     cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
     while at < order.size:
         first = order[at]
         known, lowest, highest = _spanned(theirs, their_lows, their_highs, their_field, first)
         least, most = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
-        end, asked = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at)
+        end, proposed = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at)
         span = np.uint64(most) - np.uint64(least)
-        marked = known <= MARKED * asked and span < np.uint64(marks.size - 1)
+        marked = known <= MARKED * proposed and span < np.uint64(marks.size - 1)
         if known and marked:
             if stamp == 255:
                 marks[: reach + np.uint64(2)] = 0
@@ -174,35 +182,35 @@ def meet(
                 while begin < high and not full:
                     stop = min(high, out[place]) if place < out.size else high
                     if not counting:
-                        stop = min(stop, begin + room - made)
+                        stop = min(stop, begin + capacity - made)
                     if marked and not follows and counting:
                         found = 0
                         for i in range(np.uint64(begin), np.uint64(stop)):
-                            near = (((word[i] >> shift) & mask) + base) - np.uint64(least)
-                            found += np.int64(marks[min(near, span + np.uint64(1))] == stamp)
+                            distance = (((word[i] >> shift) & mask) + base) - np.uint64(least)
+                            found += np.int64(marks[min(distance, span + np.uint64(1))] == stamp)
                         counts[row] += found
                     elif marked and not follows:
                         for i in range(np.uint64(begin), np.uint64(stop)):
                             value = ((word[i] >> shift) & mask) + base
-                            near = value - np.uint64(least)
+                            distance = value - np.uint64(least)
                             rows[made], values[made] = row, np.int64(value)
-                            made += np.int64(marks[min(near, span + np.uint64(1))] == stamp)
+                            made += np.int64(marks[min(distance, span + np.uint64(1))] == stamp)
                     else:
                         for i in range(begin, stop):
                             value = np.int64(((word[i] >> shift) & mask) + base)
-                            near, has = np.uint64(value) - np.uint64(least), False
-                            if near > span:
+                            distance, has = np.uint64(value) - np.uint64(least), False
+                            if distance > span:
                                 continue
                             if marked:
-                                has = marks[near] == stamp
+                                has = marks[distance] == stamp
                             else:
                                 for other in range(their_lows.shape[0]):
-                                    till = their_highs[other, row]
-                                    if cursors[other] < till:
+                                    their_end = their_highs[other, row]
+                                    if cursors[other] < their_end:
                                         target = _word(theirs[other][cursors[other]], their_field, value)
-                                        cursors[other] = _seek(theirs[other], cursors[other], till, target)
+                                        cursors[other] = _seek(theirs[other], cursors[other], their_end, target)
                                         has |= _stands(
-                                            theirs[other], their_gone[other], cursors[other], till, target, their_shift
+                                            theirs[other], their_gone[other], cursors[other], their_end, target, their_shift
                                         )
                             if has and follows:
                                 has = not _repeated(words, gone, lows, highs, field, row, block, i, value)
@@ -214,7 +222,7 @@ def meet(
                     begin = stop
                     if begin < high and place < out.size and out[place] == begin:
                         begin, place = begin + 1, place + 1
-                    full = not counting and made == room
+                    full = not counting and made == capacity
                 if full:
                     skip = passed - (high - begin)
             if full:
@@ -229,7 +237,8 @@ def meet(
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
 def kept(words, gone, lows, highs, field, rows, values):
-    """Return a mask of the (binding, value) pairs that an index has. Fast if the values of a binding ascend."""
+    """Return a mask of the (binding, value) pairs, given as rows and values (n,), that an index has. Fast if the values of a
+    binding ascend."""
     found = np.zeros(rows.size, np.bool_)
     cursors = np.zeros(BLOCKS, np.int64)
     for i in range(rows.size):

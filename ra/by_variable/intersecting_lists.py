@@ -1,4 +1,4 @@
-"""Intersection of many sorted lists with ranges of sorted values. Pure, compiled, no Spark."""
+"""Kernels that intersect many sorted lists with ranges of sorted values. Pure functions, compiled."""
 
 import numpy as np
 
@@ -7,13 +7,17 @@ from semi_naive.ra.by_variable.lists import Lists, argsort_words
 from semi_naive.ra.multiway.tries.seeks import seek
 from semi_naive.ra.words import JIT, JOIN, i64, u8
 
-WIDEST_MARKED = 1 << 22  # bytes, one a value of a range that is marked: they stay in the cache
-GALLOPING = 16  # times as long as the other list: from here on the longer one is searched by galloping
+WIDEST_MARKED = 1 << 22  # the widest range of values that is marked in a byte map: it fits in the processor's cache
+GALLOPING = 16  # ratio of lengths from which the longer list is searched by galloping
 
 
 @njit(types.int64(i64, types.int64, types.int64, i64, types.int64, types.int64, i64, types.int64, types.boolean), **JIT)
 def _intersect_lists(pool, i, stop, values, j, end, out, size, listing):
-    """Step along both lists, without a branch to mispredict; gallop when one is much the longer."""
+    """Append the common values of pool[i:stop] and values[j:end], both ascending, to out[size:]. Return the new size; without
+    `listing`, only count.
+
+    It steps along both lists without branches, or gallops if one is much longer.
+    """
     if end - j > GALLOPING * (stop - i):
         while i < stop:
             j = seek(values, j, end, pool[i])
@@ -35,22 +39,23 @@ def _intersect_lists(pool, i, stop, values, j, end, out, size, listing):
 
 @njit(types.int64(i64, types.int64, types.int64, u8, types.int64, i64, types.int64, types.boolean), **JIT)
 def _marked(pool, i, stop, marks, low, out, size, listing):
-    """The candidates v with marks[v - low]; all lie within the marks. Unsigned indices need no look at their sign."""
+    """Append the values v of pool[i:stop] with marks[v - low] set to out[size:]. Return the new size; without `listing`, only
+    count. All values lie within the marks. Indices are unsigned, as numba tests the sign of others."""
     if listing:
         end = np.uint64(size)
         for at in range(np.uint64(i), np.uint64(stop)):
             out[end] = pool[at]
             end += np.uint64(marks[np.uint64(pool[at] - low)])
         return np.int64(end)
-    found = np.uint64(0)
+    count = np.uint64(0)
     for at in range(np.uint64(i), np.uint64(stop)):
-        found += np.uint64(marks[np.uint64(pool[at] - low)])
-    return size + np.int64(found)
+        count += np.uint64(marks[np.uint64(pool[at] - low)])
+    return size + np.int64(count)
 
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), inline="always", **JIT)
 def _first_above(values, start, stop, greatest):
-    """Where the values above `greatest` begin."""
+    """Return the first position in [start, stop) whose value is above `greatest`; stop if there is none."""
     if start >= stop or values[stop - 1] <= greatest:
         return stop
     return seek(values, start, stop, greatest + 1)
@@ -58,16 +63,18 @@ def _first_above(values, start, stop, greatest):
 
 @njit(types.void(u8, i64, types.int64, types.int64, types.uint8), **JIT)
 def _mark(marks, values, begin, end, mark):
+    """Set the marks of values[begin:end], relative to the first of them."""
     for j in range(begin, end):
         marks[np.uint64(values[j] - values[begin])] = mark
 
 
 @njit(types.Tuple((i64, i64, i64))(i64, i64, i64, i64, i64, i64, i64, types.boolean), **JOIN)
 def _intersect(order, starts, stops, pool, lows, highs, values, listing):
-    """Each list with values[lows : highs] of its own: new (starts, stops, pool); without `listing`, no pool.
+    """Intersect list i, pool[starts[i] : stops[i]], with values[lows[i] : highs[i]]. Return new (starts, stops, pool); without
+    `listing`, an empty pool.
 
-    `order` puts lists with equal ranges side by side: a range is marked when it is shorter than all that is tested against it.
-    1 ns a value then, and some 100 a list; 1.5 ns a step otherwise.
+    `order` puts lists with equal ranges next to each other: a range is marked if it is shorter than all lists tested against
+    it. This takes 1 ns a value and some 100 ns a list; otherwise it takes 1.5 ns a step.
     """
     total = 0
     for row in range(starts.size):

@@ -1,6 +1,7 @@
-"""A batch whose last variable is held as lists, one or more for each binding of the other variables, and how it travels.
+"""Batches whose last variable is stored as lists, one or more for each binding of the other variables, and their transport
+between partitions.
 
-Propose makes such batches, Intersect shortens their lists. All other steps read `columns`, which writes the bindings out.
+Propose makes such batches, and Intersect shortens their lists. All other steps read `columns`, which writes the bindings out.
 """
 
 import os
@@ -19,35 +20,38 @@ from semi_naive.ra.ir import Compare, Kind, Var
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.parcels import partitions_of
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.rules.steps import START, Context
 from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run, write_run
 
 
 class Listed(Batch):
-    """Bindings of some variables as columns, `others`, and of one more, `name`, as lists."""
+    """A batch: columns of some variables, `others`, and lists of values of one more, `name`."""
 
     __slots__ = ("others", "name", "lists")
 
-    def __init__(self, others: dict[str, np.ndarray], name: str, lists: Lists, at=None, joined: int = 0):
+    def __init__(self, others: Columns, name: str, lists: Lists, at=None, joined: int = 0):
         super().__init__(lists.total, None, at=at, joined=joined)
         self.others, self.name, self.lists = others, name, lists
 
     @property
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> Columns:
+        """The column of each variable, one row for each value of each list."""
         if self._columns is None:
             rows, values = self.lists.pairs()
-            self._columns = {name: column[rows] for name, column in self.others.items()} | {self.name: values}
+            self._columns = self.others.picked(rows) | {self.name: values}
         return self._columns
 
     def where(self, mask: np.ndarray, names=None) -> Batch:
+        """Return the bindings that a mask selects, with the variables in `names`."""
         if names is not None and self.name not in names:
             return super().where(mask, names)
         return self.with_lists(self.lists if mask.all() else self.lists.kept(mask), names)
 
     def filtered(self, literal, values) -> Batch:
-        """Keep the bindings for which a comparison or a test holds. A number of the lists that is compared with a bound one
-        only narrows the range of each sorted list: no binding is copied."""
+        """Keep the bindings for which a comparison or a test holds. A comparison of the listed variable with another variable,
+        both numbers, only narrows the range of each list: no binding is copied."""
         if isinstance(literal, Compare) and literal.kind == Kind.NUMBER:
             for op, side, other in literal.both_ways():
                 if isinstance(side, Var) and side.name == self.name and isinstance(other, Var) and other.name in self.others:
@@ -55,12 +59,12 @@ class Listed(Batch):
         return super().filtered(literal, values)
 
     def with_lists(self, lists: Lists, names=None) -> "Listed":
-        """Replace the lists, and keep some of the other variables."""
-        others = {name: column for name, column in self.others.items() if names is None or name in names}
+        """Return the batch with other lists, and with those of the other variables that are in `names`."""
+        others = self.others if names is None else self.others.only(names)
         return Listed(others, self.name, lists)
 
     def listed(self, name: str) -> np.ndarray:
-        """A column of the other variables, as one value for each list."""
+        """Return the column of one of the other variables, with one value for each list."""
         return self.others[name][self.lists.rows]
 
     def pieces(self, most: int) -> Iterator["Listed"]:
@@ -72,8 +76,9 @@ class Listed(Batch):
 
 
 class ListParcel(NamedTuple):
-    """Part of a Listed batch on its way, coded as one sequence: the other columns, then where each list begins in the pool, its
-    length, and the pool. `count`: bindings; `shape`: (lists, values of the pool)."""
+    """An encoded part of a Listed batch, sent to one partition: a sequence of the other columns, the start of each list in the
+    pool, its length, and the pool. count: bindings; shape: (number of lists, number of values in the pool).
+    """
 
     tag: str
     stream: tuple[int, ...]
@@ -85,82 +90,90 @@ class ListParcel(NamedTuple):
 
     @classmethod
     def of(cls, batch: Listed, names: tuple[str, ...], tag: str, place) -> "ListParcel":
-        """A batch with the other variables `names`."""
+        """Encode a batch, with those of the other variables that are in `names`. place: (stream, order) of the parcel."""
         lists = batch.lists.compacted()
         columns = [*(batch.others[name][lists.rows] for name in names), lists.starts, lists.stops - lists.starts, lists.pool]
         shape = lists.rows.size, lists.pool.size
         return cls(tag, *place, (*names, batch.name), shape, lists.total, codec.encode_any(np.concatenate(columns)))
 
     def open(self) -> Listed:
+        """Decode the batch."""
         *names, name = self.names
-        many, values = self.shape
-        found = codec.decode_any(self.data, (len(names) + 2) * many + values)
-        *columns, starts, sizes = found[: found.size - values].reshape(len(names) + 2, many)
-        lists = Lists(np.arange(many), starts, starts + sizes, found[found.size - values :])
-        return Listed(dict(zip(names, columns, strict=True)), name, lists)
+        count, values = self.shape
+        sequence = codec.decode_any(self.data, (len(names) + 2) * count + values)
+        *columns, starts, sizes = sequence[: sequence.size - values].reshape(len(names) + 2, count)
+        lists = Lists(np.arange(count), starts, starts + sizes, sequence[sequence.size - values :])
+        return Listed(Columns(dict(zip(names, columns, strict=True))), name, lists)
 
 
 def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place, here=()):
-    """Send each binding to every partition that has a subbucket of the bucket of its key, as `parcels.to_bucket`, or, with
-    `rest`, to its subbucket. Whole lists, unless the values in them decide."""
+    """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key (see
+    `parcels.to_bucket`) or, with `rest`, to its subbucket. Lists are sent whole, unless their values determine the
+    destination."""
     if batch.name in key:
-        bucket, some = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
+        bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
     else:
-        bucket, some = _bucket([batch.listed(name) for name in key], placement), batch.lists.chosen
+        bucket, select = _bucket([batch.listed(name) for name in key], placement), batch.lists.chosen
     split = placement.subbuckets[bucket] > 1 if rest else np.zeros(bucket.size, np.bool_)
     for part, wanted in enumerate(partitions_of(placement, here)):
         chosen = wanted[bucket] & ~split
         if chosen.any():
-            yield part, ListParcel.of(batch.with_lists(some(chosen)), names, tag, place)
+            yield part, ListParcel.of(batch.with_lists(select(chosen)), names, tag, place)
     if split.any():
-        yield from _to_subbuckets(batch.with_lists(some(split)), key, rest, placement, names, tag, place)
+        yield from _to_subbuckets(batch.with_lists(select(split)), key, rest, placement, names, tag, place)
 
 
 def _to_subbuckets(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place):
-    slot = placement.slots_of(*(combined(np.array([batch.columns[name] for name in some], np.int64)) for some in (key, rest)))
+    """Yield the parcels that send each binding to its subbucket, which the variables `key` and `rest` determine."""
+    slot = placement.slots_of(
+        *(combined(np.array([batch.columns[name] for name in names_of_part], np.int64)) for names_of_part in (key, rest))
+    )
     destination = placement.tables()[1][slot]
     for part in np.flatnonzero(np.bincount(destination)).tolist():
         yield part, ListParcel.of(batch.with_lists(batch.lists.kept(destination == part)), names, tag, (place[0], 1))
 
 
 def _bucket(columns: list[np.ndarray], placement: BucketMap) -> np.ndarray:
+    """Return the bucket of each row of some columns."""
     return bucket_of(combined(np.array(columns, np.int64)), np.uint64(placement.buckets)).astype(np.int64)
 
 
 def received_lists(records, tag: str) -> Listed | None:
-    """All lists that arrived under a tag, as one batch; None if there are none."""
-    found = sorted((r for r in records if isinstance(r, ListParcel) and r.tag == tag), key=lambda r: (r.stream, r.order))
-    if not found:
+    """Return all lists that arrived under a tag as one batch; None if there are none."""
+    arrived = sorted((r for r in records if isinstance(r, ListParcel) and r.tag == tag), key=lambda r: (r.stream, r.order))
+    if not arrived:
         return None
-    batches = [parcel.open() for parcel in found]
+    batches = [parcel.open() for parcel in arrived]
     offsets = np.cumsum([0, *(batch.lists.rows.size for batch in batches[:-1])])
     lists = concatenate_lists([b.lists._replace(rows=b.lists.rows + at) for b, at in zip(batches, offsets, strict=True)])
     others = {name: np.concatenate([batch.others[name] for batch in batches]) for name in batches[0].others}
-    return Listed(others, batches[0].name, lists)
+    return Listed(Columns(others), batches[0].name, lists)
 
 
 @dataclass
 class ArrivedLists:
-    """The first step of a segment: the lists that a shuffle has brought here."""
+    """The first step of a segment: it yields the lists that a shuffle brought to this partition."""
 
     batch: Listed
 
     def __call__(self, batch: Batch, context: Context, begin=START):
-        for number, some in enumerate(self.batch.pieces(context.most)):
+        """Yield the bindings that arrived, in batches. begin: the batch to continue with."""
+        for number, piece in enumerate(self.batch.pieces(context.most)):
             if number >= begin[0]:
-                some.at = (number + 1, 0, 0)
-                yield some
+                piece.at = (number + 1, 0, 0)
+                yield piece
 
 
 @dataclass(frozen=True)
 class StoredLists:
-    """A handle on a Listed batch in a run."""
+    """A handle of a Listed batch in a file."""
 
     run: Run
     size: int
 
     @classmethod
     def store(cls, path: str, batch: Listed) -> "StoredLists":
+        """Write a batch to a file."""
         data = pickle.dumps(batch, protocol=5)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return cls(write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64)), batch.size)

@@ -1,7 +1,8 @@
-"""Values of one variable for many bindings, as sorted lists: each is a range of one pool, and equal ranges are stored once.
+"""Lists of values of one variable, for many bindings. Each list is a range of one array, the pool, and equal ranges are stored
+once.
 
-Propose, Intersect and the shuffle between them work on such lists. A list costs nothing per value until values are dropped from
-it; bindings are written out only when the lists have been intersected with all atoms. No Spark.
+Propose, Intersect and the shuffle between them work on such lists. A list takes no memory for its values until some are removed
+from it; bindings are written out only after the lists have been intersected with all atoms.
 """
 
 from typing import NamedTuple
@@ -15,8 +16,10 @@ from semi_naive.ra.words import JIT, JOIN, i64, sort
 
 
 class Lists(NamedTuple):
-    """For number i of `rows` (the number of a binding): the values pool[starts[i] : stops[i]], ascending. A binding may have
-    several lists without a value in common."""
+    """List i has the values pool[starts[i] : stops[i]], ascending, of the variable for binding number rows[i].
+
+    A binding may have several lists, which have no value in common.
+    """
 
     rows: np.ndarray
     starts: np.ndarray
@@ -25,16 +28,18 @@ class Lists(NamedTuple):
 
     @classmethod
     def of(cls, block: Block, column: int, rows: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> "Lists":
-        """The values of a column of a block at the positions [lows, highs) of each row. Reads each position once."""
+        """Return the values of a block's column at the positions [lows, highs) of each row, as one list a row. Reads each
+        position once."""
         starts, stops, positions = _united(argsort_words(lows.view(np.uint64)), lows, highs)
         return cls(rows, starts, stops, block.column(column, positions))
 
     @property
     def total(self) -> int:
+        """The number of values in all lists."""
         return int((self.stops - self.starts).sum())
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """(row, value) of each value of each list.
+        """Return (row, value) pairs, one for each value of each list, as two arrays.
 
         >>> [part.tolist() for part in Lists(*map(np.array, ([7, 9], [0, 1], [2, 3], [4, 5, 6]))).pairs()]
         [[7, 7, 9, 9], [4, 5, 5, 6]]
@@ -42,39 +47,40 @@ class Lists(NamedTuple):
         return _pairs(*self)
 
     def chosen(self, mask) -> "Lists":
-        """Select some lists."""
+        """Return some of the lists; mask: booleans or positions."""
         return Lists(self.rows[mask], self.starts[mask], self.stops[mask], self.pool)
 
     def kept(self, mask: np.ndarray) -> "Lists":
-        """Keep the values whose mask is set, in the order of `pairs`, in a new pool."""
+        """Return the lists with the values that a mask selects, in a new pool. mask: one boolean for each of the `pairs`."""
         ends = np.concatenate(([0], np.cumsum(mask)))
         stops = ends[np.cumsum(self.stops - self.starts)]
         return Lists(self.rows, np.concatenate(([0], stops[:-1])), stops, self.pairs()[1][mask])
 
     def compared(self, op: str, bounds: np.ndarray) -> "Lists":
-        """Keep the values v with `v op bounds[i]` of each list i, op one of = != < <= > >=: shorter ranges of the same pool.
+        """Return the lists with the values v of list i for which `v op bounds[i]`; op is one of = != < <= > >=. The results are
+        ranges of the same pool.
 
         >>> lists = Lists(*map(np.array, ([0, 1], [0, 0], [3, 3], [4, 5, 6])))
         >>> lists.compared(">=", np.array([5, 7])).pairs()[1].tolist(), lists.compared("!=", np.array([5, 7])).total
         ([5, 6], 5)
         """
-        below, equal, above = "<" in op, "=" in op, ">" in op  # of "!=" what is equal
+        below, equal, above = "<" in op, "=" in op, ">" in op  # for "!=" these are the ranges of equal values
         starts, stops = _narrow_ranges(*self[1:], bounds, below, equal, above)
         if op != "!=":
             return Lists(self.rows, starts, stops, self.pool)
-        found = np.flatnonzero(starts < stops)  # those lists are cut in two
+        split = np.flatnonzero(starts < stops)  # those lists are cut in two
         ends = self.stops.copy()
-        ends[found] = starts[found]
-        rows = np.concatenate((self.rows, self.rows[found]))
-        return Lists(rows, np.append(self.starts, stops[found]), np.append(ends, self.stops[found]), self.pool)
+        ends[split] = starts[split]
+        rows = np.concatenate((self.rows, self.rows[split]))
+        return Lists(rows, np.append(self.starts, stops[split]), np.append(ends, self.stops[split]), self.pool)
 
     def compacted(self) -> "Lists":
-        """Drop empty lists, and values of the pool that no list has."""
-        some = np.flatnonzero(self.starts < self.stops)
+        """Return the lists without empty ones, and without values of the pool that no list contains."""
+        nonempty = np.flatnonzero(self.starts < self.stops)
         starts, stops, positions = _united(
-            argsort_words(self.starts[some].view(np.uint64)), self.starts[some], self.stops[some]
+            argsort_words(self.starts[nonempty].view(np.uint64)), self.starts[nonempty], self.stops[nonempty]
         )
-        return Lists(self.rows[some], starts, stops, self.pool[positions])
+        return Lists(self.rows[nonempty], starts, stops, self.pool[positions])
 
 
 def concatenate_lists(parts: list[Lists]) -> Lists:
@@ -87,8 +93,8 @@ def concatenate_lists(parts: list[Lists]) -> Lists:
 
 
 def argsort_words(words: np.ndarray) -> np.ndarray:
-    """Return the positions of uint64 words in ascending order, equal ones in their order. 25 ns each where a word and its
-    position fit into 64 bits, else 100.
+    """Return the positions of uint64 words in ascending order of the words; the sort is stable. Takes 25 ns a word if a word
+    and its position fit into 64 bits, else 100.
 
     >>> argsort_words(np.array([5, 1, 5, 0], "u8")).tolist()
     [3, 1, 0, 2]
@@ -102,6 +108,7 @@ def argsort_words(words: np.ndarray) -> np.ndarray:
 
 @njit(types.UniTuple(i64, 2)(i64, i64, i64, i64), **JOIN)
 def _pairs(rows, starts, stops, pool):
+    """Return (row, value) for each value of each list."""
     size = 0
     for i in range(rows.size):
         size += stops[i] - starts[i]
@@ -116,6 +123,7 @@ def _pairs(rows, starts, stops, pool):
 
 @njit(types.UniTuple(i64, 2)(i64, i64, i64, i64, types.boolean, types.boolean, types.boolean), **JIT)
 def _narrow_ranges(starts, stops, pool, bounds, below, equal, above):
+    """Narrow each list's range to the values below, equal to, or above its bound, according to the three flags."""
     new_starts, new_stops = starts.copy(), stops.copy()
     for row in range(starts.size):
         at = seek(pool, starts[row], stops[row], bounds[row])
@@ -129,19 +137,20 @@ def _narrow_ranges(starts, stops, pool, bounds, below, equal, above):
 
 @njit(types.Tuple((i64, i64, i64))(i64, i64, i64), **JIT)
 def _united(order, starts, stops):
-    """The union of ranges, `order` being that of their starts: where each range is in the union, and the union's positions."""
+    """Return (starts, stops, positions): the union of ranges as positions, and where each range is in the union. order: the
+    ranges by ascending start."""
     new_starts, new_stops = np.empty_like(starts), np.empty_like(stops)
     total = reach = 0
     for row in order:
         total += max(0, stops[row] - max(reach, starts[row]))
         reach = max(reach, stops[row])
     positions = np.empty(total, np.int64)
-    made = reach = 0
+    size = reach = 0
     for row in order:
         for at in range(max(reach, starts[row]), stops[row]):
-            positions[made] = at
-            made += 1
+            positions[size] = at
+            size += 1
         reach = max(reach, stops[row])
-        new_starts[row] = made - (reach - starts[row])
+        new_starts[row] = size - (reach - starts[row])
         new_stops[row] = new_starts[row] + stops[row] - starts[row]
     return new_starts, new_stops, positions

@@ -1,10 +1,10 @@
-"""The cyclic part of a rule's body as one step: leapfrog triejoin over its atoms, instead of joins one after the other.
+"""Multiway: the cyclic part of a rule's body as one step, a leapfrog triejoin over its atoms instead of binary joins.
 
     far(x, t) :- delta near(x), edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. What is bound already joins as one
-more relation, so a delta is all that the step looks at. Tries are kept by the context for as long as the relations stay; on
-the partitions they are files, which one process of each host writes.
+becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. The bound variables join as one more
+relation, so only tuples that match the delta are visited. Tries are cached by the context until their relations change; on the
+partitions they are files, which one process of each host writes.
 """
 
 import os
@@ -28,21 +28,26 @@ from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import MOST, WEIGHT, WORTH, Context, Join
 
 BOUND = "@bound"  # the relation of a batch's bound variables
-A_CALL = 100_000  # bindings that a batch has to save: a call of compiled loops over tries that are there takes 2 to 5 ms
-SEEDED = 2  # bindings that binary joins may make besides of each that they begin with: loops need a trie of those, 150 ns each
-LISTED = 2.0  # an order with the needed variables first, which lists no others, may cost so many times the best order
+A_CALL = 100_000  # bindings that binary joins make in the time of one call of compiled loops over cached tries, 2 to 5 ms
+SEEDED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
+LISTED = 2.0  # the cost, relative to the best order, up to which an order with the needed variables first is used
 
 
 @dataclass
 class Multiway:
     """A join step: extend each binding by all solutions of `atoms`, which have variables, constants and wildcards.
 
-    parts: the part of its relation that each atom reads; comparisons: between variables of the atoms, as signed numbers; binds:
-    the new variables that are needed; keep: the variables needed afterwards; `denied`: negated atoms over whole relations and
-    the same variables. `share`: each partition joins its share of the first variable's values. `steps`: equivalent binary
-    joins, for few bindings; `each`: the estimated bindings that these make for one binding. They are stopped if they make too
-    many. `counted`: no variable is bound before, and each binding of `binds` gets a WEIGHT: how many it stands for. Sorts each
-    relation once (20 ns a tuple and column order), and holds 4 to 16 bytes a value.
+    parts: the part of its relation that each atom reads.
+    comparisons: between variables of the atoms, as signed numbers.
+    binds: the new variables that are needed.
+    keep: all variables needed afterwards.
+    share: each partition joins its share of the first variable's values.
+    steps: equivalent binary joins, for few bindings; they stop if they make too many.
+    each: the estimated number of bindings that these make for one binding.
+    denied: negated atoms over complete relations and the same variables.
+    counted: no variable is bound before, and each binding of `binds` gets a WEIGHT, how many bindings it stands for.
+
+    Sorts each relation once (20 ns a tuple and column order), and takes 4 to 16 bytes a value.
     """
 
     atoms: tuple[Atom, ...]
@@ -63,9 +68,11 @@ class Multiway:
 
     @property
     def variables(self) -> tuple[str, ...]:
+        """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
     def __call__(self, batch: Batch, context: Context):
+        """Yield the bindings of a batch extended by the new variables; if there are none, those that have a solution."""
         if self.steps and (yield from self._by_binary_joins(batch, context)):
             return
         core = self._core(context)
@@ -111,26 +118,26 @@ class Multiway:
 
     def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
         """Yield the solutions for a batch as blocks of many tuples, their columns in the order of `names`."""
-        for found in gathered(core.seeded(batch.distinct(bound), bound).listed(names)):
-            yield Block.of([found.columns[name] for name in names], found.size)
+        for solutions in gathered(core.seeded(batch.distinct(bound), bound).listed(names)):
+            yield Block.of([solutions.columns[name] for name in names], solutions.size)
 
     # -- the joined relations and their tries
 
     def _by_binary_joins(self, batch: Batch, context: Context):
-        """Run the binary joins if they are expected to make few bindings. Returns True if they ended within their budget. If it
-        returns False, the tries find the bindings already yielded once more."""
+        """Run the binary joins if they are expected to make few bindings. Return True if they stayed within their budget. If
+        not, the tries yield all bindings again."""
         seeded = SEEDED * batch.size
         allowed = seeded + self._allowed(context)
         if batch.size * self.each >= allowed:
             return False
-        left = [allowed]
+        remaining = [allowed]
         try:
-            yield from run_steps_within(self.steps, batch, context, left)
+            yield from run_steps_within(self.steps, batch, context, remaining)
         except TooMany:
             return False
         finally:
-            made = max(0, allowed - left[0] - seeded)
-            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + made
+            excess = max(0, allowed - remaining[0] - seeded)
+            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + excess
         return True
 
     def _allowed(self, context: Context) -> float:
@@ -144,14 +151,16 @@ class Multiway:
 
     @property
     def _key(self) -> tuple:
+        """The key of the tries in the context's cache."""
         return self.atoms, self.parts, self.comparisons, self.denied
 
     @property
     def _read(self) -> list[tuple[Atom, str]]:
-        """All atoms with the parts of their relations."""
+        """All atoms, each with the part of its relation that it reads."""
         return [*zip(self.atoms, self.parts, strict=True), *((atom, "all") for atom in self.denied)]
 
     def _blocks(self, context: Context) -> list[list[Block]]:
+        """Return the nonempty blocks of each atom, in the relation's own order."""
         return [
             [block for block in context.blocks(atom.relation, part, tuple(range(len(atom.args)))) if block.size]
             for atom, part in self._read
@@ -178,37 +187,38 @@ class Multiway:
         return ConjunctiveQuery(tuple(atoms), tuple(compared))
 
     def _tries(self, blocks, context: Context) -> Tries:
-        """Return the tries of the relations, from files of this host if its processes share the relations."""
+        """Return the tries of the relations; from files of this host, if its processes share the relations."""
         read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
         def relations():
-            return {name: atom_columns(*one, context.values) for name, one in read.items()}
+            return {name: atom_columns(*arguments, context.values) for name, arguments in read.items()}
 
         folder = self._folder(context)
         return Tries.of(relations()) if folder is None else SharedTries.at(folder, relations)
 
     def _folder(self, context: Context) -> str | None:
+        """Return the folder of the shared tries on this host, or None if the relations are partitioned."""
         folder = context.host_cache_dir({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
         return folder and os.path.join(folder, digest(*sorted({_name(*one) for one in self._read})))
 
 
 class TooMany(Exception):
-    """The binary joins exceeded their budget of bindings."""
+    """Raised if binary joins exceed their budget of bindings."""
 
 
-def run_steps_within(steps, batch: Batch, context: Context, left: list[float]):
-    """Yield the batches of the last step, as `run_steps` does; raise TooMany if the joins make more than left[0] bindings.
-    `left`: a list of one number, from which the bindings made are subtracted."""
+def run_steps_within(steps, batch: Batch, context: Context, remaining: list[float]):
+    """Yield the batches of the last step, as `run_steps` does. remaining: a list of one number, from which the bindings made by
+    joins are subtracted; raises TooMany if it becomes negative."""
     if not steps:
         yield batch
         return
     for made in steps[0](batch, context):
         limits.check_limits()
-        left[0] -= made.size * isinstance(steps[0], Join)
-        if left[0] < 0:
+        remaining[0] -= made.size * isinstance(steps[0], Join)
+        if remaining[0] < 0:
             raise TooMany
         if made.size:
-            yield from run_steps_within(steps[1:], made, context, left)
+            yield from run_steps_within(steps[1:], made, context, remaining)
 
 
 def _name(atom: Atom, part: str) -> str:
@@ -226,24 +236,27 @@ def _side(term):
 
 
 def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
-    """The columns of an atom's variables, of the tuples that have its constants."""
-    found = []
+    """Return the columns of an atom's variables, for the tuples that have its constants."""
+    columns_of_blocks = []
     for block in blocks:
-        where = None
+        matches = None
         for number, term in enumerate(atom.args):
             if isinstance(term, Const):
-                same = block.column(number) == evaluate(term, {}, 1, values)[0]
-                where = same if where is None else where & same
+                equal = block.column(number) == evaluate(term, {}, 1, values)[0]
+                matches = equal if matches is None else matches & equal
         columns = [block.column(number) for number, term in enumerate(atom.args) if isinstance(term, Var)]
-        found.append(columns if where is None else [column[where] for column in columns])
-    none = [np.empty(0, np.int64)] * len(_variable_names(atom))
-    return [np.concatenate(parts) for parts in zip(none, *found, strict=True)]
+        columns_of_blocks.append(columns if matches is None else [column[matches] for column in columns])
+    empty = [np.empty(0, np.int64)] * len(_variable_names(atom))
+    return [np.concatenate(parts) for parts in zip(empty, *columns_of_blocks, strict=True)]
 
 
 @dataclass
 class Core:
-    """A query over tries, and the blocks that the tries were made from. `threads`: the number of joining threads, None for one
-    a core; `orders`: the variable orders chosen so far, by query atom, names and size class of the bound relation."""
+    """A query over tries, and the blocks from which the tries were built.
+
+    threads: the number of joining threads; None for one a core.
+    orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation.
+    """
 
     blocks: list[list[Block]]
     query: ConjunctiveQuery
@@ -252,7 +265,7 @@ class Core:
     orders: dict = field(default_factory=dict)
 
     def of(self, blocks: list[list[Block]]) -> bool:
-        """True if the tries were made from these blocks, compared by identity."""
+        """True if the tries were built from these blocks, compared by identity."""
         return all(
             len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
             for mine, theirs in zip(self.blocks, blocks, strict=True)
@@ -260,6 +273,7 @@ class Core:
 
     @property
     def empty(self) -> bool:
+        """True if a relation of a positive atom has no tuple."""
         return any(not len(self.tries.relations[atom.relation][0]) for atom in self.query.positive)
 
     def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
@@ -306,13 +320,15 @@ class Core:
         return self.orders[key]
 
     def _forget_bound(self) -> None:
+        """Remove the tries of the bound relation from the cache."""
         for made in (self.tries.kept, self.tries.degrees):
             for key in [key for key in made if key[0] == BOUND]:
                 del made[key]
 
 
 def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The best order, or one that begins with `names` if it is not much worse: then nothing else is listed."""
+    """Return the best variable order, or one that begins with `names` if that is not much worse, as then no other variable is
+    listed."""
     from semi_naive.ra.multiway.tries import orders
 
     best = orders.choose_order(query, tries)

@@ -1,4 +1,4 @@
-"""The tuples of a closure by the iteration that makes them first, as `ra.closures.bitset_bfs` finds them."""
+"""Compute the tuples of a closure by the iteration that first derives them, with the search of `ra.closures.bitset_bfs`."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from semi_naive.ra.words import JOIN, i64, sort, u64
 
 @njit(types.void(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, u64, types.int64), **JOIN)
 def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at, out, shift):
-    """As `reach`, until at.size steps have been taken; step k writes its words z << shift | x at out[at[k]:], and moves
-    at[k] on. Leaves `seen`, `front` and `fresh` zero."""
+    """As `reach`, for at.size steps; step k writes its words z << shift | x from out[at[k]] on, and advances at[k]. Leaves
+    `seen`, `front` and `fresh` zero."""
     waiting = known = 0
     for g in range(sources.size):
         if front[sources[g]] == 0:
@@ -41,9 +41,8 @@ def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at
 
 def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> list[np.ndarray]:
     """Return the new words z << shift | x of each iteration of path(x, z) :- path(x, y), edge(y, z), sorted; the first are the
-    edges. Ids are dense: indptr[y] to indptr[y + 1] are the `targets` of y. Stops after `steps` iterations.
-
-    Finds every tuple twice, once to know how many there are: 10 ns a tuple, and 20 to sort it; 16 bytes a tuple.
+    edges. Node ids are dense: targets[indptr[y] : indptr[y + 1]] are the targets of y. Stops after `steps` iterations. Every
+    tuple is found twice, first only to count: 10 ns a tuple, and 20 to sort it; 16 bytes a tuple.
 
     >>> [words.tolist() for words in births(np.array([0, 1, 2, 2]), np.array([1, 2]), 2, 9)]
     [[4, 9], [8]]

@@ -1,10 +1,10 @@
-"""The local fixpoint of one group after the other, 64 groups at a time.
+"""The local fixpoint of a transitive closure by breadth-first search from 64 groups at a time, with bit sets.
 
     path(x, z) :- edge(x, z).        path(x, z) :- path(x, y), edge(y, z).
 
-x is carried unchanged, so the tuples of different x never meet: each x is a group of its own (design: the decomposed
-plan). Within a group a tuple is just z. 64 groups share one word per z, a bit each, so an edge that is on the way of
-all 64 is followed once. `delta` of semi-naive evaluation is the word `front[y]`: the groups that reached y last step.
+x is carried unchanged, so the tuples of different x are independent: each x is a group (design: the decomposed plan). Within a
+group a tuple is only z. 64 groups share one word for each z, a bit each, so an edge that is followed in all 64 groups is read
+once. The delta of semi-naive evaluation is the word `front[y]`: the groups that reached y in the last step.
 """
 
 import numpy as np
@@ -55,12 +55,17 @@ def begin(groups, firsts, bases, fresh, later):
 
 @njit(types.int64(i64, i64, i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JOIN)
 def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, steps):
-    """Run up to LANES groups from their bases to their fixpoint, or for `steps` steps, the base being the first; returns how
-    many z were reached. Of a closure the bases are the edges: firsts is indptr, bases is targets.
+    """Run up to LANES groups from their bases to their fixpoint, or for `steps` steps, of which the base is the first. Returns
+    the number of reached nodes z.
 
-    seen, front, fresh: one word a node, zero on entry; on return bit g of seen[z] says that group g reaches z, and the
-    others are zero again. `touched` lists the z with seen[z] != 0. levels[k] grows by the tuples born in step k.
-    todo, later and touched have room for every node.
+    groups: node ids; the base of group x is bases[firsts[x] : firsts[x + 1]]. For a closure these are the edges: firsts is
+    indptr, bases is targets.
+    indptr, targets: the adjacency of the edges.
+    seen, front, fresh: one word a node, zero on entry. On return bit g of seen[z] is set if group g reaches z; the others are
+    zero.
+    touched: receives the z with seen[z] != 0.
+    todo, later, touched: have room for all nodes.
+    levels: levels[k] grows by the number of tuples born in step k.
     """
     waiting = known = step = 0
     found = begin(groups, firsts, bases, fresh, later)
@@ -88,8 +93,8 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
 
 @njit(types.Tuple((i64, i64))(u64, i64), **JIT)
 def harvest(seen, touched):
-    """The tuples of a batch, group by group, z in the order of `touched`: (ends, zs), where group g's are
-    zs[ends[g - 1] : ends[g]]. Clears `seen`."""
+    """Return the tuples of a batch as (ends, zs): those of group g are zs[ends[g - 1] : ends[g]], in the order of `touched`.
+    Clears `seen`."""
     counts = np.zeros(LANES, np.int64)
     for z in touched:
         word = seen[z]
@@ -112,7 +117,7 @@ def harvest(seen, touched):
 
 @njit(i64(i64, i64, i64), **JIT)
 def concatenate_slices(values, begins, sizes):
-    """The slices values[begins[i] : begins[i] + sizes[i]], one after the other.
+    """Return the slices values[begins[i] : begins[i] + sizes[i]], concatenated.
 
     >>> concatenate_slices(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([2, 1])).tolist()
     [7, 8, 5]

@@ -1,4 +1,5 @@
-"""A binary relation as a graph: dense ids and adjacency, from which both plans of the closure start, and components.
+"""A binary relation as a graph: dense ids, adjacency arrays and strongly connected components, for both plans of the transitive
+closure.
 
 The nodes of a strongly connected component reach the same nodes. So a closure has one row of bits for each component: the union
 of those that its edges lead to (Purdom 1970, *A transitive closure algorithm*; Nuutila 1995, *Efficient transitive closure
@@ -22,7 +23,9 @@ BEFORE, AFTER = 1, 2  # moments of an edge
 
 @dataclass(frozen=True)
 class Dense:
-    """Distinct edges over ids 0 … domain - 1: `words` sorted, source << 32 | target. values[id] is an id's value."""
+    """Distinct edges over node ids 0 … domain - 1. words: sorted, source << 32 | target; values: values[id] is the value of a
+    node.
+    """
 
     words: np.ndarray
     values: np.ndarray
@@ -61,7 +64,7 @@ def distinct_numbers(pairs: np.ndarray) -> np.ndarray:
 
 
 def adjacency(graph: Dense) -> tuple[np.ndarray, np.ndarray]:
-    """(indptr, targets), int64: the targets of y are targets[indptr[y] : indptr[y + 1]]."""
+    """Return (indptr, targets), int64: the targets of node y are targets[indptr[y] : indptr[y + 1]]."""
     counts = np.bincount(graph.sources.astype(np.int64), minlength=graph.domain)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), graph.targets.astype(np.int64)
 
@@ -101,10 +104,8 @@ def _breadth_first(indptr, targets, indegree):
 
 
 def relabel(graph: Dense) -> Dense:
-    """Renumber a graph in breadth-first order, so that nodes that meet in a batch of groups lie side by side.
-
-    On a grid of 151 x 151 with shuffled ids this takes the local fixpoint from 2.3 s to 0.05 s, one core.
-    """
+    """Return the graph with nodes numbered in breadth-first order, so that the nodes that are reached together are close in
+    memory. On a grid of 151 x 151 with shuffled ids this reduces the local fixpoint from 2.3 s to 0.05 s on one core."""
     indptr, targets = adjacency(graph)
     order = _breadth_first(indptr, targets, np.bincount(targets, minlength=graph.domain).astype(np.int64))
     rank = np.empty(graph.domain, np.uint64)
@@ -118,47 +119,47 @@ def relabel(graph: Dense) -> Dense:
 
 @njit(types.Tuple((i64, types.int64))(i64, i64, i64, types.int64), **JIT)
 def components_at_moment(indptr, targets, moments, moment):
-    """(component of each node, how many): the strongly connected components at a moment, numbered so that an edge leads to a
-    component of a lower number, or to its own. Tarjan's search, with a stack of its own.
+    """Return (component of each node, number of components): the strongly connected components of the edges that exist at a
+    moment. An edge leads to a component of a lower number, or to its own. Tarjan's algorithm without recursion.
 
     >>> components_at_moment(np.array([0, 1, 2, 3, 3]), np.array([1, 0, 3]), np.array([3, 3, 1]), 1)
     (array([0, 0, 2, 1]), 3)
     """
     nodes = indptr.size - 1
-    component, met = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
+    component, discovered = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
     lowest, at = np.empty(nodes, np.int64), indptr[:-1].copy()
     open_nodes, path = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    clock = count = held = 0
+    clock = count = stacked = 0
     for root in range(nodes):
-        deep = 0
-        if met[root] < 0:
+        depth = 0
+        if discovered[root] < 0:
             path[0] = root
-            deep = 1
-        while deep:
-            x = path[deep - 1]
-            if met[x] < 0:
-                met[x] = lowest[x] = clock
+            depth = 1
+        while depth:
+            x = path[depth - 1]
+            if discovered[x] < 0:
+                discovered[x] = lowest[x] = clock
                 clock += 1
-                open_nodes[held] = x
-                held += 1
+                open_nodes[stacked] = x
+                stacked += 1
             if at[x] < indptr[x + 1]:
                 j = at[x]
                 at[x] += 1
                 y = targets[j]
                 if moments[j] & moment and component[y] < 0:
-                    if met[y] < 0:
-                        path[deep] = y
-                        deep += 1
+                    if discovered[y] < 0:
+                        path[depth] = y
+                        depth += 1
                     else:
-                        lowest[x] = min(lowest[x], met[y])
+                        lowest[x] = min(lowest[x], discovered[y])
                 continue
-            deep -= 1
-            if deep:
-                lowest[path[deep - 1]] = min(lowest[path[deep - 1]], lowest[x])
-            if lowest[x] == met[x]:
+            depth -= 1
+            if depth:
+                lowest[path[depth - 1]] = min(lowest[path[depth - 1]], lowest[x])
+            if lowest[x] == discovered[x]:
                 while component[x] < 0:
-                    held -= 1
-                    component[open_nodes[held]] = count
+                    stacked -= 1
+                    component[open_nodes[stacked]] = count
                 count += 1
     return component, count
 
@@ -195,7 +196,7 @@ def mark_reached(indptr, targets, moments, moment, component, count, bits, width
 
 @njit(types.Tuple((i64, i64, i64))(i64, i64), **JIT)
 def turned(indptr, targets):
-    """(indptr, sources, places): the same edges by their targets, and which edge each one was.
+    """Return (indptr, sources, places): the same edges grouped by target, and the original position of each.
 
     >>> turned(np.array([0, 2, 3, 3]), np.array([1, 2, 1]))
     (array([0, 0, 2, 3]), array([0, 1, 0]), array([0, 2, 1]))
@@ -227,8 +228,9 @@ def surplus_size(component, rows, other_component, other_rows, width, begin, end
 
 @njit(types.int64(i64, u64, i64, u64, types.int64, types.int64, types.int64, u64_rows, u64_rows, u64_rows, types.int64), **JOIN)
 def surplus(component, rows, other_component, other_rows, width, begin, end, of_node, of_bit, words, at):
-    """Write the pairs (node, node of a bit) of all these bits, in the order of nodes and bits, as words (lanes, n) from `at`
-    on: of_node[:, node] | of_bit[:, bit]. Returns their end. 2 ns a word that is compared, 5 ns a pair."""
+    """Write the pairs (node, node of a bit) of bits that are in `rows` and not in `other_rows`, ordered by node, then bit, as
+    words (lanes, n) from position `at`: of_node[:, node] | of_bit[:, bit]. Returns the end. width: the words of a row;
+    begin, end: the range of nodes. 2 ns a compared word, 5 ns a pair."""
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
         for word in range(width):

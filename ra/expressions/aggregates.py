@@ -1,4 +1,4 @@
-"""count, sum, min, max and mean of groups of rows, and aggregates that users define."""
+"""Evaluate aggregates over groups of rows: count, sum, min, max, mean, and those that users define."""
 
 import numpy as np
 
@@ -10,15 +10,11 @@ from semi_naive.ra.values.kinds import as_bits, numbers, order_of_values
 
 
 def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | None, groups: int):
-    """(results, present): of each group 0 … groups - 1 the int64 bits, and whether it has a result at all.
+    """Return (results, present): for each group 0 … groups - 1 the result as int64 bits, and True if it has one.
 
-    `group` is each row's group, in any order; `kind` that of the column aggregated. The count is a number, the mean a float,
-    sum, min and max have the kind of the column; sums of integers wrap around. Of no rows count and sum are 0, the others
-    absent.
-
-    >>> group, column = np.array([0, 2, 0]), np.array([5, 6, 7])
-    >>> [part.tolist() for part in reduce_groups("max", Kind.NUMBER, group, column, 3)]
-    [[7, 0, 6], [True, False, True]]
+    group: the group of each row, in any order.
+    kind: of the aggregated column. sum, min and max have this kind, the count is a number, the mean a float; sums of integers
+    wrap around. For no rows, count and sum are 0, the others absent.
     """
     reduction = GroupReduction(op, kind, groups)
     reduction.add(group, column)
@@ -26,8 +22,9 @@ def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | N
 
 
 class GroupReduction:
-    """An aggregate over rows that come in pieces. It holds 8 to 16 bytes a group, independent of the number of rows. The result
-    does not depend on how the rows are cut: sums of floats are added in the order of the rows."""
+    """An aggregate over rows that come in pieces. It takes 8 to 16 bytes a group, independent of the number of rows. The result
+    does not depend on how the rows are divided: floats are added in the order of the rows.
+    """
 
     def __init__(self, op: str, kind: Kind, groups: int):
         self.op, self.kind = op, kind
@@ -100,7 +97,9 @@ class GroupReduction:
 
 
 class Fold:
-    """Collects the values of groups, 16 bytes each, and folds them at the end. groups: a batch of outer bindings."""
+    """Collects the values of groups, 16 bytes each, and folds them at the end by a user-defined aggregate. groups: a batch of
+    outer bindings.
+    """
 
     def __init__(self, literal: Aggregate, groups, values):
         assert literal.init is not None and literal.target is not None
@@ -113,7 +112,7 @@ class Fold:
         self.parts.append((group, column))
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
-        """(results, present): of each group the int64 bits; of an empty one the value that it begins with."""
+        """Return (results, present): for each group the int64 bits; for an empty one the initial value."""
         everywhere = np.ones(self.size, np.bool_)
         if not any(len(group) for group, _ in self.parts):
             return self.begin, everywhere

@@ -1,4 +1,4 @@
-"""The operators on numbers: functions of a kind and of columns that are already int64, uint64 or float64."""
+"""The arithmetic operators: functions of a kind and of columns that are already int64, uint64 or float64."""
 
 from functools import reduce
 
@@ -12,7 +12,7 @@ _LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
 
 
 class EvaluationError(RuntimeError):
-    """A functor has no value for its arguments: for example, a division by zero."""
+    """A functor has no value for its arguments, as for a division by zero."""
 
 
 def located(error: EvaluationError, rule: Rule) -> EvaluationError:
@@ -23,7 +23,8 @@ def located(error: EvaluationError, rule: Rule) -> EvaluationError:
 
 
 def refuse(wrong: np.ndarray, shown, why: str) -> None:
-    """An EvaluationError that shows the first row that is wrong, if one is."""
+    """Raise EvaluationError with the first wrong row, if there is one. wrong: booleans (n,); shown: returns the text of a
+    row."""
     if wrong.any():
         raise EvaluationError(f"{shown(int(np.argmax(wrong)))}: {why}")
 
@@ -41,7 +42,7 @@ def _divide(kind, left, right):
 
 
 def _remainder(kind, left, right):
-    """With the sign of the dividend."""
+    """The remainder, with the sign of the dividend."""
     if kind != Kind.FLOAT:
         _no_zero("%", left, right)
     return np.fmod(left, right)
@@ -52,13 +53,15 @@ def _no_zero(op: str, left, right) -> None:
 
 
 def _power(kind, left, right):
-    """By way of a float, like pow of C++: exact up to 2^53, and a negative exponent gives 0 but for bases 1 and -1."""
+    """The power, computed as a float, like pow of C++: exact up to 2^53; a negative exponent gives 0 except for bases 1 and
+    -1."""
     result = np.float_power(left, right)
     return result if kind == Kind.FLOAT else to_integer(kind, result, lambda i: f"{left[i]} ^ {right[i]}")
 
 
 def to_integer(kind: Kind, column, shown):
-    """Floats, truncated, as numbers or unsigneds; a negative one wraps around in an unsigned, as on any usual machine."""
+    """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. shown: returns
+    the text of a row, for errors."""
     most = _BEYOND_UNSIGNED if kind == Kind.UNSIGNED else _BEYOND
     refuse(~((column >= _LEAST) & (column < most)), shown, f"does not fit into a 64-bit {kind.value}")
     if kind != Kind.UNSIGNED:
@@ -68,7 +71,7 @@ def to_integer(kind: Kind, column, shown):
 
 
 def converted(op: str, source: Kind, target: Kind, column):
-    """to_number, to_unsigned, to_float of numbers: between integers the bits stay."""
+    """Convert a column by to_number, to_unsigned or to_float; between integers the bits are unchanged."""
     if target == Kind.FLOAT:
         return column.astype(np.float64)
     if source == Kind.FLOAT:
@@ -81,7 +84,7 @@ def _shift_left(kind, left, right):
 
 
 def _shift_right(kind, left, right):
-    """With the sign for numbers, with zeros for unsigneds."""
+    """Shift right; the free bits are the sign for numbers, zeros for unsigneds."""
     return left >> (right & right.dtype.type(_SIX_BITS))
 
 

@@ -1,5 +1,6 @@
-"""Strings as numbers, as stoll, stoull and stod of C++ read them: blanks before are skipped, and whatever follows the
-number is not looked at. Whole numbers may also be hexadecimal (0x1f) or binary (0b11)."""
+"""Parse numbers in strings as stoll, stoull and stod of C++ do: leading blanks are skipped, and text after the number is
+ignored. Integers may also be hexadecimal (0x1f) or binary (0b11).
+"""
 
 import math
 import re
@@ -8,13 +9,14 @@ from semi_naive.ra.ir import Kind
 
 _BLANKS = r"[ \t\n\v\f\r]*"
 _INTEGER = re.compile(_BLANKS + r"([+-]?[0-9]+)")
-_BASED = re.compile(r"(-?0x[0-9a-fA-F]+|-?0b[01]+)")  # only at the very beginning
+_BASED = re.compile(r"(-?0x[0-9a-fA-F]+|-?0b[01]+)")  # only at the beginning of the string
 _DECIMAL = re.compile(_BLANKS + r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE)
 _HEXADECIMAL = re.compile(_BLANKS + r"([+-]?0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?)", re.IGNORECASE)
 _NAMED = re.compile(_BLANKS + r"([+-]?(?:inf(?:inity)?|nan))", re.IGNORECASE)
 
 
 def _integer(string: str) -> int:
+    """Return the integer at the beginning of a string."""
     if found := _BASED.match(string):
         return int(found[1], 0)
     found = _INTEGER.match(string)
@@ -24,7 +26,8 @@ def _integer(string: str) -> int:
 
 
 def to_number(string: str) -> int:
-    """
+    """Return the integer at the beginning of a string. Raises ValueError if there is none, or if it needs more than 64 bits.
+
     >>> to_number(" -12 apples"), to_number("-0x10"), to_number("0b101")
     (-12, -16, 5)
     """
@@ -35,6 +38,7 @@ def to_number(string: str) -> int:
 
 
 def to_unsigned(string: str) -> int:
+    """Return the unsigned at the beginning of a string. Raises ValueError if there is none."""
     value = _integer(string)
     if not 0 <= value < 2**64 or string.startswith("-"):
         raise ValueError("does not fit into a 64-bit unsigned")
@@ -57,6 +61,7 @@ def to_float(string: str) -> float:
 
 
 def _finite(read, digits: str) -> float:
+    """Return a float read from digits. Raises ValueError if it is too large."""
     try:
         value = read(digits)
     except OverflowError:

@@ -1,8 +1,10 @@
-"""Regular expressions as ECMAScript writes them (std::regex of C++), over bytes: RE2 matches them in time linear in the string.
+"""Match regular expressions in the syntax of ECMAScript (std::regex of C++) against bytes. RE2, a part of Arrow, matches in
+time linear in the string.
 
-Arrow has RE2. What it does not know (a back reference, a lookahead, more than 1,000 repetitions) Python's `re` matches, which
-tries one way after the other: for `SECONDS` at most, a string. Translated is what they write otherwise than ECMAScript: named
-classes such as [[:alpha:]], a `[` or an empty set in brackets, what `.` leaves out, `^` and `$`, escapes of some of them only.
+Expressions that RE2 does not support (back references, lookaheads, more than 1,000 repetitions) are matched by Python's `re`,
+which backtracks: it is stopped after `SECONDS` for a string. Both get a translation of the syntax in which they differ from
+ECMAScript: named classes such as [[:alpha:]], a `[` or an empty set in brackets, the characters excluded by `.`, `^` and `$`,
+and some escapes.
 """
 
 import re
@@ -16,7 +18,7 @@ import numpy as np
 from semi_naive.ra.text.arrow_arrays import booleans_of, strings_of
 
 SECONDS = 10
-KEPT = 1024  # compiled expressions
+KEPT = 1024  # compiled expressions that are cached
 
 _NAMED_CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -49,11 +51,11 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 
 
 class BadRegularExpression(ValueError):
-    """Not a regular expression."""
+    """An invalid regular expression."""
 
 
 class TooLong(ValueError):
-    """Python's `re` has tried for too long."""
+    """Python's `re` has exceeded its time."""
 
 
 def matching(pattern: str, strings) -> np.ndarray:
@@ -74,7 +76,8 @@ def matching(pattern: str, strings) -> np.ndarray:
 
 @lru_cache(KEPT)
 def linear(pattern: str) -> bool:
-    """True if RE2 supports the expression. Only the main thread can interrupt Python's `re`, which matches the others.
+    """True if RE2 supports the expression. Others are matched by Python's `re`, which can be interrupted only in the main
+    thread.
 
     >>> linear("(a+)+b"), linear(r"(a+)+b(?=c)")
     (True, False)
@@ -100,7 +103,7 @@ def _tried(expression: re.Pattern, string: bytes) -> bool:
 
 @contextmanager
 def _at_most(seconds: float):
-    """TooLong after so many seconds. Without a limit in other threads than the first, where no signals come."""
+    """Raise TooLong after a time. There is no limit outside of the main thread, as only that gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -161,7 +164,7 @@ def _translated(pattern: str, end: str) -> str:
 
 
 def _translate_character(pattern: str, at: int, character: str, end: str) -> str:
-    """Translate a character outside of brackets; `end` stands for `$`."""
+    """Translate a character outside of brackets; `end` stands for `$`. at: the position after it in the pattern."""
     if character == ".":
         return r"[^\n\r]"
     if character == "(" and pattern[at : at + 1] == "?":
@@ -205,7 +208,8 @@ def _character(escape: str) -> str:
 
 
 def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
-    """Translate a bracket expression, from behind its opening bracket; return it with the place where it ends."""
+    """Translate a bracket expression, given the position behind its opening bracket. Returns it with the position of its
+    end."""
     members = []
     while at < len(pattern) and pattern[at] != "]":
         found = _MEMBER.match(pattern, at)
@@ -221,7 +225,8 @@ def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
 
 
 def _member(found: re.Match, first: bool, last: bool) -> str:
-    """Translate a member of a bracket expression: a named class, an escape or a character."""
+    """Translate a member of a bracket expression: a named class, an escape or a character. found: the match of _MEMBER; first,
+    last: it is the first or last member, where a `-` is a character."""
     if found["name"]:
         if found["name"] not in _NAMED_CLASSES:
             raise BadRegularExpression(f"unknown class [:{found['name']}:]")

@@ -1,4 +1,4 @@
-"""range(start, stop, step): several values of one row."""
+"""Evaluate range(start, stop, step), which generates several values for one row."""
 
 import numpy as np
 
@@ -6,19 +6,15 @@ from semi_naive.ra.expressions.arithmetic import refuse
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.values.kinds import as_bits, order_of_values
 
-MOST = 10**12  # values of one range: to make more takes hours, whatever the memory
+MOST = 10**12  # the limit of values of one range: more would take hours
 
 
 def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarray | None = None):
     """Return (steps, counts) of ranges whose bounds are numbers of their kind (int64, uint64 or float64, not bits).
 
-    The stop is not reached. Without a step it is 1, or -1 where that leads there, for unsigned as well, of which a step that is
-    given leads upward; a step of 0 gives the start alone, unless that is the stop. EvaluationError for a range of more than
-    MOST values, as is one from or to an infinity or a NaN.
-
-    >>> steps, counts = range_counts(Kind.NUMBER, np.array([1, 3, 5]), np.array([4, 1, 5]))
-    >>> steps.tolist(), counts.tolist()
-    ([1, -1, 1], [3, 2, 0])
+    The stop is excluded. The default step is 1, or -1 if that leads to the stop, for unsigneds as well; a given step of an
+    unsigned is upward. A step of 0 gives only the start, unless that is the stop. Raises EvaluationError for a range of more
+    than MOST values, such as one to infinity or NaN.
     """
 
     def less(left, right):
@@ -28,7 +24,7 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
     down = (step is None) & less(stop, start)  # where the step is -1, which as an unsigned is the largest of all
     step = np.where(down, -1, 1).astype(start.dtype) if step is None else step
     upward, downward = less(zero, step) & less(start, stop), less(step, zero) & less(stop, start) | down
-    moves, still = upward | downward, (step == 0) & (less(start, stop) | less(stop, start))
+    moves, single = upward | downward, (step == 0) & (less(start, stop) | less(stop, start))
     with np.errstate(all="ignore"):
         if kind == Kind.FLOAT:
             counts = np.ceil(np.where(moves, (stop - start) / step, 0))
@@ -36,7 +32,7 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
             distance = np.where(upward, stop - start, start - stop).view(np.uint64)
             stride = np.where(upward, step, -step).view(np.uint64)
             counts = (distance - np.uint64(1)) // np.maximum(stride, np.uint64(1)) + np.uint64(1)
-    counts = np.where(moves, counts, still)
+    counts = np.where(moves, counts, single)
     refuse(~(counts <= MOST), lambda i: f"range({start[i]}, {stop[i]}, {step[i]})", f"it has more than {MOST:,} values")
     return step, counts.astype(np.int64)
 
@@ -48,4 +44,4 @@ def range_values(kind: Kind, start: np.ndarray, step: np.ndarray, rows: np.ndarr
     [1, 2, 9, 7]
     """
     with np.errstate(all="ignore"):
-        return as_bits(start[rows] + nth.astype(start.dtype) * step[rows])
+        return as_bits(start.take(rows) + nth.astype(start.dtype) * step.take(rows))

@@ -1,10 +1,12 @@
-"""Terms and constraints over columns: `evaluate` gives a column, `holds` says of which rows a constraint is true.
+"""Evaluate terms and constraints over columns: `evaluate` returns a column of values, `holds` the rows for which a constraint
+is true.
 
-64-bit semantics throughout, those of Soufflé on a 64-bit machine: integers wrap around, division truncates, shifts take six
-bits, `^` goes by way of a float. What has no value (a division by zero, a string that is no number) is an EvaluationError.
+The semantics is Soufflé's on a 64-bit machine: integers wrap around, division truncates, shifts use six bits, and `^` is
+computed as a float. If there is no value (a division by zero, a string that is not a number), EvaluationError is raised.
 """
 
 import operator
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -28,8 +30,9 @@ _COMPARISONS = {
 }
 
 
-def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
-    """A column of `size` rows. `columns` has one for each variable; `values` is what ids stand for (ra.values.values).
+def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
+    """Return the values of a term, a column of `size` rows. columns: one for each variable; values: the content of ids
+    (`ra.values.values`).
 
     >>> x = Var("x", Kind.NUMBER)
     >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
@@ -38,22 +41,34 @@ def evaluate(term: Term, columns: dict[str, np.ndarray], size: int, values) -> n
     return kernel_ready(_column(term, columns, size, values))
 
 
-def holds(literal: Literal, columns: dict[str, np.ndarray], size: int, values) -> np.ndarray:
-    """Of which rows a Compare, a Test or a Truth is true."""
+def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
+    """Return booleans (n,): the rows for which a Compare, a Test or a Truth is true."""
     if isinstance(literal, Truth):
         return np.full(size, literal.value)
     if isinstance(literal, ir.Test):
         pattern, string = (_column(term, columns, size, values) for term in literal.args)
         return text.TESTS[literal.op](pattern, string, literal.negated, values)
     if isinstance(literal, Compare):
+        if (found := _compared_part(literal, columns, size, values)) is not None:
+            return found
         left = _column(literal.left, columns, size, values)
         right = _column(literal.right, columns, size, values)
         return _compare(literal.op, literal.kind, left, right, values)
     raise TypeError(f"{literal} is not a constraint on bound variables: a {type(literal).__name__} is for the planner")
 
 
+def _compared_part(literal: Compare, columns, size: int, values) -> np.ndarray | None:
+    """`substr(…) = s` and `substr(…) != s`, for which no symbol is made; None for any other comparison."""
+    for part, other in ((literal.left, literal.right), (literal.right, literal.left)):
+        if literal.op in ("=", "!=") and isinstance(part, Call) and part.op == "substr":
+            args = [_column(arg, columns, size, values) for arg in part.args]
+            equal = text.substr_equals(args, _column(other, columns, size, values), values)
+            return equal if literal.op == "=" else ~equal
+    return None
+
+
 def _column(term: Term, columns, size: int, values) -> np.ndarray:
-    """As `evaluate`, but a constant may come without memory of its own."""
+    """As `evaluate`, but the column of a constant may be a read-only broadcast."""
     if isinstance(term, Var):
         return columns[term.name]
     if isinstance(term, Const):
@@ -70,6 +85,7 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
 
 
 def _constant(term: Const, values) -> np.int64:
+    """Return the 64 bits of a constant."""
     if term.kind == Kind.SYMBOL:
         return values.intern([term.value])[0]
     if term.kind == Kind.RECORD:
@@ -78,6 +94,7 @@ def _constant(term: Const, values) -> np.int64:
 
 
 def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
+    """Return the values of a functor, given those of its arguments."""
     op, kind = term.op, term.kind
     if op.startswith("@"):
         if term.function is None:
@@ -97,6 +114,7 @@ def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
 
 
 def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) -> np.ndarray:
+    """Return a column converted between kinds by a functor to_…."""
     if source == target:
         return column
     if target == Kind.SYMBOL:
@@ -107,6 +125,7 @@ def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) ->
 
 
 def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -> np.ndarray:
+    """Return booleans (n,) of a comparison of two columns."""
     if op not in ("=", "!="):
         sides = [left, right]
         left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (order_of_values(side, kind) for side in sides)

@@ -1,4 +1,4 @@
-"""The functors and constraints on symbols. Each is worked out once for every distinct input, not once a row.
+"""The functors and constraints on symbols. Each is evaluated once for every distinct input, not for every row.
 
 A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, the order is that of the bytes, and `.` of a
 pattern is one byte. A part of a string has whole characters only: there is no string that is not UTF-8.
@@ -14,7 +14,7 @@ from semi_naive.ra.expressions.numerals import PARSERS
 from semi_naive.ra.expressions.patterns import BadRegularExpression, TooLong, matching
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
-from semi_naive.ra.text.strings import places_of
+from semi_naive.ra.text.strings import places_of, same
 from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.ra.words import JIT
@@ -27,14 +27,14 @@ _i64 = types.Array(types.int64, 1, "C")
 
 @njit(inline="always")
 def _within_character(data, at):
-    """Whether a character of more than one byte goes on at a byte."""
+    """True if the byte at a position continues a character."""
     return data[at] & np.uint8(0xC0) == np.uint8(0x80)
 
 
 @njit(types.UniTuple(_i64, 2)(_read, _i64, _i64, _numbers, _rows, _rows), **JIT)
 def substring_bounds(data, begins, ends, strings, starts, lengths):
-    """Where the parts begin and end: of each row, the whole characters among `lengths` bytes from byte `starts` of the string
-    whose number `strings` has, or among all that follow where the length is negative. -1 where the start is out of range."""
+    """Return (begins, ends) of parts of strings: for each row, the whole characters among `lengths` bytes from byte `starts` of
+    the string number `strings`. A negative length means up to the end of the string; -1 if the start is out of range."""
     first, last = np.full(strings.size, -1, np.int64), np.full(strings.size, -1, np.int64)
     for row in range(strings.size):
         begin, end = begins[strings[row]], ends[strings[row]]
@@ -50,7 +50,18 @@ def substring_bounds(data, begins, ends, strings, starts, lengths):
     return first, last
 
 
-FEW = 32  # rows that are not worth a call of Arrow
+@njit(types.boolean[::1](_read, _i64, _i64, _read, _i64, _i64, _numbers), **JIT)
+def _same_bytes(data, begins, ends, others, other_begins, other_ends, which):
+    """Return whether the part of each row has the bytes of another string, whose number `which` has, booleans (n,)."""
+    found = np.zeros(begins.size, np.bool_)
+    for row in range(begins.size):
+        begin, end, other = begins[row], ends[row], other_begins[which[row]]
+        if end - begin == other_ends[which[row]] - other:
+            found[row] = same(data, begin, end, others, other)
+    return found
+
+
+FEW = 32  # rows below which a call of Arrow is not worthwhile
 
 
 def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
@@ -65,6 +76,7 @@ def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
 
 
 def _cat(args: list[np.ndarray], values) -> np.ndarray:
+    """Return the ids of the concatenated strings of several columns of symbols."""
     import pyarrow.compute as pc
 
     rows, inverse = distinct_rows(args)
@@ -78,6 +90,17 @@ def _strlen(args: list[np.ndarray], values) -> np.ndarray:
 
 def _substr(args: list[np.ndarray], values) -> np.ndarray:
     """The whole characters among some bytes. A start out of range gives the empty string and a warning."""
+    return values.intern_places(*_parts(args, values))
+
+
+def substr_equals(args: list[np.ndarray], other: np.ndarray, values) -> np.ndarray:
+    """Return whether each part of a string is another string, booleans (n,). No part becomes a symbol."""
+    ids, which = distinct_with_inverse(np.ascontiguousarray(other))
+    return _same_bytes(*_parts(args, values), *places_of(values.arrow(ids)), which)
+
+
+def _parts(args: list[np.ndarray], values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the bytes that the parts stand in, and where each begins and ends."""
     ids, which = distinct_with_inverse(args[0])
     data, *places = places_of(values.arrow(ids))
     begins, ends = substring_bounds(data, *places, which, *map(np.ascontiguousarray, args[1:]))
@@ -87,7 +110,7 @@ def _substr(args: list[np.ndarray], values) -> np.ndarray:
         for string, start, length in zip(values.strings(rows[0]), rows[1].tolist(), rows[2].tolist(), strict=True):
             _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
         begins[out] = ends[out] = 0
-    return values.intern_places(data, begins, ends)
+    return data, begins, ends
 
 
 def printed(column: np.ndarray, values) -> np.ndarray:
@@ -113,7 +136,8 @@ def parse_numbers(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray
 
 
 def _match_pattern(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
-    """The whole string matches the pattern; of a bad pattern neither match nor !match is true, and a warning says so."""
+    """Return booleans (n,): True if the whole string matches the pattern. For an invalid pattern neither match nor !match is
+    true, and a warning is logged."""
     (patterns, ids), inverse = distinct_rows([pattern, string])
     answers = np.zeros(len(ids), np.bool_)
     for expression, rows in _by_value(patterns, values):
@@ -127,7 +151,8 @@ def _match_pattern(pattern: np.ndarray, string: np.ndarray, negated: bool, value
 
 
 def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
-    """By Arrow for each different needle; a pair at a time where there are so many that a call would be for a few rows."""
+    """Return booleans (n,): True if a string contains another. Uses Arrow for each distinct needle, or compares pairs one by
+    one if needles have few rows each."""
     import pyarrow.compute as pc
 
     (needles, ids), inverse = distinct_rows([needle, string])

@@ -1,9 +1,9 @@
-"""The local join of two relations keyed by the same column, with projection and deduplication fused in.
+"""The local join of two relations keyed by the same column, with projection and deduplication in the same pass.
 
     head(key: z, rest: x) :- outer(key: y, rest: x), inner(key: y, rest: z).
 
-Outer and inner tuples are words, key << shift | rest, with dense ids below `domain`. The head is made one z after the
-other, so its duplicates meet in a bitmap over x that stays in the cache: about 1.5 ns for a joined pair, where sorting
+Outer and inner tuples are words, key << shift | rest, with dense ids below `domain`. The heads are made for one z after
+another, so that duplicates are found in a bitmap over x that stays in the cache: about 1.5 ns for a joined pair, where sorting
 or hashing all of them takes 20.
 """
 
@@ -15,7 +15,7 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, insert_word, seek_word, sort, u64
 
-MAX_CHUNK_HEADS = 1 << 20  # head tuples made before they are coded and shipped: 8 MB, so the join needs no more than that
+MAX_CHUNK_HEADS = 1 << 20  # heads made before they are encoded and sent: 8 MB, which bounds the memory of the join
 
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, types.int64), **JIT)
@@ -51,7 +51,8 @@ def _match(outer, inner, shift):
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64, types.uint64, u64), **JIT)
 def settle_row(out, begin, end, row, mask, seen):
-    """Put the heads out[begin:end] of a row, all marked, in order and clear the marks; where the row ends."""
+    """Sort the heads out[begin:end] of a row, all of which are marked in the bitmap `seen`, and clear their marks. Returns the
+    end of the row. mask: the bits of a word that are the marked column."""
     low, high = 0, seen.size
     if high > 8 * (end - begin):
         low, high = seen.size, 0
@@ -121,23 +122,23 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
 
 @dataclass
 class KeyedJoin:
-    """One local join, made chunk by chunk; it can stop after any joined pair and be taken up again from `cursor`.
+    """One local join, made in chunks; it can stop after any joined pair and continue from `cursor` later.
 
     The order of the pairs depends on outer and inner alone, so a cursor means the same to a retried task.
     """
 
     outer: np.ndarray  # sorted words (y, x)
     inner: np.ndarray  # sorted words (y, z)
-    shift: int  # bits of the rest column
+    shift: int  # the bits of the rest column
     domain: int  # ids are below this
     cursor: int = 0
-    joined: int = 0  # pairs of tuples that met
-    made: int = 0  # head tuples that were left after local deduplication
+    joined: int = 0  # the number of joined pairs so far
+    made: int = 0  # the number of distinct heads so far
     done: bool = False
 
     def chunks(self, limit: int | None = None, most: int | None = None):
-        """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made. `most` of one are
-        fewer than usual. Together they ascend, without repetitions, but where one of these ends within a z."""
+        """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made. most: the size of
+        a chunk, if below the usual. The chunks together ascend without duplicates, except if one ends within a z."""
         pairs, starts, ends = _match(self.outer, self.inner, self.shift)
         pairs = sort(pairs)
         seen = np.zeros((self.domain + 63) // 64, np.uint64)

@@ -1,10 +1,11 @@
-"""The local join row by row, where the outer tuples come sorted by the column that is carried, not by the one joined on.
+"""The local join row by row, for outer tuples that are sorted by the carried column, not by the join column.
 
     head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
 
-All heads of one x are made together, so their duplicates meet in a bitmap over z that stays in the cache, or at once where
-there are few, and they leave sorted by (x, z): nothing is sorted before or after. `ra.joins.local_join` is the same for outer
-tuples sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no sorting at all.
+All heads of one x are made together. So duplicates are found in a bitmap over z that stays in the cache, or by comparing if
+there are few, and heads are written in the order (x, z): nothing is sorted before or after. `ra.joins.local_join` is the
+variant for outer tuples sorted by (y, x), and its heads are sorted by (z, x); so two joins in a row, one of each, need no
+sorting.
 """
 
 import numpy as np
@@ -70,17 +71,13 @@ def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
 
 
 def compose(outer: np.ndarray, inner: np.ndarray, directory, greatest: int, cursor: int = 0, most: int = MAX_CHUNK_HEADS):
-    """Yield (words, joined, cursor): sorted arrays of heads (x, z), without repetitions, from sorted words (x, y) and (y, z) of
-    two halves each; the pairs that met in them; and the outer tuple that is next. They are made from outer[cursor:], `most`
-    at a time, or those of one x.
+    """Yield (words, joined, cursor): distinct sorted heads (x, z), the number of pairs joined for them, and the position of the
+    next outer tuple.
 
-    directory: (base, coarse, starts) of inner; greatest: the largest z.
-
-    >>> words = lambda *pairs: np.array([a << 32 | b for a, b in pairs], "u8")
-    >>> inner = words((1, 5), (2, 5), (2, 6))
-    >>> [(int(w) >> 32, int(w) & 7) for w in next(compose(words((7, 1), (7, 2), (8, 2)), inner,
-    ...     (np.uint64(1), 0, np.array([0, 1, 3])), 6))[0]]
-    [(7, 5), (7, 6), (8, 5), (8, 6)]
+    outer, inner: sorted words (x, y) and (y, z), each column 32 bits; outer is read from `cursor` on.
+    directory: (base, coarse, starts) of inner, which locates each y.
+    greatest: the largest z.
+    most: the number of heads after which a piece ends, at the end of an x.
     """
     base, coarse, starts = directory
     seen = np.zeros(greatest // 64 + 1, np.uint64)

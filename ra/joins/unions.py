@@ -1,11 +1,14 @@
-"""The local join of pairs, a bitmap at a time: the rows of its heads are unions of rows that are there.
+"""The local join of pairs by bitmaps: the rows of its heads are unions of rows of a relation.
 
     head(carried: x, new: z) :- outer(carried: x, key: y), inner(key: y, new: z).
 
-The z of one x are the union of the rows y of inner, for each y that x has: `by_row`. The x of one z are the union of the rows y
-of outer, for each y that leads to z: `by_new`. Relations are chunks of pairs in words of two halves (`ra.chunks`): so a step
-takes in up to 64 tuples that meet, and where a row is dense, 256 bits with one instruction. All heads of a row are made
-together, so none is made twice, and rows ascend.
+The z of one x are the union of the rows y of inner, for all y of x: `by_row`. The x of one z are the union of the rows y of
+outer, for all y that lead to z: `by_new`. Relations are chunks (`ra.chunks`) of pairs in words of two 32-bit halves: so one
+step joins up to 64 pairs, and for dense rows an instruction processes 256 bits. All heads of a row are made together, so none
+is made twice, and rows ascend.
+
+Parameters that the kernels share: out, bits: receive the keys and masks of the heads' chunks; made: the number of chunks so
+far; seen: a bitmap of one row, in cells of 64 bits; cells: a bit for each cell that may not be 0.
 """
 
 from collections.abc import Iterator
@@ -17,8 +20,8 @@ from semi_naive.ra.bits import lowest_bit
 from semi_naive.ra.chunks import SIX, Chunks
 from semi_naive.ra.words import JIT, JOIN, MAX_INSERTION_SORTED_WORDS, i64, seek_word, sort, u64
 
-HANDED_OVER_CHUNKS = 1 << 17  # chunks of heads that are handed over at a time
-ROW = 26  # bits of a key below the row
+HANDED_OVER_CHUNKS = 1 << 17  # chunks of heads that are yielded at a time
+ROW = 26  # the bits of a chunk's key that are not the row
 BELOW = np.uint64(ROW)
 CELL = np.uint64((1 << 26) - 1)
 ONE, HALF, LOW = np.uint64(1), np.uint64(32), np.uint64((1 << 32) - 1)
@@ -27,7 +30,7 @@ EVERY = np.uint64((1 << 64) - 1)
 
 @njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
 def _put_chunk(keys, masks, begin, end, key, mask):
-    """Add a chunk to the few ascending ones [begin, end); where they end now."""
+    """Insert a chunk into the ascending chunks [begin, end), or unite it with one of the same key. Returns their new end."""
     place = end
     while place > begin and keys[place - 1] > key:
         place -= 1
@@ -42,7 +45,8 @@ def _put_chunk(keys, masks, begin, end, key, mask):
 
 @njit(types.void(u64, u64, types.int64, types.int64, u64, u64), **JIT)
 def _mark(keys, masks, begin, end, seen, cells):
-    """Add chunks of one row to the bitmap of a row. cells: of which words of the bitmap something is known, a bit each."""
+    """Add the chunks [begin, end) of one row to a bitmap `seen` of a row's cells, of 64 bits each. cells: a bit for each cell
+    that may not be 0."""
     first, last = np.int64(keys[begin] & CELL), np.int64(keys[end - 1] & CELL)
     if last - first == end - begin - 1:  # no gap: all cells are neighbours
         size = end - begin
@@ -67,7 +71,7 @@ def _mark(keys, masks, begin, end, seen, cells):
 
 @njit(types.int64(types.uint64, u64, u64, types.int64, u64, u64, types.int64, types.int64), **JIT)
 def _take_chunks(row, keys, masks, made, seen, cells, low, high):
-    """Hand over the bitmap of a row as chunks, and clear it; where they end."""
+    """Write the bitmap of a row as chunks from position `made` on, and clear it. Returns their end."""
     for group in range(low, high + 1):
         word = cells[group]
         cells[group] = 0
@@ -141,8 +145,8 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, u64, types.int64), **JIT)
 def _match_chunks(outer, inner, inner_masks, most):
-    """For each inner pair (y, z) whose y the outer has: z << 32 | number of the group; and the groups' bounds in outer. `most`:
-    the pairs that inner has. Gallops over both."""
+    """Join by y, with galloping search. Returns, for each inner pair (y, z) whose y is in outer, z << 32 | number of the group;
+    and the begins and ends of the groups, which are the tuples of one y, in outer. most: the number of pairs in inner."""
     starts = np.empty(min(outer.size, inner.size), np.int64)
     ends = np.empty_like(starts)
     pairs = np.empty(most, np.uint64)
@@ -174,7 +178,8 @@ def _match_chunks(outer, inner, inner_masks, most):
     scratch="out bits seen cells", **JOIN,
 )  # fmt: skip
 def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
-    """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor)."""
+    """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor). outer,
+    outer_masks: chunks of (y, x); pairs: z << 32 | number of a group; starts, ends: the groups in outer."""
     made, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
     while cursor < pairs.size and made < room:
         z, first, low, high = pairs[cursor] >> HALF, made, np.int64(seen.size), np.int64(-1)
@@ -213,8 +218,8 @@ def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chun
 
 
 def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0, 1)) -> Iterator[Chunks]:
-    """Yield chunks of heads (z, x), from chunks of (y, x) and (y, z), for z ascending. size: the pairs that inner has; share:
-    (number, count): make one of so many shares of all z."""
+    """Yield chunks of heads (z, x), from chunks of (y, x) and (y, z), for z ascending. size: the number of pairs in inner;
+    share: (number, count) of the part of all z to make."""
     pairs, starts, ends = _match_chunks(outer[0], *inner, size)
     pairs = _pairs_of_share(sort(pairs), *share)
     out, bits, seen, marks = _scratch(cells_of(outer[0]))
@@ -232,5 +237,5 @@ def _pairs_of_share(pairs: np.ndarray, number: int, count: int) -> np.ndarray:
 
 
 def _begin_of_group(pairs: np.ndarray, position: int) -> int:
-    """Where the z of a position begins."""
+    """Return the position of the first pair with the same z as the one at a position."""
     return seek_word(pairs, 0, pairs[position] >> HALF << HALF) if position < pairs.size else position

@@ -1,4 +1,4 @@
-"""The AGM bound: how many answers a query can have at most, given how many tuples each relation has.
+"""The AGM bound: the largest possible number of answers of a query, given the number of tuples of each relation.
 
     max |answer| = ∏ |R|^weight(R), where every variable is in atoms of weight 1 or more in all: a fractional edge cover
 
@@ -13,13 +13,12 @@ import numpy as np
 
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryError
 
-LEAST = 1e-12  # what counts as 0 in a tableau of logarithms
+LEAST = 1e-12  # tolerance: a smaller number in a tableau of logarithms counts as 0
 
 
 def agm_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
-    """The most bindings the positive atoms can have, for `sizes` tuples of each relation; comparisons do not lower it.
-
-    Infinite where it is above what a float holds. Costs a small linear program.
+    """Return the largest number of bindings that the positive atoms can have, for `sizes` tuples of each relation; comparisons
+    do not lower it. Infinite if a float cannot represent it. Takes a small linear program.
 
     >>> from semi_naive.ra.multiway.query import QueryAtom
     >>> triangle = ConjunctiveQuery((QueryAtom("r", ("x", "y")), QueryAtom("s", ("y", "z")), QueryAtom("t", ("x", "z"))))
@@ -34,7 +33,7 @@ def agm_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
 
 
 def log_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
-    """Its natural logarithm; -inf if a relation that must have tuples has none."""
+    """Return the natural logarithm of the bound; -inf if the relation of a positive atom is empty."""
     columns = {name: i for i, name in enumerate(sorted(query.joined))}
     for atom in query.positive:
         if atom.relation not in sizes:
@@ -48,10 +47,10 @@ def log_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
 
 
 def maximum(rows: np.ndarray, limits: np.ndarray) -> float:
-    """The greatest Σ w with rows · w ≤ limits (none negative) and w ≥ 0, by the simplex method.
+    """Return the greatest Σ w with rows · w ≤ limits (none negative) and w ≥ 0, by the simplex method.
 
-    Bland's rule, so it ends though logarithms of equal sizes make it degenerate. The maximum is finite if every column has
-    a 1 in some row.
+    rows (constraints, variables); limits (constraints,). Bland's rule guarantees termination, although logarithms of equal
+    sizes make the program degenerate. The maximum is finite if every column has a 1 in some row.
     """
     constraints, variables = rows.shape
     tableau = np.zeros((constraints + 1, variables + constraints + 1))
@@ -71,6 +70,7 @@ def maximum(rows: np.ndarray, limits: np.ndarray) -> float:
 
 
 def _pivot(tableau: np.ndarray, row: int, column: int) -> None:
+    """Make a column of the tableau a unit vector with its 1 in a row, by row operations."""
     tableau[row] /= tableau[row, column]
     others = np.arange(len(tableau)) != row
     tableau[others] -= np.outer(tableau[others, column], tableau[row])

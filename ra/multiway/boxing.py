@@ -1,18 +1,19 @@
-"""Boxed leapfrog triejoin: the tries are in files, and their slices in memory never exceed a budget.
+"""Boxed leapfrog triejoin: the tries are in files, and the slices of them in memory never exceed a budget.
 
-The life of a box (see `boxes` for how they are chosen):
+The life of a box (see `boxes` for how boxes are chosen):
 
-1. The driver describes it: ranges of ids, and the slices that hold all that they need.
-2. The process that runs it drops the slices that only the box before needed, and copies the new ones from the mapped files.
-3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in one box.
+1. The driver describes it: ranges of ids, and the slices of the tries that it needs.
+2. The process that runs it releases the slices that only the previous box needed, and copies the new ones from the mapped
+   files.
+3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in exactly one box.
 
-The trace is JSON as it stands:
+The trace is JSON:
 
-plan, form, order               "multiway"; "boxed"; the variables
-budget, input_bytes             the most bytes of slices that may be in memory; those of the tries in their files
-seconds                         of choosing the boxes and running them; the tries were in files before
-boxes: ranges, bytes, copied, seconds, count    first and last value of each variable; bytes of its slices; those of them that
-                                the box before did not have; answers
+plan, form, order               "multiway"; "boxed"; the variables budget, input_bytes             the bytes of slices that may
+be in memory; the bytes of the tries in their files seconds                         the time of choosing the boxes and running
+them; the tries were in files before
+boxes: ranges, bytes, copied, seconds, count    first and last value of each variable; bytes of its slices; bytes of those that
+                                the previous box did not have; answers
 result: tuples
 """
 
@@ -41,8 +42,8 @@ from semi_naive.ra.storage.runs import Store
 
 log = logging.getLogger("semi_naive")
 
-MANY = 10_000  # boxes, from which on there is something wrong with the budget
-TASKS_PER_CORE = 4  # so that a heavy box does not leave the other cores idle for long
+MANY = 10_000  # boxes from which a warning says that the budget is small
+TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,12 @@ def run_boxed(
     sc=None,
     local_dir: str | None = None,
 ) -> Boxed:
-    """Evaluate a query box by box with at most `budget` bytes of slices in memory at a time.
+    """Evaluate a query box by box, with at most `budget` bytes of slices in memory at a time.
 
-    With a SparkContext, boxes are dealt to its tasks, and the budget is each task's; without, they are run one after the
-    other by `threads` threads. Beyond the budget a thread has a byte an id for every set that is refined, and the answer.
-    Writes the tries it needs to `local_dir` (default: the system's temporary directory) first. BudgetTooSmall says what works.
+    With a SparkContext, its tasks share the boxes, and the budget is that of each task; without, `threads` threads run one box
+    after the other. Beyond the budget, a thread takes a byte an id for every set that is restricted further, and the answer
+    takes memory. Writes the tries to `local_dir` (default: the system's temporary directory) first. Raises BudgetTooSmall,
+    which says what works.
     """
     store = Store.create(local_dir)
     try:
@@ -88,7 +90,7 @@ def run_boxed(
 
 
 def _remove_elsewhere(store: Store, sc) -> None:
-    """The tries that other hosts have written."""
+    """Delete the tries that other hosts have written."""
     with contextlib.suppress(Exception):  # Spark may have been stopped
         jobs = PartitionedJobs(sc, cores(sc))
         jobs.remove(store)
@@ -99,9 +101,9 @@ def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
     """Yield the boxes; log a warning once the budget has made very many of them."""
     for number, box in enumerate(boxes):
         if number == MANY and box.ranges:
-            done, joined = box.ranges[0][0] / max(boxes.size, 1), boxes.order[0]
+            done, variable = box.ranges[0][0] / max(boxes.size, 1), boxes.order[0]
             text = "%s boxes of %s bytes have covered %.2g %% of the values of %s: with more memory there are fewer"
-            log.warning(text, f"{number:,}", f"{boxes.budget:,}", 100 * done, joined)
+            log.warning(text, f"{number:,}", f"{boxes.budget:,}", 100 * done, variable)
         yield box
 
 
@@ -112,14 +114,14 @@ class Done:
     box: Box
     count: int
     rows: np.ndarray
-    bytes: int  # of the slices that were in memory
-    copied: int  # bytes of the slices that were copied for it
+    bytes: int  # the size of the slices that were in memory
+    copied: int  # the size of the slices that were copied for it
     seconds: float
 
 
 @dataclass
 class Shelf:
-    """The tries of a query in files."""
+    """The tries of a query in files, over which boxes are evaluated."""
 
     query: ConjunctiveQuery
     order: tuple[str, ...]
@@ -129,7 +131,7 @@ class Shelf:
 
     @classmethod
     def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, store: Store, sc=None) -> "Shelf":
-        """Builds the tries, one after the other, and writes them; on a cluster every host will have a copy."""
+        """Build the tries, one after the other, and write them to files; on a cluster every host gets a copy."""
         join = Leapfrog.of(query, relations)
         files = {}
         for number, key in enumerate(dict.fromkeys(join.shape.tries)):
@@ -141,23 +143,24 @@ class Shelf:
         return {key: file.open() for key, file in self.files.items()}
 
     def boxes(self, budget: int, most: float = 1.0) -> Boxes:
+        """Return the boxes of the query under a budget of bytes. most: see `Boxes`."""
         shape = Shape(self.query, self.order)
         ids = [self.domain.find(value) for value in shape.constants]
         ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
         return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
 
     def here(self, boxes, keep: int, threads: int | None = None) -> Iterator[Done]:
-        """Run the boxes in this process, in order; one after the other is in memory."""
-        tries, held = self.open(), {}
+        """Run boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`."""
+        tries, slices = self.open(), {}
         for box in boxes:
-            start, kept = time.perf_counter(), set(held)
-            held = provisioned(box, held, tries)
+            start, previous = time.perf_counter(), set(slices)
+            slices = provisioned(box, slices, tries)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))))
-            loops = compiled.over(self.domain, [held[piece] for piece in box.slices], self._rooms(compiled, box, tries))
+            loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], self._rooms(compiled, box, tries))
             parts = list(loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2)))
             rows = np.concatenate([np.empty((0, keep), np.int64), *(rows for _, rows in parts if keep)])
-            bytes = {piece: trie.bytes for piece, trie in held.items()}
-            copied = sum(size for piece, size in bytes.items() if piece not in kept)
+            bytes = {piece: trie.bytes for piece, trie in slices.items()}
+            copied = sum(size for piece, size in bytes.items() if piece not in previous)
             count = sum(count for count, _ in parts)
             yield Done(box, count, rows, sum(bytes.values()), copied, time.perf_counter() - start)
 
@@ -168,18 +171,19 @@ class Shelf:
         return self.rooms[box.levels]
 
     def on_spark(self, sc, boxes: list[Box], keep: int) -> list[Done]:
-        """Deal the boxes to tasks in stretches of about equal bytes, so that neighbours share slices; one Spark job."""
+        """Divide the boxes among tasks in consecutive ranges of about equal bytes, as neighbours share slices. Takes one Spark
+        job."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:
             return []
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])
         bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(boxes)]
-        stretches = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
-        return sc.parallelize(stretches, len(stretches)).mapPartitions(RunBoxes(self._lean(), keep)).collect()
+        ranges = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(self._lean(), keep)).collect()
 
     def _lean(self) -> "Shelf":
-        """Without the names of values where no kernel asks for them."""
+        """Return this shelf, without the values of its domain if no kernel reads them."""
         if self.query.comparisons or any(name not in self.query.joined for name in self.query.variables):
             return self
         shape = Shape(self.query, self.order)
@@ -212,7 +216,7 @@ class Shelf:
         return facts | {"budget": budget, "input_bytes": bytes, "seconds": seconds, "boxes": boxes}
 
     def _values(self, box: Box) -> list[list[int]]:
-        """The ranges as values, first and last."""
+        """Return the first and the last value of each range of a box."""
         last = max(self.domain.size - 1, 0)
         if not self.domain.size:
             return [[0, 0] for _ in box.ranges]
@@ -221,7 +225,7 @@ class Shelf:
 
 @dataclass
 class RunBoxes:
-    """A task: boxes in order, in one thread."""
+    """A task that runs boxes in order, in one thread."""
 
     shelf: Shelf
     keep: int
@@ -232,7 +236,8 @@ class RunBoxes:
 
 
 def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, TrieArray]) -> dict[Slice, TrieArray]:
-    """Return the slices of a box: held ones are reused, the others are copied after the unused ones have been released."""
+    """Return the slices of a box by their descriptions. Those in `held` are reused; the others are copied after unused ones
+    have been released."""
     now = {piece: held[piece] for piece in box.slices if piece in held}
     held.clear()
     for piece in box.slices:

@@ -1,8 +1,8 @@
-"""Leapfrog triejoin: a query evaluated variable by variable over trie arrays, by a kernel compiled for its shape.
+"""Leapfrog triejoin: evaluate a query variable by variable over trie arrays, by a kernel compiled for its shape.
 
-Every variable takes the values that the sibling ranges of all its atoms have in common (Veldhuizen, 2014). Two ranges
-are intersected by galloping where one is much the longer; where not, and one of them stays the same while the other
-changes, it is marked once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
+Each variable takes the values that the sibling ranges of all its atoms have in common (Veldhuizen, 2014). Two ranges are
+intersected by galloping if one is much longer. Otherwise, if one of them stays the same while the other changes, it is marked
+once in a byte map and the other is scanned, which is three times as fast (see `codegen`).
 """
 
 import os
@@ -23,11 +23,11 @@ from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 
-PIECES = 48  # of the first variable's values for each thread: the heaviest of them is what the threads may be apart at the end
-LEAST_PIECE = 1 << 16  # children of those values: a piece clears its marks first, as long as scanning a few thousand takes
-LEAST_CHECKED = 1 << 10  # the same where limits are checked between two pieces, however few tuples a piece begins with
-AHEAD = 4  # ranges for each thread that are begun before the first of them is taken
-ROOM = 1 << 12  # numbers that an output begins with
+PIECES = 48  # ranges of the first variable's values for each thread: threads end at most one range apart
+LEAST_PIECE = 1 << 16  # children of the values of a range, at least: clearing the marks takes as long as scanning thousands
+LEAST_CHECKED = 1 << 10  # the same if limits are checked between two ranges
+AHEAD = 4  # ranges for each thread that are started before the first result is taken
+ROOM = 1 << 12  # the initial capacity of an output, in numbers
 
 
 def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
@@ -44,16 +44,14 @@ def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count:
 def count_extensions(
     query: ConjunctiveQuery, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None
 ):
-    """The bindings of some of the variables that can be extended to all, and in how many ways: an (n, k) array and counts.
-
-    The others are counted, not listed.
-    """
+    """Return the bindings of some of the variables that can be extended to all, as an (n, k) array, and the number of
+    extensions of each (n,). The other variables are counted, not listed."""
     return Leapfrog.of(query, relations, first=tuple(variables)).grouped(variables, threads)
 
 
 @dataclass(frozen=True)
 class Leapfrog:
-    """A query under an order, and the tries it reads."""
+    """A query under a variable order, and the tries that it reads."""
 
     query: ConjunctiveQuery
     shape: Shape
@@ -83,30 +81,31 @@ class Leapfrog:
         return self.grouped(self.query.variables, threads)[0]
 
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bindings of the first variables of the order, in columns as named, and how often each is extended."""
+        """Return the bindings of the first variables of the order, with columns in the order of `names`, and the number of
+        extensions of each."""
         loops = self.loops(len(names))
         return self.gathered(names, loops.nest.width, list(loops.pieces(threads)))
 
     def gathered(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
         """Return what `grouped` returns, from the results of loops with rows of `width` numbers."""
-        keep, total = len(names), sum(found for found, _ in parts)
+        keep, answers = len(names), sum(found for found, _ in parts)
         if not keep:
-            return np.empty((min(total, 1), 0), np.int64), np.array([total] if total else [], np.int64)
+            return np.empty((min(answers, 1), 0), np.int64), np.array([answers] if answers else [], np.int64)
         rows = np.concatenate([np.empty((0, width), np.int64), *(rows for _, rows in parts)])
         counts = rows[:, -1].copy() if width > keep else np.ones(len(rows), np.int64)
         return self.decoded(rows, names), counts
 
     def decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Columns of ids as values; what equations gave is values already."""
+        """Return columns of ids as values. Variables that equations assign are values already."""
         out = np.empty((len(rows), len(names)), np.int64)
         for column, name in enumerate(names):
-            found = rows[:, self.shape.depth[name]]
-            out[:, column] = self.tries.domain.decode(found) if name in self.query.joined else found
+            ids = rows[:, self.shape.depth[name]]
+            out[:, column] = self.tries.domain.decode(ids) if name in self.query.joined else ids
         return out
 
 
 def looped(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
-    """Loops over whole tries, by slot: each variable over the shortest of the roots that it may be looped over."""
+    """Return loops over whole tries, given by slot. Each variable loops over the shortest of the tries that begin with it."""
     roots = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
     return nest(query, order, keep, None, tuple(roots)).over(domain, arrays)
 
@@ -115,7 +114,8 @@ def looped(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: D
 def nest(
     query: ConjunctiveQuery, order: tuple[str, ...], keep: int, levels: tuple[int, ...] | None, roots: tuple[int, ...]
 ) -> "Nest":
-    """`roots`: slots in the order in which to prefer them for a loop."""
+    """Return the compiled loops of a query. levels: see `Shape`; roots: slots in order of preference, if a variable may loop
+    over several."""
     shape = Shape(query, order, levels)
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
     bounded = frozenset(depth for depth in sliced if depth >= 0)
@@ -125,7 +125,12 @@ def nest(
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """The compiled loops of a query: of each row `width` numbers, `first`: the slots that the first variable may be cut by."""
+    """The compiled loops of a query.
+
+    width: the number of columns of the output.
+    first: the slots of the tries by which the first variable's values may be divided; None if they may not.
+    buffers: the intersections that are stored.
+    """
 
     shape: Shape
     kernel: Callable
@@ -134,22 +139,22 @@ class Nest:
     buffers: list
 
     def rooms(self, tries: list[TrieArray]) -> np.ndarray:
-        """Return the buffer size of each kept intersection: one more than the smallest of its members' widest ranges."""
-        rooms = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in self.buffers]
-        return np.array(rooms, np.int64)
+        """Return the buffer size of each stored intersection: one more than the smallest of its members' widest ranges."""
+        sizes = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in self.buffers]
+        return np.array(sizes, np.int64)
 
     def over(self, domain: Domain, tries: list[TrieArray], rooms: np.ndarray | None = None) -> "Loops":
-        """Bind the kernel's arguments to a domain and tries."""
+        """Bind the kernel's arguments to a domain and tries. rooms: the buffer sizes, by default those for these tries."""
         ids = np.array([domain.find(value) for value in self.shape.constants], np.int64)
         literals = np.array(self.shape.literals, np.int64)
         rooms = self.rooms(tries) if rooms is None else rooms
-        given = [number for trie in tries for number in (trie.base, *trie.arrays())]
-        return Loops(self, domain, tries, [ids, literals, domain.names, domain.low, domain.size, rooms, *given])
+        trie_arguments = [number for trie in tries for number in (trie.base, *trie.arrays())]
+        return Loops(self, domain, tries, [ids, literals, domain.names, domain.low, domain.size, rooms, *trie_arguments])
 
 
 @dataclass(frozen=True)
 class Loops:
-    """A nest over given tries, all of them or slices."""
+    """Compiled loops bound to given tries, or to slices of them."""
 
     nest: Nest
     domain: Domain
@@ -157,19 +162,23 @@ class Loops:
     arguments: list
 
     def run(self, box: np.ndarray) -> tuple[int, np.ndarray]:
-        """The count and the rows of one box: for each depth the lowest id, and the first id above it."""
+        """Return the count and the rows of one box (variables, 2): for each depth the lowest id, and the first id above it."""
         count, numbers = self.nest.kernel(np.append(box.ravel(), ROOM), *self.arguments)
         return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
 
     def pieces(
         self, threads: int | None = None, box: np.ndarray | None = None, share: tuple[int, int] | None = None
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """The results of ranges of the first variable, in order, made by so many threads, hardly ahead of the consumer.
-        `share`: (number, of): every so many ranges, for one of several that do their share."""
+        """Yield the results of ranges of the first variable, in order, computed by a number of threads slightly ahead of the
+        consumer.
+
+        box: restricts the variables.
+        share: (number, count): only every `count`-th range, for one of several tasks.
+        """
         box = self.whole() if box is None else box
         threads = cpus() if threads is None else threads
-        number, of = share or (0, 1)
-        boxes = [self._between(box, low, high) for low, high in self._ranges(box, max(threads, of))][number::of]
+        number, count = share or (0, 1)
+        boxes = [self._between(box, low, high) for low, high in self._ranges(box, max(threads, count))][number::count]
         if threads == 1 or len(boxes) < 2:
             return map(self.run, boxes)
         return self._threaded(boxes, threads)
@@ -189,27 +198,30 @@ class Loops:
                 future.cancel()
 
     def whole(self) -> np.ndarray:
+        """Return the box of all values (variables, 2)."""
         box = np.zeros((len(self.nest.shape.order), 2), np.int64)
         box[:, 1] = self.domain.size
         return box
 
     def _between(self, box: np.ndarray, low: int, high: int) -> np.ndarray:
+        """Return a box with another range of the first variable."""
         box = box.copy()
         box[:1] = low, high
         return box
 
     def _ranges(self, box: np.ndarray, threads: int) -> list[tuple[int, int]]:
-        """Cut the first variable's ids where the tries that begin with it have equal shares of their tuples."""
+        """Divide the first variable's ids into ranges such that the tries that begin with it have about equally many tuples in
+        each."""
         checked = limits.are_set()
         if self.nest.first is None or threads == 1 and not checked:
             return [tuple(box[0])] if len(box) else [(0, 0)]
         low, high = map(int, box[0])
         weights = sum((_weights(self.tries[slot], low, high) for slot in self.nest.first), np.ones(max(high - low, 0)))
-        heap = np.cumsum(weights)
-        if not heap.size:
+        cumulative_weights = np.cumsum(weights)
+        if not cumulative_weights.size:
             return []
-        pieces = min(threads * PIECES, 1 + int(heap[-1]) // (LEAST_CHECKED if checked else LEAST_PIECE))
-        cuts = np.searchsorted(heap, np.linspace(0, heap[-1], pieces + 1)[1:-1])
+        pieces = min(threads * PIECES, 1 + int(cumulative_weights[-1]) // (LEAST_CHECKED if checked else LEAST_PIECE))
+        cuts = np.searchsorted(cumulative_weights, np.linspace(0, cumulative_weights[-1], pieces + 1)[1:-1])
         bounds = np.unique(np.concatenate([[low], low + cuts, [high]]))
         return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 
@@ -226,7 +238,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _weights(trie: TrieArray, low: int, high: int) -> np.ndarray:
-    """The children of each id in a range."""
+    """Return the number of children of each id in [low, high)."""
     if not trie.index:
         return np.zeros(high - low)
     weights = np.zeros(high - low)

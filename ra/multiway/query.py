@@ -1,8 +1,8 @@
-"""A full conjunctive query, to be joined variable by variable.
+"""Conjunctive queries, which are joined variable by variable.
 
     triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 
-Its answer is the set of bindings of all its variables; projections are the caller's. Values are 64-bit integers, and
+The answer is the set of bindings of all variables; projections are left to the caller. Values are 64-bit integers, and
 arithmetic on them wraps around.
 """
 
@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 def expression_text(expression: Expression) -> str:
-    """An expression as one reads it.
+    """Return an expression as text, in infix notation.
 
     >>> expression_text(("+", "x", ("*", "y", Constant(2))))
     'x + (y * 2)'
@@ -64,7 +64,7 @@ def expression_text(expression: Expression) -> str:
 
 
 def expression_variables(expression: Expression) -> Iterable[str]:
-    """The variables of an expression, from left to right."""
+    """Yield the variables of an expression, from left to right."""
     if isinstance(expression, str):
         yield expression
     elif isinstance(expression, tuple):
@@ -95,7 +95,8 @@ class ConjunctiveQuery:
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """The columns of the answer: by first appearance, in positive atoms, then comparisons, then negated atoms."""
+        """The columns of the answer, in the order of their first occurrence: in positive atoms, then comparisons, then negated
+        atoms."""
         found = [term for atom in self.positive for term in atom.terms if isinstance(term, str)]
         found += [name for comparison in self.comparisons for side in comparison[1:] for name in expression_variables(side)]
         found += [term for atom in self.negated for term in atom.terms if isinstance(term, str)]
@@ -103,7 +104,7 @@ class ConjunctiveQuery:
 
     @cached_property
     def joined(self) -> frozenset[str]:
-        """The variables that some positive atom binds."""
+        """The variables that occur in a positive atom."""
         return frozenset(term for atom in self.positive for term in atom.terms if isinstance(term, str))
 
     def equations(self, name: str) -> list[Expression]:
@@ -112,7 +113,8 @@ class ConjunctiveQuery:
         return [other for side, other in sides if side == name and name not in expression_variables(other)]
 
     def assigned(self, name: str, bound: Iterable[str]) -> Expression | None:
-        """The first equation that gives the variable its value once `bound` have theirs; None without."""
+        """Return the other side of the first equation that determines a variable once `bound` are bound; None if there is
+        none."""
         bound = set(bound)
         return next((other for other in self.equations(name) if bound.issuperset(expression_variables(other))), None)
 
@@ -123,12 +125,13 @@ class ConjunctiveQuery:
             terms = {term for term in atom.terms if isinstance(term, str)}
             if not terms:
                 continue
-            met = [group for group in groups if group & terms]
-            groups = [group for group in groups if not group & terms] + [terms.union(*met)]
+            touching = [group for group in groups if group & terms]
+            groups = [group for group in groups if not group & terms] + [terms.union(*touching)]
         return len(groups) <= 1
 
     def check(self, relations: Mapping | None = None) -> None:
-        """QueryError for what cannot be evaluated; with the relations given, also for unknown names and wrong arities."""
+        """Raise QueryError if the query cannot be evaluated; if relations are given, also for unknown names and wrong
+        arities."""
         for comparison in self.comparisons:
             _check_comparison(comparison)
         for atom in self.atoms:
@@ -167,6 +170,7 @@ class ConjunctiveQuery:
 
 
 def _check_comparison(comparison: Comparison) -> None:
+    """Raise QueryError for an invalid comparison."""
     if comparison.op not in COMPARISONS:
         raise QueryError(f"{comparison.op!r} is not a comparison: expected one of {' '.join(COMPARISONS)}")
     for side in (comparison.left, comparison.right):
@@ -210,7 +214,7 @@ def _check_atom(atom: QueryAtom, relations: Mapping | None) -> None:
 
 
 def relation_columns(relation) -> tuple[np.ndarray, ...]:
-    """The columns of a relation given as equally long int64 arrays, or as one (n, k) array."""
+    """Return the columns of a relation as int64 arrays (n,). It is given as columns of equal length, or as one (n, k) array."""
     return tuple(column.astype(np.int64, copy=False) for column in _checked_columns(relation))
 
 

@@ -1,6 +1,8 @@
-"""Leapfrog triejoin by the tasks of a cluster: every host has the tries in files, and the first variable's values are dealt.
+"""Leapfrog triejoin by the tasks of a cluster: every host has the tries in files, and tasks divide the first variable's values
+among them.
 
-A task joins every so many of many ranges, so that heavy ones and light ones are mixed; nothing is shuffled.
+The values are cut into many ranges, and each task takes every k-th, so that heavy and light ranges are mixed. Nothing is
+shuffled.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.storage.runs import Store
 
-TASKS_PER_CORE = 4  # so that a heavy share does not leave the other cores idle for long
+TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
@@ -40,7 +42,7 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
 
 @dataclass
 class Share:
-    """A task: its part of the ranges, in one thread."""
+    """A task that joins its share of the ranges in one thread."""
 
     query: ConjunctiveQuery
     order: tuple[str, ...]
@@ -50,12 +52,13 @@ class Share:
     tasks: int
 
     def __call__(self, partition, records):
+        """Evaluate this partition's share of the values of the first variable. Returns row arrays, or [(count, None)]."""
         loops = looped(self.query, self.order, self.keep, self.domain, [file.open() for file in self.files])
         parts = loops.pieces(1, share=(partition, self.tasks))
         return parts if self.keep else [(sum(found for found, _ in parts), None)]
 
 
 def _lean(join: Leapfrog) -> Domain:
-    """Without the names of values where no kernel asks for them."""
-    asked = join.shape.constants or join.query.comparisons
-    return join.tries.domain if asked else replace(join.tries.domain, names=NOTHING)
+    """Return the query's domain, without the values if the kernel does not read them."""
+    reads_values = join.shape.constants or join.query.comparisons
+    return join.tries.domain if reads_values else replace(join.tries.domain, names=NOTHING)

@@ -1,6 +1,7 @@
-"""A number for the contents of a relation: the same in every process, for tuples in any order, on any number of partitions.
+"""Fingerprints of relations: a 64-bit number computed from a relation's contents, which is the same in every process, for any
+order of the tuples and any number of partitions.
 
-Ids of symbols and records differ from process to process, so what is hashed is what they stand for.
+The ids of symbols and records differ between processes, so the contents that they denote are hashed.
 """
 
 from dataclasses import dataclass
@@ -19,13 +20,17 @@ from semi_naive.ra.values.distinct import distinct_with_inverse
 
 @dataclass
 class Fingerprint:
-    """Call it with columns (arity, n) of distinct tuples. The numbers of disjoint parts add up to that of all, modulo 2^64."""
+    """A function from columns (arity, n) of distinct tuples to their fingerprint. The fingerprints of disjoint parts of a
+    relation add up to that of the relation, modulo 2^64.
+    """
 
     relation: Relation
     types: dict[str, Type]
-    values: object  # what the ids stand for
+    values: object  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:
+        """Return the sum of the hashes of tuples, columns (arity, n); the order of tuples does not matter. Equal symbols and
+        records have equal hashes, whatever their ids."""
         contents = [
             self._contents(column, type_.name, type_.kind)
             for column, (_, type_) in zip(columns, self.relation.attributes, strict=True)
@@ -34,7 +39,7 @@ class Fingerprint:
         return (int(mix(words).sum()) + words.size) % (1 << 64)
 
     def _contents(self, column: np.ndarray, type_: str, kind: Kind) -> np.ndarray:
-        """The column with the hash of its content in place of each id."""
+        """Return the column with each id replaced by the hash of its contents."""
         if kind == Kind.SYMBOL:
             ids, places = distinct_with_inverse(column)
             return hash_strings(self.values.arrow(ids)).view(np.int64)[places]
@@ -43,7 +48,8 @@ class Fingerprint:
         return column
 
     def _records(self, column: np.ndarray, type_: str) -> np.ndarray:
-        """Records may hold records, to any depth: first the ids at each depth, then from the deepest up their hashes."""
+        """Return the hashes of records, whose fields may be records, to any depth. First the ids at each depth are collected,
+        then hashed from the deepest to the outermost."""
         levels, hashes = [{type_: np.unique(column)}], {}
         while levels[-1]:
             levels.append(self._fields(levels[-1]))
@@ -53,21 +59,21 @@ class Fingerprint:
         return hashed[np.searchsorted(ids, column)]
 
     def _fields(self, level: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The ids of records in the fields of records, by type."""
-        found: dict[str, list] = {}
+        """Return the ids of the records in the fields of records, by type. level: ids by type."""
+        ids_by_type: dict[str, list] = {}
         for name, ids in level.items():
             for part in self._open(name, ids):
                 for values, inner in part.fields:
                     if values.size and self.types[inner].kind == Kind.RECORD:
-                        found.setdefault(inner, []).append(values)
-        return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
+                        ids_by_type.setdefault(inner, []).append(values)
+        return {name: np.unique(np.concatenate(parts)) for name, parts in ids_by_type.items()}
 
     def _open(self, name: str, ids: np.ndarray) -> list["_Part"]:
-        """The fields of records; of an algebraic data type each branch by itself."""
-        type_, there = self.types[name], ids != 0
+        """Return the fields of records of type `name`, separately for each branch of an algebraic data type."""
+        type_, is_record = self.types[name], ids != 0
         if not type_.branches:
-            columns = self.values.fields(ids[there], len(type_.fields))
-            return [_Part(there, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
+            columns = self.values.fields(ids[is_record], len(type_.fields))
+            return [_Part(is_record, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
         tags, payloads = branches.open_(ids, self.values)
         parts = []
         for tag in np.unique(tags).tolist():
@@ -77,13 +83,14 @@ class Fingerprint:
         return parts
 
     def _hashed(self, name: str, ids: np.ndarray, below: dict) -> np.ndarray:
+        """Return the hash of each record of a type. below: for each type, the (ids, hashes) of the records one level deeper."""
         hashed = np.zeros(ids.size, np.int64)  # nil stays 0
         for part in self._open(name, ids):
             contents = [] if part.tag is None else [np.full(np.count_nonzero(part.rows), part.tag)]
             for values, inner in part.fields:
                 if self.types[inner].kind == Kind.RECORD:
-                    known, of_known = below.get(inner, (values, values))
-                    contents.append(of_known[np.searchsorted(known, values)])
+                    known, known_hashes = below.get(inner, (values, values))
+                    contents.append(known_hashes[np.searchsorted(known, values)])
                 else:
                     contents.append(self._contents(values, inner, self.types[inner].kind))
             hashed[part.rows] = hash_rows(np.array(contents, np.int64).reshape(len(contents), -1)).view(np.int64)
@@ -92,7 +99,9 @@ class Fingerprint:
 
 @dataclass
 class _Part:
-    """Some of the records of a type: which `rows` they are, their fields as (column, type name), and the tag of a branch."""
+    """The records of a type that have one branch: a mask `rows` of them, their fields as (column, type name), and the branch's
+    tag.
+    """
 
     rows: np.ndarray
     fields: list[tuple[np.ndarray, str]]
@@ -101,7 +110,7 @@ class _Part:
 
 @dataclass
 class FingerprintPieces:
-    """A task that yields the numbers of its partition's tuples."""
+    """A task that yields the fingerprints of the pieces of its partition's tuples."""
 
     fingerprint: Fingerprint
     spread: PartitionedRelation

@@ -1,10 +1,12 @@
-"""The task of the decomposed plan: the fixpoint of groups of tuples that never meet, in the memory of one process.
+"""The task of the decomposed plan: evaluate pieces of a stratum independently, each to its fixpoint in the memory of one
+process.
 
-A piece is some groups of a stratum:
+The tuples of a stratum are divided into groups, by the columns that all its rules carry unchanged. Tuples of different groups
+never join. A piece is a set of groups:
 
-1. Its tuples are cut out of the blocks that the driver has dealt.
-2. All delta versions of the rules run on them until nothing is born, as in the driver (`running.driver.local`).
-3. All its tuples are written. A piece that outgrows its room is cut in two by its groups, and each half continues.
+1. Its tuples are read from the blocks that the driver has distributed.
+2. All delta versions of the rules run on them until there are no new tuples, as in the driver (`running.driver.local`).
+3. All its tuples are written. A piece that exceeds its memory is split in two between groups, and each half continues.
 """
 
 import os
@@ -25,13 +27,13 @@ from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.values.values import Made
 
-ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is cut in two: 0.5 GB a core
-SAMPLE = 1 << 10  # tuples of a block that tell where the middle of a piece is
+ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is split: 0.5 GB a core
+SAMPLE = 1 << 10  # tuples of a block in the sample that determines where a piece is split
 
 
 @dataclass
 class Home:
-    """The order in which a relation of the stratum is stored: the `keys` carried columns first, then the others."""
+    """The home order of a relation of the stratum: the `keys` carried columns first, then the others."""
 
     arity: int
     order: Order
@@ -45,13 +47,13 @@ class Home:
 
 @dataclass
 class DealtPieces:
-    """The tuples of one relation on every host, piece after piece: piece p has [begins[p], begins[p + 1])."""
+    """The tuples of one relation, in a block that every host has. Piece p has the rows begins[p] to begins[p + 1] - 1."""
 
     stored: list[StoredBlock]
     begins: np.ndarray
 
     def piece(self, number: int) -> list[Block]:
-        """A block of the piece's tuples, if it has any."""
+        """Return the piece's tuples as a list of one block; the list is empty if there are none."""
         begin, end = self.begins[number : number + 2]
         if begin == end:
             return []
@@ -61,7 +63,7 @@ class DealtPieces:
 
 @dataclass
 class Delta:
-    """A compiled delta version of a rule; `relation` is the one whose delta it reads."""
+    """A compiled delta version of a rule. rule: the rule's number; relation: the relation whose delta it reads."""
 
     rule: int
     relation: str
@@ -70,17 +72,19 @@ class Delta:
 
 @dataclass
 class Finished:
-    """The report of a task on a piece. births: tuples born in each step; costs: (seconds, made, born) of each rule."""
+    """The report of a task on a piece. births: the number of new tuples of each step; costs: (seconds, heads made, new tuples)
+    of each rule.
+    """
 
     partition: int
     groups: int = 0
     births: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     blocks: dict[str, list[StoredBlock]] = field(default_factory=dict)
-    sizes: dict[str, np.ndarray] = field(default_factory=dict)  # in each slot of the home's map
+    sizes: dict[str, np.ndarray] = field(default_factory=dict)  # for each relation, its tuples in each slot of the map
     costs: dict[int, np.ndarray] = field(default_factory=dict)
     seconds: float = 0.0
-    made: Made | None = None  # symbols and records
-    error: tuple[int, str] | None = None  # in which rule
+    made: Made | None = None  # new symbols and records
+    error: tuple[int, str] | None = None  # (number of the rule, message)
 
     @property
     def tuples(self) -> int:
@@ -89,7 +93,7 @@ class Finished:
 
 @dataclass
 class PieceState:
-    """The tables of a piece, or of a part of one, after some steps."""
+    """The tables of a piece, or of a part of one, after `step` steps."""
 
     step: int
     tables: dict[str, Table]
@@ -105,7 +109,9 @@ class PieceState:
 
 @dataclass
 class PieceContext(TaskContext):
-    """The context of rules on a piece: the stratum's relations are the piece's, all others are whole on every host."""
+    """The context of rules on a piece: the stratum's relations are those of the piece, and all other relations are completely
+    on every host.
+    """
 
     tables: dict = field(default_factory=dict)
 
@@ -116,7 +122,9 @@ class PieceContext(TaskContext):
 
 @dataclass
 class RunGroups:
-    """The task: run pieces, given as (partition that stores them, number), each to its fixpoint or for `steps` steps."""
+    """A task that evaluates pieces, given as (partition that stores the result, piece number), to the fixpoint or for `steps`
+    steps.
+    """
 
     world: World
     versions: list[Delta]
@@ -129,6 +137,8 @@ class RunGroups:
     label: str
 
     def __call__(self, partition, pieces):
+        """Evaluate pieces, given as (partition where the results belong, number), to their fixpoints, and yield a report for
+        each."""
         for home, number in pieces:
             begun, finished = time.perf_counter(), Finished(home)
             try:
@@ -140,6 +150,7 @@ class RunGroups:
             yield finished
 
     def _run(self, number: int, finished: Finished) -> None:
+        """Evaluate a piece, and store its tuples. If it is split, each part is stored separately."""
         waiting, written = [self._opened(number)], 0
         finished.births[0] = waiting[0].size
         while waiting:
@@ -151,14 +162,15 @@ class RunGroups:
             waiting += halves
 
     def _opened(self, number: int) -> PieceState:
+        """Return the tables of a piece before the first step."""
         tables = {}
         for name, home in self.homes.items():
-            full, delta = (dealt[name].piece(number) if name in dealt else [] for dealt in (self.full, self.delta))
+            full, delta = (pieces[name].piece(number) if name in pieces else [] for pieces in (self.full, self.delta))
             tables[name] = home.table(full, delta)
         return PieceState(0, tables)
 
     def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Take step after step. Return the two halves that continue if the piece becomes too large."""
+        """Run steps until the fixpoint. If the piece becomes too large, stop and return its two halves."""
         while state.delta and (self.steps is None or state.step < self.steps):
             halves = split_piece(state, self.homes) if state.size > ROOM else []
             if halves or (halves := self._step(state, finished)):
@@ -170,16 +182,17 @@ class RunGroups:
         return []
 
     def _step(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Take one step. If it makes too many tuples, drop them and return the two halves, which repeat it."""
-        born, looked = 0, False
+        """Run one step. If it makes too many tuples, drop them and return the two halves of the piece, which repeat the step.
+        state: the piece."""
+        born, tried = 0, False
         context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
             self._rule, begun = version.rule, time.perf_counter()
             sink = Sink(state.tables[version.derivation.relation])
             for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
-                if born + sink.born > ROOM and not looked:
-                    looked, halves = True, split_piece(state, self.homes)
+                if born + sink.born > ROOM and not tried:
+                    tried, halves = True, split_piece(state, self.homes)
                     if halves:
                         return halves
             sink.flush()
@@ -191,6 +204,7 @@ class RunGroups:
         return []
 
     def _store(self, state: PieceState, label: str, finished: Finished) -> None:
+        """Store the tuples of a piece at its fixpoint as one block for each relation, and count its groups."""
         groups = 0
         for name, home in self.homes.items():
             state.tables[name].settle()
@@ -202,8 +216,10 @@ class RunGroups:
             finished.blocks.setdefault(name, []).extend(store(path, block))
             begins = group_begins(block, home.keys)
             keys = Block(block.packing, np.ascontiguousarray(block.words[:, begins]))
-            each = np.diff(begins, append=block.size)
-            sizes = np.bincount(parcels.slots_of_block(keys, home.keys, self.map), weights=each, minlength=self.map.buckets)
+            group_sizes = np.diff(begins, append=block.size)
+            sizes = np.bincount(
+                parcels.slots_of_block(keys, home.keys, self.map), weights=group_sizes, minlength=self.map.buckets
+            )
             finished.sizes[name] = finished.sizes.get(name, 0) + sizes.astype(np.int64)
             groups = max(groups, begins.size)
         finished.groups += groups
@@ -213,8 +229,8 @@ class RunGroups:
 
 
 def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
-    """Cut a piece before a group in the middle, without the tuples born since the last step. Return nothing if a sample shows
-    only one group."""
+    """Split a piece before a group near its middle, dropping the tuples of an unfinished step. Return [] if a sample shows only
+    one group. state: the piece."""
     key = middle(state, homes)
     if key is None:
         return []
@@ -224,7 +240,8 @@ def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
 
 
 def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
-    """Return the carried columns of a group that has about half of the tuples before it."""
+    """Return the carried columns of a group such that about half of the tuples are in groups before it; None if there is only
+    one group."""
     samples = []
     for name, table in state.tables.items():
         for block in blocks_of_table(table):
@@ -235,10 +252,10 @@ def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     weights = np.concatenate([np.full(rows.shape[1], weight) for rows, weight in samples])
     order = np.lexsort(keys[::-1])
     keys, weights = keys[:, order], np.cumsum(weights[order])
-    later = np.flatnonzero((keys != keys[:, :1]).any(axis=0))
-    if not later.size:
+    after_first_group = np.flatnonzero((keys != keys[:, :1]).any(axis=0))
+    if not after_first_group.size:
         return None
-    return tuple(keys[:, max(later[0], np.searchsorted(weights, weights[-1] / 2))].tolist())
+    return tuple(keys[:, max(after_first_group[0], np.searchsorted(weights, weights[-1] / 2))].tolist())
 
 
 def blocks_of_table(table: Table) -> list[Block]:
@@ -248,15 +265,15 @@ def blocks_of_table(table: Table) -> list[Block]:
 
 
 def part(table: Table, home: Home, key: tuple, first: bool) -> Table:
-    """Return a table of the groups before a key, or of the others."""
+    """Return a table of the groups before `key` if `first`, else of the groups from it on."""
 
     def chosen(block: Block) -> Block:
         before = np.zeros(block.size, np.bool_)
-        same = np.ones(block.size, np.bool_)
+        is_equal = np.ones(block.size, np.bool_)
         for place, value in enumerate(key):
             column = block.column(place)
-            before |= same & (column < value)
-            same &= column == value
+            before |= is_equal & (column < value)
+            is_equal &= column == value
         return Block(block.packing, np.ascontiguousarray(block.words[:, before if first else ~before]))
 
     full, delta = [chosen(block) for block in table.full[table.home]], table.delta.get(table.home)

@@ -1,10 +1,12 @@
-"""Many iterations in one task, for relations whose tuples stay on their partition: the kernel of `running.balanced.run_ahead`.
+"""Run-ahead for closures of pairs: many iterations in one task, for relations whose new tuples stay on their partition. Used by
+`running.balanced.run_ahead`.
 
     path(x, z) :- delta path(x, y), edge(y, z).
 
-x is carried unchanged. So if x chooses the bucket, every head is at home where it is made, and a partition takes many steps
-without another one. 64 groups, values of x, share a word for each z, as in `ra.closures.bitset_bfs`. Here a group begins from
-all its known tuples, so its heads are born without a comparison with `full`.
+x is carried unchanged. So if x determines the bucket, every head belongs to the partition that makes it, and a partition runs
+many iterations without exchanging tuples. A *group* is the tuples with one x. 64 groups are evaluated together: for each z, a
+word has a bit for each group that reaches z, as in `ra.closures.bitset_bfs`. A group starts from all its known tuples, so its
+heads are known to be new without a comparison with `full`.
 """
 
 import os
@@ -25,15 +27,18 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.ra.storage import codec
 from semi_naive.ra.words import JIT, i64, merge_all, seek_word, u64
 
-HALF = np.uint64(32)
-LOW = np.uint64((1 << 32) - 1)
+HALF = np.uint64(32)  # a word is x << HALF | y
+LOW = np.uint64((1 << 32) - 1)  # the mask of y
 
 
 @njit(types.UniTuple(types.int64, 3)(u64, types.int64, u64, u64, i64), **JIT)
 def _take_groups(delta, at, lanes, front, todo):
-    """Take the next groups of the delta, sorted words (x, y): `lanes` get their x, front[y] their bits, `todo` the y. Returns
-    how many lanes and y there are, and where the delta goes on. Nothing leads on from a y beyond the nodes."""
-    count = waiting = 0
+    """Read the next (at most 64) groups of the delta, sorted words (x, y), from position `at` on.
+
+    Sets lanes[g] to the x of group g, bit g of front[y] for each of its y, and lists these y in `todo`. Returns the number of
+    groups, the number of y in `todo`, and the position after the groups. A y that is no node has no successors and is left out.
+    """
+    count = listed = 0
     while at < delta.size:
         x, y = delta[at] >> HALF, np.int64(delta[at] & LOW)
         if count == 0 or lanes[count - 1] != x:
@@ -43,65 +48,77 @@ def _take_groups(delta, at, lanes, front, todo):
             count += 1
         if y < front.size:
             if front[y] == 0:
-                todo[waiting] = y
-                waiting += 1
+                todo[listed] = y
+                listed += 1
             front[y] |= np.uint64(1) << np.uint64(count - 1)
         at += 1
-    return count, waiting, at
+    return count, listed, at
 
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.int64, u64, types.int64, u64, i64, types.int64), **JIT)
-def _know(words, at, lanes, count, seen, touched, known):
-    """Mark what sorted words (x, z) say of the first `count` lanes; `at` is where to look from. Returns where the next lanes'
-    words are, and how many z are `touched` by now."""
+def _know(words, at, lanes, count, seen, touched, entries):
+    """Set the bits of the known tuples of the first `count` groups in `seen`, from sorted words (x, z), starting at position
+    `at`.
+
+    Appends each z that is seen for the first time to `touched`, which has `known` entries. Returns the position after the
+    groups and the number of entries.
+    """
     for lane in range(count):
         at = seek_word(words, at, lanes[lane] << HALF)
         while at < words.size and words[at] >> HALF == lanes[lane]:
             z = np.int64(words[at] & LOW)
             if z < seen.size:
                 if seen[z] == 0:
-                    touched[known] = z
-                    known += 1
+                    touched[entries] = z
+                    entries += 1
                 seen[z] |= np.uint64(1) << np.uint64(lane)
             at += 1
-    return at, known
+    return at, entries
 
 
 @njit(
     types.int64(i64, types.int64, i64, i64, u64, u64, u64, u64, i64, i64, types.int64, i64, types.int64),
     **JIT,
 )
-def _steps(todo, waiting, indptr, targets, seen, front, fresh, born, later, touched, known, levels, steps):
-    """Up to `steps` steps of the groups in `front`. What is made is in `born`, what the last step made in `front` still;
-    levels[k] grows by the tuples of step k. Returns how many z are touched."""
+def _steps(todo, waiting, indptr, targets, seen, front, fresh, born, later, touched, entries, levels, steps):
+    """Run up to `steps` iterations from `front`, the new tuples of each group by node.
+
+    Sets `born` to the bits of all new tuples, and `front` to those of the last iteration; levels[k] grows by the tuples of
+    iteration k. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of entries in
+    `touched`.
+    """
     step = 0
     while waiting and step < steps:
-        found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
-        for i in range(found):
-            z, new = later[i], fresh[later[i]]
+        reached = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
+        for i in range(reached):
+            z, bits = later[i], fresh[later[i]]
             if seen[z] == 0:
-                touched[known] = z
-                known += 1
-            seen[z] |= new
-            born[z] |= new
-            front[z] = new
+                touched[entries] = z
+                entries += 1
+            seen[z] |= bits
+            born[z] |= bits
+            front[z] = bits
             fresh[z] = 0
-            while new:
+            while bits:
                 levels[step] += 1
-                new &= new - np.uint64(1)
-        todo, later, waiting = later, todo, found
+                bits &= bits - np.uint64(1)
+        todo, later, waiting = later, todo, reached
         step += 1
-    return known
+    return entries
 
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.int64, u64, u64, u64, i64, types.int64, u64, u64, i64, i64), **JIT)
-def _harvest(lanes, count, seen, born, front, touched, known, settled, fresh, sizes, ends):
-    """Write what the lanes have made, sorted words (x, z): the last step's to `fresh`, all other to `settled`, which have room.
-    Clears seen, born and front. sizes, ends: room for a number a lane. Returns how many words are in each."""
-    dense = 32 * known > seen.size
+def _harvest(lanes, count, seen, born, front, touched, entries, settled, fresh, sizes, ends):
+    """Write the new tuples of the first `count` groups as sorted words (x, z): those of the last iteration to `fresh`, all
+    others to `settled`, which are large enough.
+
+    Clears seen, born and front. sizes, ends: work space, one entry a group. Returns the number of words in `settled` and in
+    `fresh`.
+    """
+    dense = 32 * entries > seen.size
     if not dense:
-        touched[:known].sort()
-    among = seen.size if dense else known
+        touched[:entries].sort()
+    among = seen.size if dense else entries
     sizes[:], ends[:] = 0, 0
     for i in range(among):
         z = np.int64(i) if dense else touched[i]
@@ -112,10 +129,10 @@ def _harvest(lanes, count, seen, born, front, touched, known, settled, fresh, si
         while word:
             sizes[lowest_bit(word)] += 1
             word &= word - np.uint64(1)
-    old = new = 0
+    settled_count = fresh_count = 0
     for lane in range(count):
-        old, sizes[lane] = old + sizes[lane], old
-        new, ends[lane] = new + ends[lane], new
+        settled_count, sizes[lane] = settled_count + sizes[lane], settled_count
+        fresh_count, ends[lane] = fresh_count + ends[lane], fresh_count
     for i in range(among):
         z = np.int64(i) if dense else touched[i]
         last, word = front[z], born[z] & ~front[z]
@@ -130,11 +147,11 @@ def _harvest(lanes, count, seen, born, front, touched, known, settled, fresh, si
             settled[sizes[lane]] = lanes[lane] << HALF | np.uint64(z)
             sizes[lane] += 1
             word &= word - np.uint64(1)
-    return old, new
+    return settled_count, fresh_count
 
 
 class Workspace:
-    """The arrays of the kernels, 72 bytes a node."""
+    """The arrays that the kernels work in: 72 bytes for each node of the graph."""
 
     def __init__(self, nodes: int):
         self.seen, self.front, self.fresh, self.born = (np.zeros(nodes, np.uint64) for _ in range(4))
@@ -144,9 +161,14 @@ class Workspace:
 
 
 def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps: int, levels: np.ndarray, begin: int = 0):
-    """Yield (settled, fresh, next) for 64 groups at a time, from delta[begin:] on: the words that up to `steps` steps make of
-    them, but for the last step; those of the last step; and where the delta goes on. Sorted words (x, z); `levels` grows by
-    the tuples of each step. known: sorted arrays of all that there is, the delta too.
+    """Run up to `steps` iterations from the delta, 64 groups at a time, and yield (settled, fresh, next) for each 64 groups.
+
+    delta: sorted words (x, y), read from position `begin` on.
+    known: sorted arrays of all known words, the delta included.
+    indptr, targets: the graph's adjacency.
+    settled, fresh: sorted words (x, z) of the new tuples; those of the last iteration are in `fresh`.
+    next: the position in the delta after these groups.
+    levels: levels[k] grows by the number of tuples of iteration k.
 
     >>> words = lambda *pairs: np.array([x << 32 | y for x, y in pairs], "u8")
     >>> edges, levels = (np.array([0, 1, 2, 3, 3]), np.array([1, 2, 3])), np.zeros(2, np.int64)
@@ -164,22 +186,22 @@ def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps:
             space.todo, waiting, indptr, targets, space.seen, space.front, space.fresh, space.born, space.later,
             space.touched, touched, levels, steps,
         )  # fmt: skip
-        made = int(levels.sum()) - before
-        settled, fresh = np.empty(made, np.uint64), np.empty(made, np.uint64)
-        old, new = _harvest(
+        total = int(levels.sum()) - before
+        settled, fresh = np.empty(total, np.uint64), np.empty(total, np.uint64)
+        settled_count, fresh_count = _harvest(
             space.lanes, count, space.seen, space.born, space.front, space.touched, touched, settled, fresh,
             space.sizes, space.ends,
         )  # fmt: skip
-        yield settled[:old], fresh[:new], begin
+        yield settled[:settled_count], fresh[:fresh_count], begin
 
 
 @dataclass
 class GroupsAhead:
-    """A task that takes up to `steps` steps of the groups in each partition's delta. It stops once `threshold` tuples are born.
-    The next inner iteration continues from cursors[partition], a place in the delta; None: the partition has finished.
+    """A task that runs up to `steps` iterations of the groups in its partition's delta. It stops after `threshold` new tuples.
 
-    Cost: reads the known tuples of the delta's groups once, writes the born tuples once, and shuffles nothing. Takes 72 bytes a
-    node and 8 bytes a born tuple in memory.
+    The next inner iteration continues from cursors[partition], a position in the delta; None: the partition has finished. It
+    reads the known tuples of the delta's groups once, writes the new tuples once, and shuffles nothing. It takes 72 bytes a
+    node and 8 bytes a new tuple in memory.
     """
 
     relation: PartitionedRelation  # its home keyed by the carried column alone, unrefined, in words of two halves
@@ -191,6 +213,7 @@ class GroupsAhead:
     label: str
 
     def __call__(self, partition, records):
+        """Run on one partition; returns its report and the `Born` of its new tuples."""
         begun, home = time.perf_counter(), self.relation.home
         report = Report("run-ahead", partition, facts={"cursor": None, "births": []})
         full, new = list(home.full[partition]), list(home.new[partition])
@@ -211,14 +234,16 @@ class GroupsAhead:
         return codec.slots_of_words(words, 32, self.relation.home.map.tables()[0])
 
     def _pairs(self, fresh: np.ndarray) -> np.ndarray:
-        """Return the edges that lead on from the delta, for each slot."""
+        """Return for each slot the number of edges that start at the ends of new tuples: the pairs that the next join
+        compares."""
         indptr = self.adjacency[0].open()
         ends = np.minimum(fresh & LOW, np.uint64(indptr.size - 2)).astype(np.int64)
         weights = indptr[ends + 1] - indptr[ends]
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
     def _made(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """Return the words of all groups up to the threshold: those of the last step apart from the others."""
+        """Return the new words of the groups up to the threshold, as (settled, fresh): those of the last iteration are in
+        `fresh`."""
         home, levels = self.relation.home, np.zeros(self.steps, np.int64)
         delta = [_words(stored) for stored in home.delta[partition]]
         known = [_words(stored) for stored in home.full[partition]] + delta
@@ -237,13 +262,14 @@ class GroupsAhead:
                 break
         report.facts["births"] = np.trim_zeros(levels, "b").tolist()
         nothing = np.empty(0, np.uint64)
-        return tuple(np.concatenate([nothing, *some]) for some in zip(*parts, strict=True)) if parts else (nothing, nothing)
+        return tuple(np.concatenate([nothing, *arrays]) for arrays in zip(*parts, strict=True)) if parts else (nothing, nothing)
 
 
 def _words(stored: StoredBlock) -> np.ndarray:
-    """Return the words of a block, packed as two halves."""
+    """Return the words of a stored block of pairs, as first << 32 | second."""
     return np.ascontiguousarray(stored.open().repacked(HALVES).words[0])
 
 
 def _store_halves(path: str, words: np.ndarray) -> list[StoredBlock]:
+    """Store sorted words first << 32 | second as a block of pairs."""
     return store(path, Block(HALVES, words[None]))

@@ -1,4 +1,6 @@
-"""Tasks that bring tuples to the partitions, from one index to others, and back together."""
+"""Tasks that distribute tuples to the partitions, build further indexes from an existing one, and write copies that every host
+reads.
+"""
 
 import os
 from collections.abc import Container, Iterator, Mapping
@@ -12,23 +14,23 @@ from semi_naive.ra.partitions.local_insert import Born, count_by_slot
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
 
-Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and the order of their columns
+Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and their column order
 
 
 def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
-    """Yield a partition's tuples of a relation in an order, or its share of the blocks that every host has."""
+    """Yield a partition's tuples of a relation in a column order; of blocks that every host has, an equal share."""
     if not isinstance(source, PartitionedRelation):
         stored, known = source
         for whole in (one.open() for one in stored):
             begin, end = (whole.size * p // partitions for p in (partition, partition + 1))
-            some = Block(whole.packing, whole.words[:, begin:end].copy())
-            yield some.reordered(tuple(known.index(i) for i in order))
+            share = Block(whole.packing, whole.words[:, begin:end].copy())
+            yield share.reordered(tuple(known.index(i) for i in order))
     else:
         yield from blocks_of(source, partition, order)
 
 
 def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
-    """Yield a partition's blocks of a relation, in an order, without the runs at the paths in `passed`."""
+    """Yield a partition's blocks of a relation in a column order, except the runs at the paths in `passed`."""
     places = tuple(source.home.order.index(i) for i in order)
     yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
 
@@ -36,13 +38,15 @@ def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed:
 @dataclass
 class DealHome:
     """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
-    partitions."""
+    partitions.
+    """
 
     relations: dict[str, PartitionedRelation]
     blocks: Mapping[str, PartitionedRelation | Shared]
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield this partition's share of tuples as parcels for their home partitions."""
         for name, shared in self.blocks.items():
             relation, streams = self.relations[name], parcels.Streams(partition)
             home = relation.home
@@ -52,13 +56,14 @@ class DealHome:
 
 @dataclass
 class Reorder:
-    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted once for each index."""
+    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index."""
 
     sources: dict[str, PartitionedRelation | Shared]
     indexes: dict[str, list[PartitionedIndex]]
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield this partition's tuples as parcels for each further index."""
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
                 streams = parcels.Streams(partition)
@@ -68,13 +73,14 @@ class Reorder:
 
 @dataclass
 class Settle:
-    """A task that stores the tuples sent by `Reorder`, as one block of each index."""
+    """A task that stores the tuples sent by `Reorder` as one block of each index."""
 
     indexes: dict[str, list[PartitionedIndex]]
     label: str
     root: str
 
     def __call__(self, partition, records):
+        """Store the tuples that arrived as the indexes of their relations, and yield a report for each."""
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
                 if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
@@ -85,7 +91,7 @@ class Settle:
 
 @dataclass
 class Relocate:
-    """Each partition writes its tuples of a relation in another order, as one block, for all to read."""
+    """A task that writes its partition's tuples of a relation in another column order, as one block that all tasks read."""
 
     relation: PartitionedRelation
     order: Order
@@ -93,6 +99,7 @@ class Relocate:
     label: str
 
     def __call__(self, partition, records):
+        """Return [the blocks of this partition's tuples in another order]."""
         if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
         blocks = list(tuples_of(self.relation, partition, 1, self.order))

@@ -1,4 +1,6 @@
-"""The tasks that end an iteration: insert heads that arrived at home and were not known, and send them to the other indexes."""
+"""The local insert: the tasks that end an iteration. They insert the heads that arrived at their home partition and are unknown
+there, and send them to the relation's other indexes.
+"""
 
 import os
 import time
@@ -16,35 +18,35 @@ from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage.runs import merge_arrays, write_run
 from semi_naive.ra.words import drop
 
-FEW = 6  # blocks of a part that are searched one by one before they are merged
+FEW = 6  # blocks of a part before some are merged
 
 
 @dataclass
 class Born:
-    """The runs that an insert left on disk in one index."""
+    """The result of an insert into one index on one partition: the runs on disk, and the number of new tuples."""
 
     relation: str
     index: int
     partition: int
     full: list[StoredBlock]
     new: list[StoredBlock]
-    sizes: np.ndarray  # born tuples in each slot
+    sizes: np.ndarray  # the number of new tuples in each slot
     count: int
     report: Report
-    pairs: np.ndarray | float = 0.0  # expected in each slot in the next iteration
-    fresh: np.ndarray | None = None  # delta of the next iteration in each slot; None: all born tuples
+    pairs: np.ndarray | float = 0.0  # for each slot, the expected number of pairs that the next iteration's join compares
+    fresh: np.ndarray | None = None  # the number of tuples in the next delta, for each slot; None: all new tuples
 
 
 def inserts(relations: list[PartitionedRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
-    """Return the last tasks of a job that brings tuples to relations. `label` names the runs that it writes; `meetings`: the
-    relations that born tuples will be joined with."""
+    """Return the last tasks of a job that brings tuples to relations. label: for the names of the runs written; root: the
+    directory of the runs on each host; meetings: the first joins of new tuples, to estimate their work."""
     others, meetings = any(len(relation.indexes) > 1 for relation in relations), meetings or {}
     further = [InsertOthers(relations, label, root, meetings)] if others else []
     return [Insert(relations, label, root, others, meetings), *further]
 
 
 def absorb(relations: dict[str, PartitionedRelation], results) -> None:
-    """Add the runs that those tasks left on disk to the relations' `new`."""
+    """Add the runs that the insert tasks wrote, the `Born` among the results of a job, to the relations' `new`."""
     for born in (result for result in results if isinstance(result, Born)):
         index = relations[born.relation].indexes[born.index]
         index.full[born.partition], index.new[born.partition] = born.full, born.new
@@ -53,15 +55,16 @@ def absorb(relations: dict[str, PartitionedRelation], results) -> None:
 
 @dataclass
 class Insert:
-    """Drop arrived tuples that the home index holds; write the others, and send them to the other indexes."""
+    """A task that drops the arrived tuples that the home index has, writes the others, and sends them to the other indexes."""
 
     relations: list[PartitionedRelation]
     label: str
     root: str
-    forward: bool  # whether another stage follows
+    forward: bool  # True if a task for the other indexes follows
     meetings: Meetings = field(default_factory=dict)
 
     def __call__(self, partition, records):
+        """Insert into all relations on one partition. Yields parcels for the other indexes, and a `Born` for each relation."""
         results = reports(records, partition)
         for relation in self.relations:
             begun, clock = time.perf_counter(), time.time()
@@ -73,7 +76,8 @@ class Insert:
         yield from ((partition, result) for result in results) if self.forward else results
 
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
-        """Return the runs on disk, and the tuples for the other indexes by the end of their tag."""
+        """Insert the tuples that arrived for one relation. Returns the result, and the new tuples that are sent to the other
+        indexes, by the suffix of their parcels' tag."""
         arrived = parcels.received_block(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
         report = Report("insert", partition, parcels.arriving(records, relation.name))
@@ -91,7 +95,8 @@ class Insert:
 
     @staticmethod
     def _reduce(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
-        """As `_insert`, for a relation with a reduction: full is written anew, and the tuples that are born are new as well."""
+        """Insert as `_insert` does, into a relation with a reduction. All its tuples are written again to full; the new and
+        improved ones are also written to new."""
         home, table = relation.home, reduced_table(relation, partition)
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
@@ -107,7 +112,7 @@ class Insert:
 
 
 def unknown_tuples(block: Block, known: list[Block]) -> Block:
-    """Return the tuples that are not known, in a packing that has room for all. Overwrites the block."""
+    """Return the tuples of a block that the known blocks do not have. Overwrites the block's words."""
     packing = packing_of([block, *known], block.arity)
     block = block.repacked(packing)
     if packing.lanes > 1:
@@ -121,7 +126,7 @@ def unknown_tuples(block: Block, known: list[Block]) -> Block:
 
 
 def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, tag: str):
-    """Yield the parcels that bring inserted tuples to the relation's other indexes."""
+    """Yield the parcels that send a block of new tuples, in home order, to the relation's other indexes."""
     for number, index in enumerate(relation.indexes[1:], 1) if block is not None and block.size else ():
         order = tuple(relation.home.order.index(i) for i in index.order)
         streams = parcels.Streams(partition)
@@ -130,7 +135,7 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
 
 @dataclass
 class InsertOthers:
-    """Insert into the other indexes of each relation; the tuples that arrive were not known."""
+    """A task that inserts into the other indexes of each relation. The arriving tuples are known to be new."""
 
     relations: list[PartitionedRelation]
     label: str
@@ -138,6 +143,7 @@ class InsertOthers:
     meetings: Meetings = field(default_factory=dict)
 
     def __call__(self, partition, records):
+        """Insert into all indexes except home on one partition, and yield a `Born` for each."""
         yield from reports(records, partition) + [r for r in records if isinstance(r, Born)]
         for relation in self.relations:
             for number, index in enumerate(relation.indexes[1:], 1):
@@ -158,7 +164,8 @@ class InsertOthers:
 def count_by_slot(
     block: Block | None, index: PartitionedIndex, meetings=(), partition: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count the tuples of a block in each slot of an index, and the pairs that they are expected to make there."""
+    """Return the number of a block's tuples in each slot of an index, and for each slot the expected number of pairs that the
+    next join of these tuples compares."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:
         return np.zeros(size, np.int64), np.zeros(size)
@@ -167,14 +174,16 @@ def count_by_slot(
 
 
 def merge_small_blocks(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
-    """Merge all but the largest half of `most` blocks into one if there are more than `most`. The old runs stay on disk until
-    the iteration is over, as tasks may still read them. Words of one packing are merged piece by piece, half a megabyte of
-    each block in memory at a time."""
+    """Merge stored blocks if there are more than `most`: the largest half of `most` stay, the others become one.
+
+    The old files stay on disk until the iteration ends, as tasks may still read them. Blocks of one packing and one word a
+    tuple are merged in pieces of half a megabyte.
+    """
     if len(blocks) <= most:
         return blocks
     ordered = sorted(blocks, key=lambda stored: -stored.size)
-    kept, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
+    large, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
     if len({block.packing for block in small}) > 1 or small[0].packing.lanes > 1:
-        return kept + store(path, merged_as(small, small[0].arity))
+        return large + store(path, merged_as(small, small[0].arity))
     run = write_run(path, merge_arrays([np.ascontiguousarray(block.words[0]) for block in small]))
-    return [*kept, StoredBlock(run, small[0].packing.bounds)]
+    return [*large, StoredBlock(run, small[0].packing.bounds)]

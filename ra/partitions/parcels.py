@@ -1,6 +1,6 @@
-"""The parcels that tasks of a job exchange while rules run: blocks, each parcel for one partition.
+"""Parcels: the records that tasks exchange while rules run. A parcel carries a part of a block to one partition.
 
-Blocks are sorted, so one word a tuple goes as coded differences (`ra.storage.codec`); tuples of more words go as they are.
+Blocks are sorted. So tuples of one word are encoded as differences (`ra.storage.codec`); wider tuples are sent uncompressed.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,9 @@ from semi_naive.ra.storage import codec
 
 
 class Parcel(NamedTuple):
-    """Part of a block on its way; `tag` says to what. Parcels of one stream are, in their order, one sorted sequence."""
+    """A part of a block, encoded. tag: the relation or segment that it is for. The parcels of one stream, in their order, are
+    one sorted sequence.
+    """
 
     tag: str
     bounds: Bounds
@@ -29,10 +31,8 @@ class Parcel(NamedTuple):
 
 
 def slots_of_block(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
-    """The slot of each tuple in a bucket map: its first `keys` columns choose the bucket, the others the subbucket.
-
-    A function of the values, however they are packed.
-    """
+    """Return the slot of each tuple (n,) in a bucket map: its first `keys` columns determine the bucket, the others the
+    subbucket. The result depends only on the values, not on the packing."""
     first, _ = placement.tables()
     if has_half_words(block.packing) and keys == 1:
         return codec.slots_of_words(block.words[0], 32, first)
@@ -45,29 +45,32 @@ def slots_of_block(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
 
 
 def combined_key(block: Block, keys: int) -> np.ndarray:
-    """One word for the first `keys` columns of each tuple."""
+    """Return one word (n,) that combines the first `keys` columns of each tuple."""
     return _key(block, range(keys))
 
 
 def _key(block: Block, places) -> np.ndarray:
+    """Return one word (n,) that combines the columns at some places of each tuple."""
     columns = [block.column(place) for place in places]
     return combined(np.array(columns, np.int64).reshape(len(columns), block.size))
 
 
 class Streams:
-    """Numbers what one task sends under one tag: a block that goes on where the last one ended is of the same stream."""
+    """Numbers the blocks that one task sends under one tag. A block that begins after the end of the previous one belongs to
+    the same stream.
+    """
 
     def __init__(self, *name: int):
         self.name, self.number, self.order = name, 0, 0
-        self.last: tuple | None = None  # the packing and the last word of the block before
+        self.last: tuple | None = None  # the packing and the last word of the previous block
 
     def next(self) -> tuple[tuple[int, ...], int]:
-        """Return a new stream, and the order 0, for a parcel that is not a block."""
+        """Return the (stream, order) of a parcel that is not a block: a new stream, and 0."""
         self.number, self.last = self.number + 1, None
         return (*self.name, self.number), 0
 
     def place(self, block: Block) -> tuple[tuple[int, ...], int]:
-        """The stream and the order of a block."""
+        """Return the (stream, order) of the next block."""
         same = self.last is not None and self.last[0] == block.packing  # words of two packings do not compare
         follows = same and self.last[1] < block.words[0, 0]
         self.number, self.order = (self.number, self.order + 1) if follows else (self.number + 1, 0)
@@ -76,7 +79,8 @@ class Streams:
 
 
 def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=((0, 0), 0)):
-    """Yield (partition, parcel) for each partition that some tuple of the block goes to; destination (n,)."""
+    """Yield (partition, parcel) for each partition that receives tuples of the block. destination (n,): the partition of each
+    tuple; place: the block's (stream, order)."""
     if not block.size:
         return
     if block.packing.lanes == 1:
@@ -90,7 +94,7 @@ def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=(
 
 
 def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
-    """Each tuple to the partition of its subbucket."""
+    """Yield the parcels that send each tuple to the partition of its subbucket."""
     if not block.size:
         return
     _, homes = placement.tables()
@@ -104,9 +108,13 @@ def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: St
 
 
 def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here=()):
-    """Each binding to every partition that has a subbucket of the bucket of its key, the columns at some places: the
-    intra-bucket shuffle (*Load-balancing Parallel Relational Algebra*, section 2). here: (partition, buckets) that stay on
-    the partition, as that has all of them."""
+    """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key: the intra-bucket
+    shuffle (*Load-balancing Parallel Relational Algebra*, section 2).
+
+    key: the places of the key's columns.
+    here: (partition, buckets): the sending partition and the buckets of which it has a complete copy; their bindings stay on
+    it.
+    """
     if not block.size:
         return
     bucket = bucket_of(_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
@@ -114,13 +122,13 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     for part, wanted in enumerate(partitions_of(placement, here)):
         chosen = wanted[bucket]
         if chosen.any():
-            some = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
-            yield from parcels(some, np.full(some.size, part), placement.partitions, tag, place)
+            selected = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
+            yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag, place)
 
 
 def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, streams: Streams, here=()):
-    """Each binding to the partition of one subbucket: the columns at the places `key` choose the bucket, those at `rest` the
-    subbucket; `here` as for `to_bucket`."""
+    """Yield the parcels that send each binding to the partition of one subbucket: the columns at the places `key` determine the
+    bucket, those at `rest` the subbucket. here: see `to_bucket`."""
     if block.size:
         words = _key(block, key)
         destination = placement.tables()[1][placement.slots_of(words, _key(block, rest))]
@@ -131,7 +139,7 @@ def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, stream
 
 
 def partitions_of(placement: BucketMap, here=()) -> np.ndarray:
-    """Return the partitions that the bindings of each bucket go to, booleans (partitions, buckets); `here` as for
+    """Return a mask (partitions, buckets) of the partitions to which the bindings of each bucket are sent. here: see
     `to_bucket`."""
     wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
     for number, homes in enumerate(placement.homes):
@@ -143,14 +151,15 @@ def partitions_of(placement: BucketMap, here=()) -> np.ndarray:
 
 
 def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams):
-    """Each binding to each of some partitions."""
+    """Yield the parcels that send each binding to all of some partitions."""
     place = streams.place(block)
     for part in partitions:
         yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
 
 
 def received_block(records, tag: str, tight: bool = False) -> Block | None:
-    """All that arrived under a tag, as one block; None if nothing did. `tight`: in as few words as the values need."""
+    """Return all tuples that arrived under a tag as one block; None if there are none. tight: use the narrowest packing that
+    holds the values."""
     blocks = [_block_of_stream(parcels) for parcels in _streams(records, tag)]
     if not blocks:
         return None
@@ -160,23 +169,23 @@ def received_block(records, tag: str, tight: bool = False) -> Block | None:
 
 
 def arriving(records, tag: str) -> int:
-    """Return the number of tuples that arrived under a tag, with repetitions."""
+    """Return the number of tuples that arrived under a tag, duplicates included."""
     return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
 
 
 def _streams(records, tag: str) -> list[list[Parcel]]:
-    """The parcels under a tag, those of one stream together and in order."""
-    found: dict = {}
+    """Return the parcels that arrived under a tag, grouped by stream and in order."""
+    streams: dict = {}
     for parcel in sorted((r for r in records if isinstance(r, Parcel) and r.tag == tag), key=lambda r: (r.stream, r.order)):
         if Packing(parcel.bounds).lanes == 1:
-            found.setdefault((parcel.stream, parcel.bounds), []).append(parcel)
+            streams.setdefault((parcel.stream, parcel.bounds), []).append(parcel)
         else:
-            found[parcel.stream, parcel.order, parcel.bounds] = [parcel]
-    return list(found.values())
+            streams[parcel.stream, parcel.order, parcel.bounds] = [parcel]
+    return list(streams.values())
 
 
 def _block_of_stream(parcels: list[Parcel]) -> Block:
-    """One stream as one block."""
+    """Return the tuples of one stream of parcels as a block."""
     first = parcels[0]
     packing = Packing(first.bounds)
     if packing.lanes == 1:

@@ -1,14 +1,15 @@
-"""The driver's handle of a relation on the partitions: an index for each order that joins need, each in buckets of its own.
+"""Handles of relations on the partitions. A relation has an index for each column order that joins need, and each index is
+divided into buckets of its own.
 
 Every index holds all tuples. The first is the relation's home: arriving tuples are compared with known ones there, and born
-tuples go on to the other indexes.
+tuples are sent to the other indexes.
 
 The life of a tuple:
 
 1. It is made by a local join and travels to the partition of its subbucket.
 2. If neither `full` nor `delta` nor `new` holds it there, it is born: it is in `new`.
 3. When the outer iteration ends, `new` becomes `delta`: in the next one it is joined with the rest.
-4. When that ends, `delta` goes into `full`, where it rests.
+4. When that ends, `delta` is added to `full`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,12 +22,14 @@ from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.ir import Order
 from semi_naive.ra.reduce.best import Best
 
-Parts = list[list[StoredBlock]]  # of each partition
+Parts = list[list[StoredBlock]]  # for each partition its blocks
 
 
 @dataclass
 class PartitionedIndex:
-    """Tuples with their columns in `order`; the first `keys` of them choose the bucket, the others the subbucket."""
+    """All tuples of a relation, sorted with their columns in `order`. A hash of the first `keys` of them determines the bucket,
+    a hash of the others the subbucket; `map` assigns those to partitions. A slot is a subbucket's number in the map.
+    """
 
     order: Order
     keys: int
@@ -34,16 +37,17 @@ class PartitionedIndex:
     full: Parts = field(default_factory=list)
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
-    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # tuples in each slot of the map
-    work: np.ndarray | None = None  # expected in the next iteration for each slot, without the pairs that meet
-    pairs: np.ndarray | float = 0.0  # expected to meet in the next iteration for each slot
-    fresh: np.ndarray | float = 0.0  # tuples of the delta in each slot
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # the number of tuples in each slot
+    work: np.ndarray | None = None  # the expected work of the next iteration in each slot, without the compared pairs
+    pairs: np.ndarray | float = 0.0  # the expected number of pairs that the next join compares in each slot
+    fresh: np.ndarray | float = 0.0  # the number of delta tuples in each slot
     copies: dict[int, frozenset[int]] = field(
         default_factory=dict
-    )  # bucket → the partitions that have all of it, if there are several
-    copied: Parts = field(default_factory=list)  # the tuples of these buckets, except at home
+    )  # for each bucket that several partitions have completely: these partitions
+    copied: Parts = field(default_factory=list)  # the tuples of such buckets on the partitions that are not their home
 
     def __post_init__(self):
+        """Begin with no blocks, unless some are given."""
         for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])
@@ -51,13 +55,13 @@ class PartitionedIndex:
             self.sizes = np.zeros(int(self.map.subbuckets.sum()), np.int64)
 
     def advance(self) -> None:
-        """End the outer iteration: delta goes into full, new becomes delta."""
+        """End the outer iteration: delta is added to full, and new becomes delta."""
         self.full = [full + delta for full, delta in zip(self.full, self.delta, strict=True)]
         self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
 
     def weigh(self, results) -> None:
-        """Estimate the work of the next iteration from the inserts of this one (`local_insert.Born`): the delta, the
-        tuples that arrive for each tuple of it, and the pairs that meet."""
+        """Estimate the work of the next iteration in each slot from the inserts of this one (`local_insert.Born`): the size of
+        the delta, the tuples that will arrive for each of its tuples, and the pairs that its join compares."""
         fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
         received, born = np.zeros((2, self.map.partitions), np.int64)
         for result in results:
@@ -69,7 +73,8 @@ class PartitionedIndex:
         self.work = expected(self.fresh, self.map.tables()[1], received, born)
 
     def meets(self, mover: BucketMap) -> bool:
-        """True if tuples placed by a map lie on partitions that have all of this index's bucket of the same number."""
+        """True if tuples placed by the bucket map `mover` are on partitions that have all of this index's bucket of the same
+        number."""
         if (self.map.subbuckets > 1).any():
             return False
         every = zip(mover.homes, self.map.homes, strict=True)
@@ -88,9 +93,10 @@ def only_full(index: PartitionedIndex) -> PartitionedIndex:
 
 @dataclass
 class PartitionedRelation:
-    """A relation on the partitions, as the driver refers to it. `lasting`: no tuple will be added. `reduction`: set for a
-    relation that keeps the best value of each key; its full then has all best tuples, of which the last improved ones are its
-    delta as well."""
+    """A relation on the partitions, as the driver refers to it. lasting: True if no tuples will be added. reduction: for a
+    relation that keeps the best value of each key; its full then has all best tuples, and those improved last are also its
+    delta.
+    """
 
     name: str
     arity: int
@@ -100,10 +106,12 @@ class PartitionedRelation:
 
     @property
     def home(self) -> PartitionedIndex:
+        """The index in which arriving tuples are compared with known ones."""
         return self.indexes[0]
 
     @property
     def count(self) -> int:
+        """The number of tuples."""
         return int(self.home.sizes.sum())
 
     @property
@@ -112,6 +120,7 @@ class PartitionedRelation:
         return sum(8 * stored.run.words for blocks in self.home.full for stored in blocks)
 
     def index(self, order: Order) -> PartitionedIndex | None:
+        """Return the index in a column order, or None."""
         return next((index for index in self.indexes if index.order == order), None)
 
     def paths(self, partition: int):
@@ -121,7 +130,8 @@ class PartitionedRelation:
                 yield from (stored.run.path for stored in part[partition])
 
     def as_read(self) -> "PartitionedRelation":
-        """Copy the relation as joins read it in an outer iteration, without the inserts of its inner iterations."""
+        """Return a copy of the relation for the joins of an outer iteration, which do not see the inserts of its inner
+        iterations."""
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 
@@ -131,7 +141,8 @@ class PartitionedRelation:
             pass
 
     def advance(self) -> int:
-        """End the outer iteration in all indexes; return the new delta's size. If reduced, full has the delta already."""
+        """End the outer iteration in all indexes, and return the size of the new delta. With a reduction, full has the delta
+        already."""
         for index in self.indexes:
             full = index.full
             index.advance()

@@ -1,10 +1,11 @@
-"""Groups of pairs whose rule follows the edges of a binary relation, 64 groups at a time: the decomposed plan's special case.
+"""The decomposed plan's special case of rules that follow the edges of a binary relation: reachability from groups of nodes, 64
+groups at a time.
 
     path(x, y) :- start(x, y).                          any base
     path(x, z) :- path(x, y), edge(y, z).               carries x
 
-The kernels are `ra.closures.bitset_bfs`'s; tasks call them here. A group's tuples may be made again on demand, which takes less
-time than reading them from a disk, or be written, for rules that read them.
+The kernels are in `ra.closures.bitset_bfs`; this module has the tasks that call them. A group is the tuples with one x. Its
+tuples may be computed again on demand, which is faster than reading them from disk, or be written, for rules that read them.
 """
 
 import os
@@ -22,17 +23,17 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import Finished
 from semi_naive.ra.spark.replica import Replica
 
-ROWS = 1 << 20  # tuples that are handed over at a time
-WRITTEN = 1 << 23  # and that are written at a time: sorted in memory, 24 bytes each
+ROWS = 1 << 20  # tuples yielded at a time, about
+WRITTEN = 1 << 23  # tuples sorted and written at a time, about: 24 bytes each in memory
 
 
 @dataclass
 class Reachability:
-    """The groups of a binary relation and the graph that their rule follows; picklable. Nodes and groups are numbers; `nodes`
-    and `carried` are their values. Group g begins at the nodes bases[firsts[g] : firsts[g + 1]].
+    """The groups of a binary relation, and the graph whose edges their rule follows. Picklable.
 
-    A piece is (partition, number): every `pieces`-th batch of 64 of the groups of partition p, which are
-    `groups[begins[p] : begins[p + 1]]`. Neighbours in breadth-first order take similar time, so the pieces do too.
+    Nodes and groups are dense numbers; `nodes` and `carried` are their values. Group g starts from the nodes bases[firsts[g] :
+    firsts[g + 1]]. Partition p has the groups `groups[begins[p] : begins[p + 1]]`. A piece is (partition, number): every
+    `pieces`-th batch of 64 of the partition's groups. Neighbours in breadth-first order take similar time, so pieces do, too.
     """
 
     indptr: Replica
@@ -43,17 +44,19 @@ class Reachability:
     carried: Replica
     groups: Replica
     begins: list[int]
-    pieces: int  # of each partition
+    pieces: int  # the number of pieces of each partition
     steps: int
-    column: int  # which of the two is carried
+    column: int  # the number of the carried column, 0 or 1
     arity: int = 2
 
     def room(self) -> np.ndarray:
-        """Return zeros to count the tuples of each step in."""
+        """Return an array of zeros, one entry a step, for counting tuples."""
         return np.zeros(min(self.steps, self.indptr.run.words) + 1, np.int64)
 
     def batches(self, piece: tuple[int, int], levels: np.ndarray):
-        """Yield (groups, seen, touched) for each batch, evaluated to its fixpoint; the caller sets `seen` back to zeros."""
+        """Yield (groups, seen, touched) for each 64 groups of a piece, evaluated to the fixpoint. seen[node] has a bit for each
+        group that reaches the node; touched: these nodes. The caller resets `seen` to zeros. levels[k] grows by the tuples
+        of step k."""
         indptr, targets, firsts, bases = (one.open() for one in (self.indptr, self.targets, self.firsts, self.bases))
         size = indptr.size - 1
         seen, front, fresh = (np.zeros(size, np.uint64) for _ in range(3))
@@ -67,7 +70,7 @@ class Reachability:
             yield batch, seen, touched[:known]
 
     def count(self, piece: tuple[int, int]) -> Finished:
-        """Evaluate a piece and return its births by step, without its tuples."""
+        """Evaluate a piece and return its report, with the number of new tuples of each step, but not its tuples."""
         begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.room()
         for batch, seen, touched in self.batches(piece, levels):
             seen[touched] = 0
@@ -76,7 +79,7 @@ class Reachability:
         return finished
 
     def found(self, piece: tuple[int, int]):
-        """Make the tuples again: yields columns (2, n) of about so many."""
+        """Compute the tuples of a piece again, and yield them as columns (2, n) of about `ROWS` tuples."""
         nodes, carried = self.nodes.open(), self.carried.open()
         waiting, rows = [], 0
         for batch, seen, touched in self.batches(piece, self.room()):
@@ -93,7 +96,7 @@ class Reachability:
 
 @dataclass
 class CountGroups:
-    """A task that evaluates its pieces, and keeps nothing but how many tuples were born in each step."""
+    """A task that evaluates its pieces, and keeps only the number of new tuples of each step."""
 
     reached: Reachability
 
@@ -104,7 +107,9 @@ class CountGroups:
 
 @dataclass
 class WriteGroups:
-    """A task that writes the tuples of its pieces as sorted blocks, the carried column first. ascending: the nodes by value."""
+    """A task that writes the tuples of its pieces as sorted blocks, the carried column first. ascending: the nodes in ascending
+    order of their values.
+    """
 
     reached: Reachability
     name: str
@@ -138,7 +143,8 @@ class WriteGroups:
         return finished
 
     def _store(self, batches, piece, finished: Finished) -> None:
-        """Store the tuples of some batches as one block, sorted by the carried column, and count them by bucket."""
+        """Store the tuples of some batches as one block, sorted by the carried column, and count them by bucket. batches:
+        (groups, number of tuples of each group, other nodes)."""
         groups, sizes, others = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         values = self.reached.carried.open()[groups]
         order = np.argsort(values)
@@ -149,5 +155,5 @@ class WriteGroups:
         path = os.path.join(self.root, str(piece[0]), f"{self.name}-{self.label}-{piece[1]}-{len(written)}")
         written += store(path, block)
         keys = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
-        each = np.bincount(parcels.slots_of_block(keys, 1, self.map), weights=sizes, minlength=self.map.buckets)
-        finished.sizes[self.name] += each.astype(np.int64)
+        bucket_sizes = np.bincount(parcels.slots_of_block(keys, 1, self.map), weights=sizes, minlength=self.map.buckets)
+        finished.sizes[self.name] += bucket_sizes.astype(np.int64)

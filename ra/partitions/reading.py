@@ -1,7 +1,7 @@
-"""Reading a relation that is on the partitions back as columns, a chunk at a time.
+"""Read a relation on the partitions as columns, a chunk at a time.
 
-A chunk is what is read apart from all others: some rows of a run, or one piece of groups whose
-tuples are made again. Chunks are read in any order, by tasks on their partition's host or by threads where that is this one.
+A chunk is a unit that is read independently: some rows of a run, or one piece of groups whose tuples are computed again. Chunks
+are read in any order, by tasks on the host of their partition, or by threads if that is this host.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ Source = PartitionedRelation | Reachability | Signed
 
 
 def chunks_of(relation: Source, partition: int) -> list:
-    """What `read_columns` takes, of one partition; of groups that are made again, of one piece."""
+    """Return the chunks of one partition, for `read_columns`. For a `Reachability`, `partition` is the number of a piece."""
     if isinstance(relation, Signed):
-        found = relation.stored(partition)
-        return [(stored, begin, sign) for stored, sign in found for begin in range(0, stored.size, ROWS)]
+        signed_blocks = relation.stored(partition)
+        return [(stored, begin, sign) for stored, sign in signed_blocks for begin in range(0, stored.size, ROWS)]
     if isinstance(relation, Reachability):
         return [partition]
     runs = relation.home.full[partition]
@@ -32,7 +32,7 @@ def chunks_of(relation: Source, partition: int) -> list:
 
 
 def read_columns(relation: Source, chunk):
-    """Yields columns (arity, n), in the order they were declared in."""
+    """Yield the tuples of a chunk as columns (arity, n), in the relation's own order."""
     if isinstance(relation, Reachability):
         yield from relation.found((0, chunk))
     elif isinstance(relation, Signed):
@@ -44,19 +44,20 @@ def read_columns(relation: Source, chunk):
 
 
 def _columns(stored: StoredBlock, begin: int, order: Order) -> np.ndarray:
+    """Return up to `ROWS` tuples of a stored block, from row `begin` on, as columns in the relation's own order."""
     block = stored.open()
     return Part(block.packing, block.words[:, begin : begin + ROWS], order).columns()
 
 
 def pieces_of(relation: Source, partition: int):
-    """All columns of one partition, chunk by chunk."""
+    """Yield all tuples of one partition as columns, chunk by chunk."""
     for chunk in chunks_of(relation, partition):
         yield from read_columns(relation, chunk)
 
 
 @dataclass
 class ReadPieces:
-    """A task that yields what `make` turns its partition's columns into."""
+    """A task that applies `make` to the columns of its partition, chunk by chunk, and yields the results."""
 
     relation: Source
     make: Callable[[np.ndarray], Any]

@@ -1,4 +1,6 @@
-"""The tasks that move the tuples of changed buckets to their new partitions, and the tasks that copy buckets."""
+"""The tasks that move the tuples of changed buckets to their new partitions after a refinement or consolidation, and the tasks
+that copy buckets.
+"""
 
 import os
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ PARTS = ("full", "delta")
 
 @dataclass
 class Moved:
-    """A partition's blocks of an index after the move."""
+    """The blocks of an index on one partition after the move. sizes: tuples in each slot; arrived: the number of tuples moved
+    here.
+    """
 
     partition: int
     full: list[StoredBlock]
@@ -29,16 +33,18 @@ class Moved:
 
 @dataclass
 class Leave:
-    """A task that splits the changed buckets' tuples off the blocks: it stores those that stay and ships the others. Blocks
-    from which no tuple leaves are kept. Reads every block of the index once."""
+    """A task that separates the tuples of changed buckets from a partition's blocks: it stores the tuples that stay and sends
+    the others. Blocks from which no tuple leaves are unchanged. Reads every block of the index once.
+    """
 
-    index: PartitionedIndex  # already with the new map
+    index: PartitionedIndex  # with the new map
     changed: np.ndarray  # (buckets,) booleans
     root: str
     label: str
 
     def __call__(self, partition, records):
-        kept = {part: [] for part in PARTS}
+        """Yield the parcels of leaving tuples, and at last the blocks that stay, by part."""
+        staying = {part: [] for part in PARTS}
         _, homes = self.index.map.tables()
         for part in PARTS:
             for number, stored in enumerate(getattr(self.index, part)[partition]):
@@ -48,47 +54,49 @@ class Leave:
                 target = homes[parcels.slots_of_block(block, self.index.keys, self.index.map)]
                 leaves = touched & (target != partition)
                 if not leaves.any():
-                    kept[part].append(stored)
+                    staying[part].append(stored)
                     continue
                 path = os.path.join(self.root, str(partition), f"{self.label}-{part}-{number}")
-                kept[part] += store(path, Block(block.packing, np.ascontiguousarray(block.words[:, ~leaves])))
+                staying[part] += store(path, Block(block.packing, np.ascontiguousarray(block.words[:, ~leaves])))
                 leaving = Block(block.packing, np.ascontiguousarray(block.words[:, leaves]))
                 place = (partition, number), 0
                 yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part, place)
-        yield partition, kept
+        yield partition, staying
 
 
 @dataclass
 class Arrive:
-    """Take in what moved here."""
+    """A task that stores the tuples moved to its partition, and counts all tuples of the index there by slot."""
 
     index: PartitionedIndex
     root: str
     label: str
 
     def __call__(self, partition, records):
-        (kept,) = (record for record in records if isinstance(record, dict))
+        """Store the tuples that arrived next to those that stayed, and yield the new blocks and sizes."""
+        (blocks,) = (record for record in records if isinstance(record, dict))
         sizes, count = np.zeros(int(self.index.map.subbuckets.sum()), np.int64), 0
         for part in PARTS:
             arrived = parcels.received_block(records, part)
             if arrived is not None:
                 count += arrived.size
-                kept[part] += store(os.path.join(self.root, str(partition), f"{self.label}-{part}"), arrived)
-            for stored in kept[part]:
+                blocks[part] += store(os.path.join(self.root, str(partition), f"{self.label}-{part}"), arrived)
+            for stored in blocks[part]:
                 sizes += np.bincount(
                     parcels.slots_of_block(stored.open(), self.index.keys, self.index.map), minlength=sizes.size
                 )
-        return [Moved(partition, kept["full"], kept["delta"], sizes, count)]
+        return [Moved(partition, blocks["full"], blocks["delta"], sizes, count)]
 
 
 @dataclass
 class CopyBuckets:
-    """Send the tuples of some buckets to more partitions than have them. to: only those, as a map."""
+    """A task that sends the tuples of some buckets to further partitions. to: a map of only the partitions that get copies."""
 
     index: PartitionedIndex
     to: BucketMap
 
     def __call__(self, partition, records):
+        """Yield the tuples of this partition's buckets as parcels for the partitions that get copies."""
         for number, stored in enumerate(self.index.full[partition]):
             streams = parcels.Streams(partition, number)
             yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.to, "copy", streams)
@@ -96,12 +104,13 @@ class CopyBuckets:
 
 @dataclass
 class TakeCopy:
-    """A task that writes the copied tuples that arrived; returns (partition, blocks), or nothing if none arrived."""
+    """A task that stores the copied tuples that arrived. It returns (partition, blocks), or nothing if none arrived."""
 
     root: str
     label: str
 
     def __call__(self, partition, records):
+        """Store the copies that arrived."""
         arrived = parcels.received_block(records, "copy")
         if arrived is None:
             return []

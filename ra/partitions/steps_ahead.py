@@ -1,10 +1,11 @@
-"""Many iterations of any linear rules in one job, while deltas are small: a job costs more than its work.
+"""Run-ahead for linear rules: many iterations in one job. While deltas are small, a job costs more than the work in it.
 
     same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
 
-If a rule reads one tuple of its own stratum, and all other relations are on every host, a partition takes step after step on
-the tuples that it makes itself, and ships each step's heads. A tuple that another partition made before is made again, and is
-dropped at home, where the steps are inserted one after the other. So every tuple is born in its own iteration.
+A rule is linear if it reads one tuple of its own stratum; all its other relations are copied to every host. Then a partition
+runs step after step on the tuples that it makes itself, and sends the heads of each step to their home partitions. A tuple that
+another partition made earlier is made again, and is dropped at home, where the steps are inserted in order. So every tuple is
+born in its own iteration.
 """
 
 import os
@@ -24,16 +25,18 @@ from semi_naive.ra.spark.reports import Report
 
 
 def tag_of(relation: str, step: int) -> str:
+    """Return the tag of the parcels with the heads of a step."""
     return f"{relation}@{step}"
 
 
 @dataclass
 class AheadContext(TaskContext):
-    """The context of a step. The delta is the tuples of this partition's last step, in the order of the relation's home."""
+    """The context of a step: the delta of a relation is the tuples of this partition's last step, in home order."""
 
     deltas: dict[str, Block] = field(default_factory=dict)
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
+        """See `Context.blocks`; the delta is that of the current step."""
         if part != "delta":
             return super().blocks(relation, part, order)
         home, block = self.world.relations[relation].home, self.deltas.get(relation)
@@ -42,17 +45,20 @@ class AheadContext(TaskContext):
 
 @dataclass
 class StepsAhead:
-    """The task: take up to `steps` steps, and none after more than `budget` tuples have been made. Its report has the number of
-    finished steps, or None at the fixpoint. All tuples that it makes are in memory. It stops before a later step that has an
-    error, which the iteration that begins there reports."""
+    """A task that runs up to `steps` steps; it begins no step after `budget` tuples have been made.
+
+    Its report contains the number of finished steps, or None at the fixpoint. All tuples that it makes are in memory. If a step
+    other than the first raises an error, the task ends before it, and the iteration that repeats the step reports the error.
+    """
 
     world: World
-    versions: list[Version]  # each of one segment
+    versions: list[Version]  # each has one segment
     partitions: int
     steps: int
     budget: int
 
     def __call__(self, partition, records):
+        """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions."""
         begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0})
         self.costs = report.facts["costs"] = {
             version.number: [0.0, 0] for version in self.versions
@@ -61,9 +67,9 @@ class StepsAhead:
         known = {name: [one.open() for one in r.home.full[partition]] for name, r in relations.items()}
         deltas = {}
         for name, relation in self.world.relations.items():
-            found = [one.open() for one in relation.home.delta[partition]]
-            if found:
-                deltas[name] = merged_as(found, relation.arity)
+            delta_blocks = [one.open() for one in relation.home.delta[partition]]
+            if delta_blocks:
+                deltas[name] = merged_as(delta_blocks, relation.arity)
                 report.received += deltas[name].size
         context = AheadContext(self.world, partition, self.partitions, deltas=deltas)
         seen = {name: [deltas[name]] if name in deltas else [] for name in relations}
@@ -90,7 +96,7 @@ class StepsAhead:
             yield partition, Report("values", partition, facts={"made": values})
 
     def _step(self, context: AheadContext, known: dict[str, list[Block]]) -> dict[str, Block]:
-        """Return the heads of one step that this partition does not know, by relation."""
+        """Return the heads of one step that are not in the `known` blocks, by relation."""
         made = defaultdict(list)
         for version in self.versions:
             if version.relation in context.deltas:
@@ -110,23 +116,25 @@ class StepsAhead:
 
 @dataclass
 class InsertSteps(Insert):
-    """Insert the heads step by step, up to the last step that all partitions have finished. Tuples born in that step are new;
-    those born before have had their successors derived, and go into full."""
+    """A task that inserts the heads of a run-ahead step by step, up to the last step that all partitions have finished. New
+    tuples of that step go into new; those of earlier steps, whose successors have been derived, into full.
+    """
 
     def _insert(self, relation: PartitionedRelation, partition: int, records):
+        """Insert the heads of one relation; the result is that of `Insert._insert`."""
         home, name = relation.home, relation.name
         path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
         ahead = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
         last = min((steps for steps in ahead if steps is not None), default=None)
-        found: dict[int, list[parcels.Parcel]] = defaultdict(list)
+        parcels_by_step: dict[int, list[parcels.Parcel]] = defaultdict(list)
         for record in (record for record in records if isinstance(record, parcels.Parcel)):
-            of, _, step = record.tag.rpartition("@")
-            if of == name:
-                found[int(step)].append(record)
+            relation_name, _, step = record.tag.rpartition("@")
+            if relation_name == name:
+                parcels_by_step[int(step)].append(record)
         known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
         report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
-        for step in range(1, (max(found, default=0) if last is None else last) + 1):
-            block = parcels.received_block(found[step], tag_of(name, step))
+        for step in range(1, (max(parcels_by_step, default=0) if last is None else last) + 1):
+            block = parcels.received_block(parcels_by_step[step], tag_of(name, step))
             report.received += block.size if block is not None else 0
             block = block and unknown_tuples(block, known + settled)
             report.facts["births"].append(block.size if block is not None else 0)
@@ -136,11 +144,11 @@ class InsertSteps(Insert):
                 settled = stacked(settled, block)
         whole = merged_as(settled, relation.arity) if settled else None
         report.sent = sum(report.facts["births"])
-        (sizes, _), (later, pairs) = (
+        (sizes, _), (fresh_sizes, pairs) = (
             count_by_slot(block, home, self.meetings.get((name, 0), []), partition) for block in (whole, fresh)
         )
         stored = store(path + "-settled", whole) if whole is not None else []
         full = merge_small_blocks(home.full[partition] + stored, path + "-full")
         new = store(path, fresh) if fresh is not None else []
-        born = Born(name, 0, partition, full, new, sizes + later, report.sent, report, pairs, later)
+        born = Born(name, 0, partition, full, new, sizes + fresh_sizes, report.sent, report, pairs, fresh_sizes)
         return born, {"": fresh, " settled": whole}

@@ -1,6 +1,6 @@
-"""Tasks for snapshots of relations on the partitions: the difference of two snapshots, and the removal of unused files.
+"""Tasks that compare snapshots of relations on the partitions, remove tuples from them, and delete unused files.
 
-Runs never change, so a snapshot is a list of runs. Runs that two snapshots share are not read.
+Runs are immutable, so a snapshot is a list of runs. Runs that two snapshots share are not read.
 """
 
 import os
@@ -22,8 +22,9 @@ SIDES = {"born": 1, "lost": -1}
 
 @dataclass
 class Signed:
-    """The born and the lost tuples of a relation on its partitions, their columns in `order`. Readers see one more column, the
-    sign: 1 for born, -1 for lost."""
+    """The new and the lost tuples of a relation on its partitions, their columns in `order`. A reader sees an additional
+    column, the sign: 1 for a new tuple, -1 for a lost one.
+    """
 
     order: Order
     born: Parts
@@ -34,6 +35,7 @@ class Signed:
         return len(self.order) + 1
 
     def stored(self, partition: int) -> list[tuple[StoredBlock, int]]:
+        """Return the stored blocks of a partition, each with its sign."""
         return [(one, sign) for side, sign in SIDES.items() for one in getattr(self, side)[partition]]
 
     def count(self, side: str) -> int:
@@ -42,20 +44,22 @@ class Signed:
 
 @dataclass
 class PartitionDifference:
-    """The difference found by a partition; `blocks`: the tuples themselves, by side, if they are few."""
+    """The difference of two snapshots on one partition. blocks: the tuples themselves, by "born" and "lost", if they are
+    few.
+    """
 
     partition: int
     born: list[StoredBlock]
     lost: list[StoredBlock]
-    sizes: dict[str, np.ndarray]  # tuples in each slot, by the side
+    sizes: dict[str, np.ndarray]  # by "born" and "lost": the number of tuples in each slot
     blocks: dict[str, Block] | None
 
 
 @dataclass
 class Subtract:
-    """A task that finds the born and the lost tuples between two snapshots of a relation, in the same buckets, partitions and
-    order. Reads the runs that the two do not share once, a piece at a time. few: up to so many tuples are returned as blocks,
-    too."""
+    """A task that finds the new and the lost tuples between two snapshots of a relation with equal buckets, partitions and
+    order. Reads the runs that they do not share once, in pieces. few: at most so many tuples are also returned as blocks.
+    """
 
     before: PartitionedRelation
     after: PartitionedRelation
@@ -64,10 +68,11 @@ class Subtract:
     label: str
 
     def __call__(self, partition, records):
+        """Yield the `PartitionDifference` of one partition."""
         order, name = self.after.home.order, self.after.name
         old, new = self.before.home.full[partition], self.after.home.full[partition]
-        common_tuples = {one.run.path for one in old} & {one.run.path for one in new}
-        olds, news = (list(blocks_of(each, partition, order, common_tuples)) for each in (self.before, self.after))
+        common_paths = {one.run.path for one in old} & {one.run.path for one in new}
+        olds, news = (list(blocks_of(each, partition, order, common_paths)) for each in (self.before, self.after))
         sides = {"born": (news, olds), "lost": (olds, news)}
         path = os.path.join(self.root, str(partition), f"{name}-{self.label}")
         found = {side: write_left(f"{path}-{side}", *blocks, len(order)) for side, blocks in sides.items()}
@@ -78,11 +83,13 @@ class Subtract:
         )
 
 
-def _read_in_own_order(found: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
-    """The tuples of runs, in the relation's own order and in this task's memory."""
+def _read_in_own_order(stored_blocks: dict[str, list[StoredBlock]], order: Order) -> dict[str, Block]:
+    """Return the tuples of stored blocks as one block for each side, in the relation's own order and in this task's memory.
+    stored_blocks: the blocks by side; order: of their columns."""
     back = tuple(order.index(place) for place in range(len(order)))
     blocks = {
-        side: union_of_blocks([one.open().reordered(back) for one in stored], len(order)) for side, stored in found.items()
+        side: union_of_blocks([one.open().reordered(back) for one in stored], len(order))
+        for side, stored in stored_blocks.items()
     }
     return {side: Block(block.packing, block.words.copy()) for side, block in blocks.items()}
 
@@ -94,7 +101,7 @@ def slot_sizes(blocks: list[Block], index: PartitionedIndex) -> np.ndarray:
 
 @dataclass
 class TakenOut:
-    """A partition's remaining blocks of an index, and the number of tuples removed from each slot."""
+    """The remaining blocks of an index on one partition, and the number of tuples removed from each slot."""
 
     index: int
     partition: int
@@ -104,7 +111,9 @@ class TakenOut:
 
 @dataclass
 class TakeOut:
-    """A relation without some tuples, given with the same indexes. Runs that have none of them stay."""
+    """A task that removes the tuples of `gone`, a relation with the same indexes, from a relation. Runs that have none of them
+    are unchanged.
+    """
 
     relation: PartitionedRelation
     gone: PartitionedRelation
@@ -112,36 +121,38 @@ class TakeOut:
     label: str
 
     def __call__(self, partition, records):
+        """Yield for each index the blocks without the removed tuples, and the numbers of these."""
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.gone.indexes, strict=True)):
             gone, full, taken = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity), [], []
             for place, stored in enumerate(index.full[partition]):
                 block = stored.open()
-                left = apart(block, gone)
+                rest = apart(block, gone)
                 path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
-                full += [stored] if left.size == block.size else store(path, left)
-                taken += [common_tuples(gone, block)] if left.size < block.size else []
+                full += [stored] if rest.size == block.size else store(path, rest)
+                taken += [common_tuples(gone, block)] if rest.size < block.size else []
             yield TakenOut(number, partition, full, slot_sizes(taken, index))
 
 
-def write_left(path: str, those: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:
-    """Write the tuples of some blocks that no others have, as a run; nothing if there are none. Blocks of one packing whose
-    tuples are single words are read and written piece by piece."""
-    packing = packing_of([*those, *known], arity)
+def write_left(path: str, candidates: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:
+    """Write the tuples of some blocks that are not in `known` blocks as a run, and return it in a list; [] if there are none.
+    Single-word tuples of one packing are read and written in pieces."""
+    packing = packing_of([*candidates, *known], arity)
     if packing.lanes > 1:
-        return store(path, apart(union_of_blocks(those, arity), union_of_blocks(known, arity)))
-    words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (those, known)]
+        return store(path, apart(union_of_blocks(candidates, arity), union_of_blocks(known, arity)))
+    words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (candidates, known)]
     run = write_run(path, subtracted(*words))
     return [StoredBlock(run, packing.bounds)] if run.words else []
 
 
 @dataclass
 class Sweep:
-    """A task that removes the files under some folders of this host, except for `kept`."""
+    """A task that deletes the files under some folders of its host, except `kept`."""
 
     folders: list[str]
     kept: frozenset[str]
 
     def __call__(self, partition, records):
+        """Remove the files that are not in use."""
         found = (os.path.join(at, name) for folder in self.folders for at, _, names in os.walk(folder) for name in names)
         unlink([path for path in found if path not in self.kept])
         return []

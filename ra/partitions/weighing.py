@@ -1,6 +1,6 @@
-"""What a new tuple will be joined with: the weight of a slot is that of its delta and of the pairs that will meet in it.
+"""Estimates of the next join's work: the number of pairs that new tuples will be compared with in each slot, from a sample.
 
-A bucket whose tuples have many partners is more work than one of as many tuples that have few. Found from a sample.
+A bucket whose tuples have many join partners is more work than one with as many tuples and few partners.
 """
 
 from dataclasses import dataclass
@@ -11,24 +11,25 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.partitions.partitioned import PartitionedIndex
 
-SAMPLE = 1 << 13  # tuples of a block whose partners are counted
+SAMPLE = 1 << 13  # tuples of a block, at most, whose join partners are counted
 
 
 @dataclass
 class FirstJoin:
-    """The first join of a delta, where it needs no shuffle: a tuple's columns at `places` are the first of its partners'.
-    partners: what every host has; or an index in the same buckets, though it may have been refined."""
+    """The first join of a delta if it needs no shuffle: a tuple's columns at `places` equal the first columns of its partners.
+    partners: blocks that every host has, or an index in the same buckets, which may have been refined.
+    """
 
     places: tuple[int, ...]
     partners: list[StoredBlock] | PartitionedIndex
 
     def in_buckets_of(self, index: PartitionedIndex) -> bool:
-        """Whether a tuple of an index has its partners in the bucket of the same number."""
-        spread = isinstance(self.partners, PartitionedIndex) and self.partners.keys == index.keys
-        return spread and self.places[: index.keys] == tuple(range(index.keys))
+        """True if the tuples of an index have their partners in the bucket of the same number."""
+        is_partitioned = isinstance(self.partners, PartitionedIndex) and self.partners.keys == index.keys
+        return is_partitioned and self.places[: index.keys] == tuple(range(index.keys))
 
     def counted(self, block: Block, partition: int) -> np.ndarray:
-        """The partners of each tuple of a block."""
+        """Return the number of partners of each tuple of a block (n,)."""
         if isinstance(self.partners, PartitionedIndex):
             known = [one.open() for one in _blocks_of_partition(self.partners, partition)]
         else:
@@ -48,10 +49,11 @@ Meetings = dict[tuple[str, int], list[FirstJoin]]  # by relation and number of t
 
 
 def pairs_of(block: Block, slots: np.ndarray, size: int, meetings: list[FirstJoin], partition: int) -> np.ndarray:
-    """The pairs that the tuples of a block, whose slots are given, are expected to make in each of `size` slots."""
+    """Return for each of `size` slots the expected number of pairs that the tuples of a block make in their first joins. slots
+    (n,): the slot of each tuple."""
     if not meetings:
         return np.zeros(size)
-    every = -(-block.size // SAMPLE)
-    some = Block(block.packing, np.ascontiguousarray(block.words[:, ::every]))
-    weights = sum(meeting.counted(some, partition) for meeting in meetings)
-    return np.bincount(slots[::every], weights * float(every), size)
+    stride = -(-block.size // SAMPLE)
+    sample = Block(block.packing, np.ascontiguousarray(block.words[:, ::stride]))
+    weights = sum(meeting.counted(sample, partition) for meeting in meetings)
+    return np.bincount(slots[::stride], weights * float(stride), size)

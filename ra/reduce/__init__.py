@@ -1,1 +1,3 @@
-"""Relations that keep, of the tuples with equal keys, those that a reduction chooses."""
+"""Relations with a reduction, which selects or combines tuples with equal keys: minima, lattices, choices, subsumption,
+equivalence classes.
+"""

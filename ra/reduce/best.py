@@ -1,4 +1,5 @@
-"""The best value of each key: relations whose heads say min(…) or max(…) for the last attribute.
+"""The reduction of relations whose heads have min(…) or max(…) as the last attribute: only the best value of each key is
+kept.
 
     dist(y, min(d + w)) :- dist(x, d), edge(x, y, w).
 
@@ -20,7 +21,7 @@ from semi_naive.ra.values.kinds import order_of_values
 
 @dataclass
 class Best(Reduction):
-    """`better`: min or max; `kind`: of the last column.
+    """Keeps the best value of each key. better: "min" or "max"; kind: of the last column.
 
     >>> table = Table(2, reduction=Best("max"))
     >>> table.insert([np.array([1, 1, 2]), np.array([5, 7, 3])], 3), table.advance()
@@ -35,7 +36,7 @@ class Best(Reduction):
     kind: Kind = Kind.NUMBER
 
     def encoded(self, column: np.ndarray) -> np.ndarray:
-        """Map values to int64 numbers of which the least is the best.
+        """Map values to int64 numbers in an order in which the least is the best.
 
         >>> Best("max", Kind.FLOAT).encoded(np.array([-1.5, 2.0]).view(np.int64)).argsort().tolist()
         [1, 0]

@@ -1,4 +1,4 @@
-"""A choice-domain: no two tuples that rules make agree in a key.
+"""The reduction of relations with a choice-domain: no two derived tuples agree in a key.
 
     .decl advisor(student: symbol, professor: symbol) choice-domain student
 
@@ -20,15 +20,15 @@ from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.words import JIT, i64
 
 Key = tuple[int, ...]  # places of attributes
-MAX_CANDIDATES = 1 << 20  # of a rule with one key, before those that will not be chosen are dropped
+MAX_CANDIDATES = 1 << 20  # candidates of a rule above which those that cannot be chosen are dropped, if there is one key
 
 Sorting = Callable[[list[np.ndarray]], np.ndarray]  # columns → their rows in the order of preference
 
 
 @njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
 def _mark_first_of_groups(groups, keys, number):
-    """Keep a row if no row kept before is in one of its groups, booleans (n,). groups: the group of each row by each key, row
-    after row; number: of groups, over all keys."""
+    """Return booleans (n,): a row is chosen if no earlier chosen row is in one of its groups. groups: the group of each row for
+    each key, row after row (n × keys,); keys: the number of keys; number: of groups in total."""
     kept = np.zeros(groups.size // keys, np.bool_)
     taken = np.zeros(number, np.bool_)
     for row in range(kept.size):
@@ -44,7 +44,8 @@ def _mark_first_of_groups(groups, keys, number):
 
 
 def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -> np.ndarray:
-    """Keep a tuple if it agrees in no key with one kept before, booleans (n,). The tuples come in the order of preference.
+    """Return booleans (n,): a tuple is chosen if it agrees in no key with an earlier chosen one. columns (arity, n): in the
+    order of preference.
 
     >>> first_of_keys([np.array([1, 1, 2, 3]), np.array([7, 8, 7, 8])], 4, ((0,), (1,))).tolist()
     [True, False, False, True]
@@ -60,7 +61,7 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
 
 @dataclass
 class Choice(Reduction):
-    """`candidates`: of the rule that runs.
+    """Keeps the first tuple of each key. candidates: of the rule that is being evaluated.
 
     >>> table = Table(2, reduction=Choice(((0,),), lambda columns: np.lexsort(columns[::-1])))
     >>> table.insert([np.array([1]), np.array([9])], 1), table.advance()
@@ -81,6 +82,7 @@ class Choice(Reduction):
         return candidates.made.nbytes if candidates is not None else 0
 
     def target(self, table: Table) -> "Candidates":
+        """Return the table that the heads of a rule are inserted into."""
         if self.candidates is None:
             self.candidates = Candidates(table, self)
         return self.candidates
@@ -90,7 +92,7 @@ class Choice(Reduction):
         return candidates.choose() if candidates is not None else 0
 
     def choose(self, table: Table, columns: list[np.ndarray], size: int) -> int:
-        """Insert the tuples that are kept, in order of preference, and return their number."""
+        """Insert the chosen tuples of columns (arity, n), which are in the order of preference, and return their number."""
         left = np.flatnonzero(self.free(columns, size, lambda order: table.blocks("all", order)))
         columns = [column[left] for column in columns]
         left = self.free(columns, left.size, lambda order: [block.reordered(order) for block in table.new])
@@ -110,7 +112,7 @@ class Choice(Reduction):
 
 
 class Candidates:
-    """The heads of a rule, which take the place of its relation's table until it has made all of an iteration."""
+    """The heads of a rule in one iteration, which are collected in place of the relation's table until all are known."""
 
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.made, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
@@ -139,6 +141,7 @@ class Candidates:
         self.most = max(MAX_CANDIDATES, 2 * self.made.count)
 
     def _sorted(self) -> list[np.ndarray]:
+        """Return the columns of all candidates in the order of preference."""
         columns = self.made.columns()
         rows = self.choice.sorting(columns)
         return [column[rows] for column in columns]

@@ -1,7 +1,9 @@
-"""The classes of an equivalence relation: an inserted pair brings all pairs that reflexivity, symmetry and transitivity add.
+"""The reduction of equivalence relations (eqrel): an inserted pair adds all pairs that follow by reflexivity, symmetry and
+transitivity.
 
 Classes are kept by union-find (Nappa, Zhao, Subotić, Scholz 2019, "Fast parallel equivalence relations in a Datalog
-compiler"). Their pairs are tuples like all others, so a class of n takes 8 n² bytes.
+compiler"). Their pairs are tuples like all others, so a class of n takes 8 n² bytes, and n tuples in
+`ra.reduce.representatives`.
 """
 
 from dataclasses import dataclass, field
@@ -32,8 +34,10 @@ def _unite(parents, lefts, rights):
 
 @njit(types.void(i64, i64, i64, i64, i64, i64), **JIT)
 def _pair_up(members, order, old, starts, lefts, rights):
-    """Fill in the pairs of members of different old classes that are now in one, in ascending order within a class. The members
-    of the largest old class meet only those outside it, so the work is proportional to the pairs."""
+    """Write the pairs of members of different old classes that are now in one class, ascending within a class, to `lefts` and
+    `rights`. The members of the largest old class are only paired with others, so the work is proportional to the pairs.
+    members: the values; old: the old class of each, -1 if it is new; order[starts[i] : starts[i + 1]]: the places of the
+    members of the i-th new class."""
     sizes, outside, filled = np.zeros(old.size, np.int64), np.empty(old.size, np.int64), 0
     for at in range(starts.size - 1):
         found = order[starts[at] : starts[at + 1]]
@@ -60,8 +64,8 @@ def _pair_up(members, order, old, starts, lefts, rights):
 
 @dataclass
 class Classes(Reduction):
-    """`members`: all values, ascending; `classes`: of each, the place of the least value of its class. The arrays are replaced,
-    never changed.
+    """The classes of an equivalence relation. members: all values, ascending; classes: for each, the place of the least value
+    of its class. The arrays are replaced, never changed.
 
     >>> table = Table(2, reduction=Classes())
     >>> table.insert([np.array([1, 5]), np.array([2, 2])], 2), sorted(table.columns()[0].tolist())
@@ -99,7 +103,8 @@ class Classes(Reduction):
         return old
 
     def _grown(self, old: np.ndarray):
-        """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size)."""
+        """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size). old: the old
+        class of each member, -1 if it is new."""
         sizes, before = np.bincount(self.classes), np.bincount(old[old >= 0])
         size = int((sizes * sizes).sum() - (before * before).sum())
         order = np.argsort(self.classes, kind="stable")

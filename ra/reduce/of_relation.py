@@ -1,5 +1,6 @@
-"""The reduction that the declaration and the heads of a relation ask for. Few relations have any, so each is loaded when it is
-asked for."""
+"""Choose the reduction of a relation by its declaration and heads. Few relations have one, so each module is imported only when
+it is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def best_of(relation: Relation) -> Best | None:
+    """Return the reduction of a relation with a lattice; None if it has none."""
     if not relation.lattice:
         return None
     from semi_naive.ra.reduce.best import Best
@@ -23,10 +25,24 @@ def best_of(relation: Relation) -> Best | None:
     return Best(relation.lattice, relation.kinds[-1])
 
 
+def rounded(relation: Relation) -> Best | None:
+    """The reduction on the partitions of a relation with one sum of floats for each key. Two tasks, or two batches of one, may
+    add up a key in different orders, and their results differ in the last bits: the greatest is kept. Without it such a key had
+    two tuples, and rules that read them counted it twice: 2 of 19,496 vertices in a step of PageRank."""
+    from semi_naive.ra.reduce.best import Best
+
+    return Best("max", relation.kinds[-1]) if relation.rounded else None
+
+
 def closing(relation: Relation) -> Reduction | None:
-    """Return a reduction that sessions can follow, and that depends on the tuples alone."""
+    """Return the reduction of a relation that sessions can maintain (best values, or an equivalence), whose result depends only
+    on the set of tuples; None if it has no such reduction."""
     if not relation.eqrel:
         return best_of(relation)
+    if relation.by_class:
+        from semi_naive.ra.reduce.representatives import Representatives
+
+        return Representatives()
     from semi_naive.ra.reduce.classes import Classes
 
     return Classes()

@@ -1,4 +1,5 @@
-"""Reduce a relation by key as tuples are inserted: best values, lattices, choices, subsumption and classes.
+"""The interface of reductions, which select or combine tuples by key as they are inserted: best values, lattices, choices,
+subsumption and classes.
 
 A table without a reduction keeps every tuple. With one, the life of a tuple (`ra.blocks.table`) has three more steps:
 
@@ -12,6 +13,7 @@ A table without a reduction keeps every tuple. With one, the life of a tuple (`r
 | `UpperBounds`    | all but the last n | the least upper bound            | the bound of before                |
 | `Choice`         | one or several     | the first candidate              | nothing: known tuples come first   |
 | `Classes`        | the class          | all                              | nothing                            |
+| `Representatives`| the value          | the name of its class            | the name of before                 |
 | `Undominated`    | compared by rules  | those that no tuple dominates    | dominated tuples; compared again   |
 |                  |                    |                                  | when a condition grows             |
 """
@@ -25,21 +27,22 @@ from semi_naive.ra.words import sort
 
 
 class Reduction:
-    """The steps of a reduction that changes nothing: each one overrides some of them."""
+    """The steps of a reduction that keeps all tuples; subclasses override some of them."""
 
-    nbytes = 0  # of state that is not in the table
-    symmetric = False  # whether a table with (x, y) has (y, x) at the end of each iteration
+    nbytes = 0  # bytes of state outside of the table
+    symmetric = False  # True if a table with (x, y) also has (y, x) at the end of each iteration
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
         return columns, size
 
     def sifted(self, block: Block, known: list[Block]) -> Block:
+        """Return a block without tuples that known blocks make superfluous."""
         for other in known:
             block = block.without(other)
         return block
 
     def gathered(self, new: list[Block], block: Block) -> list[Block]:
-        """Add candidates to those of before."""
+        """Return the blocks of candidates after adding one."""
         return stacked(new, block)
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
@@ -57,7 +60,7 @@ class Reduction:
         """Prepare a table for tuples that are put into full and delta without a comparison; columns in the relation's order."""
 
     def growth(self, table: Table) -> int:
-        """Return by how many tuples the candidates enlarge the table; at most, if only `reduce` tells."""
+        """Return by how many tuples the candidates enlarge the table; an upper bound if only `reduced` can determine it."""
         return sum(block.size for block in table.new)
 
     def target(self, table: Table):

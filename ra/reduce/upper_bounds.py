@@ -1,4 +1,4 @@
-"""Least upper bounds of each key: relations whose last attributes are of lattices that the user defines.
+"""The reduction of relations whose last attributes are in user-defined lattices: the least upper bound of each key is kept.
 
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(variable: symbol, sign: Sign<>)
@@ -24,7 +24,7 @@ Join = Callable[[list[np.ndarray], int, Any], np.ndarray]  # two columns → the
 
 @dataclass
 class UpperBounds(Reduction):
-    """`joins`: of the last attributes; `values`: the symbols and records that ids stand for.
+    """Keeps the least upper bound of each key. joins: the functions for the last attributes; values: the content of ids.
 
     >>> table = Table(2, reduction=UpperBounds((lambda pair, size, values: pair[0] | pair[1],), None))
     >>> table.insert([np.array([1, 1, 2]), np.array([1, 4, 8])], 3), table.advance()
@@ -39,12 +39,14 @@ class UpperBounds(Reduction):
     values: Any
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        """Return (born, superseded): the bounds that have grown, and the old bounds of their keys."""
         born = self._joined([born])
         before = with_keys(table, keys_of(born, len(self.joins)), born.size)
         born = self._joined([born, before])
         return apart(born, before), apart(before, born)
 
     def _joined(self, blocks: list[Block]) -> Block:
+        """Return a block of the least upper bounds of the tuples in several blocks."""
         columns = [np.concatenate([block.column(at) for block in blocks]) for at in range(blocks[0].arity)]
         columns = upper_bounds(columns, self.joins, self.values)
         return Block.of(columns, len(columns[0]))

@@ -1,9 +1,11 @@
-"""When tuples of recursive relations were born, so that a derivation can be told that does not go round in a circle.
+"""Ticks: the order in which the tuples of recursive relations were first derived. Maintenance uses them to recognise
+derivations that are not circular.
 
-A tick is one more for each table and iteration, or for each tuple where they are born one by one, and never goes back. A rule
-makes a tuple of others that were there before, so of every tuple that is there some derivation has only older ones. A tuple of
-which that can still be said without what has gone needs no other proof (Szabó et al. 2018, "Incrementalizing lattice-based
-program analyses in Datalog", and Motik et al. 2019, cut what is suspected of having no derivation in the same way).
+The tick is a counter. It increases by one for each table and iteration, or for each tuple if tuples are born one by one, and
+never decreases. A rule derives a tuple from tuples that existed before. So every tuple has a derivation from tuples with
+smaller ticks only. After a deletion, a tuple that still has such a derivation needs no other proof, and is not overdeleted
+(Szabó et al. 2018, "Incrementalizing lattice-based program analyses in Datalog", and Motik et al. 2019 restrict overdeletion in
+the same way).
 """
 
 from collections.abc import Iterable
@@ -24,34 +26,35 @@ from semi_naive.ra.rules.steps import Context
 from semi_naive.ra.words import assign
 
 NEVER = np.int64(-1)  # the tick of an unknown tuple: no tuple is older
-DIRECT = 1 << 12  # tuples of a layer that get a directory
-AGE = "@age"  # the tick that others are compared with, among the variables of a body
+DIRECT = 1 << 12  # tuples of a layer from which a directory is made; a smaller one is searched by bisection
+AGE = "@age"  # the variable of a body that holds the tick with which `Older` compares
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Tuples in the relation's own order, and the tick of each (n,)."""
+    """Some tuples of a relation, as a block in the relation's own order, and the tick of each, int64 (n,)."""
 
     block: Block
     ticks: np.ndarray
 
     def where(self, rows: np.ndarray) -> "Layer":
-        """Some of them: booleans (n,)."""
+        """Return the layer of the tuples that a mask (n,) selects."""
         return Layer(selected_tuples(self.block, rows), self.ticks[rows])
 
     def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """Return the positions of tuples, given as columns in any order of rows; -1 for tuples that are not here."""
+        """Return the positions (size,) in the block of tuples given as columns, in any order of rows; -1 if the block does not
+        have a tuple."""
         if self.block.packing.lanes > 1 or self.block.size < DIRECT:
             return positions_of(columns, size, self.block)
-        words, fitting = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
+        words, within_bounds = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
         for column, (low, high) in zip(columns, self.block.packing.bounds, strict=True):
-            fitting &= (column >= low) & (column <= high)
-        lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, fitting)
+            within_bounds &= (column >= low) & (column <= high)
+        lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, within_bounds)
         return np.where(highs > lows, lows, -1)
 
     @cached
     def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
-        """The directory of whole words, as `Block.directory` makes it, with one entry for about four words."""
+        """The directory of the block's words (see `kernels.directory`), with one entry for about four words."""
         words = self.block.words[0]
         span = int(words[-1]) - int(words[0])
         coarse = max(0, span.bit_length() - (words.size // 4).bit_length())
@@ -60,33 +63,36 @@ class Layer:
 
 @dataclass(frozen=True)
 class Ticks:
-    """The ticks of tuples, in layers for each relation; the last layer that has a tuple counts. `next`: the tick of the next
-    births. Immutable. Takes 16 bytes a tuple."""
+    """The ticks of all tuples of some relations. Each relation has a list of layers, and the newest layer that contains a tuple
+    determines its tick. `next`: the tick of the next births. Immutable. Takes 16 bytes a tuple.
+    """
 
     layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
     next: int = 0
 
     def of(self, name: str, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """The ticks (n,) of tuples, given as columns; a binary search in each layer.
+        """Return the ticks, int64 (size,), of tuples of relation `name`, given as columns; NEVER for an unknown tuple. Takes a
+        binary search in each layer.
 
         >>> old, new = (Block.of([np.array(column)], len(column)) for column in ([3, 4], [4]))
         >>> ticks = Ticks().with_births({"p": [layer_of_tick(old, 5)]}, 6).with_births({"p": [layer_of_tick(new, 6)]}, 7)
         >>> ticks.of("p", [np.array([4, 3, 9])], 3).tolist()
         [6, 5, -1]
         """
-        found, left = np.full(size, NEVER), np.arange(size)
+        ticks, unresolved = np.full(size, NEVER), np.arange(size)
         for layer in reversed(self.layers.get(name, ())):
-            at = layer.places([column[left] for column in columns] if left.size < size else columns, left.size)
+            wanted = columns if unresolved.size == size else [column[unresolved] for column in columns]
+            at = layer.places(wanted, unresolved.size)
             known = at >= 0
-            found[left[known]] = layer.ticks[at[known]]
-            left = left[~known]
-        return found
+            ticks[unresolved[known]] = layer.ticks[at[known]]
+            unresolved = unresolved[~known]
+        return ticks
 
     @classmethod
     def of_all(cls, tables: dict[str, Table], births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """Return the ticks of all tuples of settled tables with known births; born tuples that are not in the tables were
-        superseded. The ticks share the words of the tables' blocks. Takes 1 to 2 ns for each tuple of a block and layer of many
-        births."""
+        """Return the ticks of all tuples of settled tables with known births. Births of tuples that are not in the tables are
+        ignored: those tuples were superseded. The ticks share the words of the tables' blocks. Takes 1 to 2 ns for each
+        tuple of a block and layer of many births."""
         return cls({name: _dated(table, births[name]) for name, table in tables.items() if table.count}, following)
 
     def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
@@ -104,27 +110,28 @@ class Ticks:
 
 
 def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
-    """A layer for each of a table's blocks, of which the largest is looked at first."""
+    """Return the layers of a settled table, one for each of its blocks, with the ticks of `births`. The largest block is last,
+    so that it is searched first."""
     blocks = [block for block in table.blocks("full", own_order(table.arity)) if block.size]
     if any(block.packing.lanes > 1 for block in blocks):
         return (_merge_layers([layer.where(membership(layer.block, table)) for layer in births]),)
-    found = []
+    dated = []
     for block in sorted(blocks, key=lambda block: block.size, reverse=True):
         plain = block if type(block) is Block else Block(block.packing, block.words_once())
-        found.append(Layer(plain, np.full(block.size, NEVER)))
+        dated.append(Layer(plain, np.full(block.size, NEVER)))
     for layer in births:
-        left = layer.block.size
-        for known in found:
+        remaining = layer.block.size
+        for known in dated:
             words = np.ascontiguousarray(layer.block.repacked(known.block.packing).words_once()[0])
             ticks = layer.ticks if layer.ticks.flags.writeable else layer.ticks[:1].copy()  # one for all
-            left -= assign(known.ticks, known.block.words[0], words, ticks)
-            if not left:  # usually the births of one tick are in one block
+            remaining -= assign(known.ticks, known.block.words[0], words, ticks)
+            if not remaining:  # usually the births of one tick are in one block
                 break
-    return tuple(reversed(found))
+    return tuple(reversed(dated))
 
 
 def _merge_small_layers(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Neighbours that are not twice as large are merged, as in tables."""
+    """Merge neighbouring layers until each is at least twice as large as the next, as a table does with its blocks."""
     while len(layers) > 1 and layers[-2].block.size < 2 * layers[-1].block.size:
         older, newer = layers[-2:]
         rest = positions_of(older.block.columns(), older.block.size, newer.block) < 0
@@ -133,11 +140,12 @@ def _merge_small_layers(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 
 def layer_of_tick(block: Block, tick: int | np.integer) -> Layer:
-    """Tuples that are all of one tick."""
+    """Return a layer in which every tuple has the same tick."""
     return Layer(block, np.broadcast_to(np.int64(tick), block.size))
 
 
 def _merge_layers(layers: list[Layer]) -> Layer:
+    """Return one layer with the tuples of several disjoint layers."""
     blocks = [layer.block for layer in layers]
     packing = common_packing(blocks, blocks[0].arity)
     words = np.concatenate([block.repacked(packing).words for block in blocks], axis=1)
@@ -145,7 +153,7 @@ def _merge_layers(layers: list[Layer]) -> Layer:
 
 
 def sorted_layer(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Layer:
-    """Tuples as words (lanes, n) in any order, and the tick of each."""
+    """Return a layer of tuples given as words (lanes, n) in any order, with the tick of each (n,)."""
     order = np.argsort(words[0], kind="stable") if packing.lanes == 1 else np.lexsort(words[::-1])
     return Layer(Block(packing, np.ascontiguousarray(words[:, order])), ticks[order])
 
@@ -155,7 +163,7 @@ def sorted_layer(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Laye
 
 @dataclass(eq=False)
 class Now:
-    """A reference to the current ticks, for steps that outlive them."""
+    """A mutable reference to the current ticks, held by the steps of a plan, which outlives a transaction."""
 
     ticks: Ticks
 
@@ -166,7 +174,7 @@ class Now:
 
 @dataclass
 class Aged:
-    """A step that binds the tick of a tuple to a variable; -1 if the tuple has none."""
+    """A step that binds the tick of a tuple, given by terms, to the variable `name`; -1 if the tuple has no tick."""
 
     relation: str
     terms: tuple[Term, ...]
@@ -179,31 +187,32 @@ class Aged:
 
 @dataclass
 class Older:
-    """A step that keeps the bindings for which a tuple is older than AGE."""
+    """A step that keeps the bindings for which a tuple, given by terms, has a smaller tick than AGE."""
 
     relation: str
     terms: tuple[Term, ...]
     now: Now
 
     def __call__(self, batch: Batch, context: Context):
-        met = _ticks_of(self, batch, context)
-        yield batch.where((met >= 0) & (met < batch.columns[AGE]))
+        ticks = _ticks_of(self, batch, context)
+        yield batch.where((ticks >= 0) & (ticks < batch.columns[AGE]))
 
 
 def _ticks_of(step: Aged | Older, batch: Batch, context: Context) -> np.ndarray:
+    """Return the ticks (n,) of the tuples that a step's terms denote, one for each binding."""
     columns = [evaluate(term, batch.columns, batch.size, context.values) for term in step.terms]
     return step.now.ticks.of(step.relation, columns, batch.size)
 
 
 class Clock:
-    """The births of tuples in the tables of a stratum, by tick."""
+    """The births of tuples in the tables of a stratum, in layers by tick. `now`: the next tick."""
 
     def __init__(self, relations: Iterable[str], begin: int):
         self.now = begin
         self.births: dict[str, list[Layer]] = {name: [] for name in relations}
 
     def timed(self, name: str, table: Table) -> "TimedTable":
-        """Return the table as one that records the ticks of new tuples."""
+        """Return a copy of a table that records the ticks of its new tuples in this clock."""
         timed = object.__new__(TimedTable)
         vars(timed).update(vars(table))
         timed.clock, timed.name, timed.recorded = self, name, 0
@@ -218,13 +227,14 @@ NONE = np.empty(0, np.int64)
 
 
 class TimedTable(Table):
-    """A table, at home in its relation's own order, that records births."""
+    """A table that records the tick of each birth in a `Clock`. Its home order is the relation's own order."""
 
     clock: Clock
     name: str
     recorded: int  # births of the machine before this tick are recorded
 
     def advance(self) -> int:
+        """End an iteration as `Table.advance` does; all tuples of the new delta get the current tick."""
         if size := super().advance():
             self.clock.births[self.name].append(layer_of_tick(self.delta[self.home], self.clock.now))
             self.clock.now += 1

@@ -1,5 +1,6 @@
-"""A batch: some bindings of a rule's variables, as columns, on their way through the steps of the rule's body."""
+"""A batch of bindings: the columns of a rule's variables, passed from one step of the rule's body to the next."""
 
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -8,72 +9,88 @@ from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.joins.unions import BELOW
+from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.words import seek_word, sort_unique
 
-SAMPLE = 1 << 13  # bindings from which it is known to 1 % how many are repetitions
-COMPOSED = 8  # pairs of tuples that a join with its deduplication compares in the time that another one takes for a binding
+SAMPLE = 1 << 13  # hashes in a sample, which estimates the share of duplicates to within 1 %
+COMPOSED = 8  # pairs of tuples that a fused join compares in the time that another join takes for one binding
 
 
 class Batch:
-    """A batch of `size` bindings: int64 columns by variable name. `pair` = (first, second, words or a block of them): the batch
-    is given as sorted distinct words first << 32 | second, and its columns are computed on first use. Resumable steps set `at`,
-    the place from which to continue after this batch, and `joined`, the number of pairs of tuples that met. share = (number,
-    count): the batch stands for one of `count` shares of the tuples that the next join makes of its bindings."""
+    """A batch of `size` bindings: `Columns`, int64 (size,), by variable name.
+
+    A batch of two variables may be stored as pairs instead: `pair` = (first, second, words), where the words are sorted,
+    distinct, and equal to first << 32 | second; a block of such words may be passed in their place. The columns are then
+    computed on first use.
+
+    at: the place from which a resumable step continues after this batch.
+    joined: the number of pairs of tuples that the join has compared.
+    share: (number, count): only share `number` of the heads of the next join is made; `count` threads make one share each.
+    """
 
     __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
 
     def __init__(
-        self, size: int, columns: dict[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
+        self, size: int, columns: Mapping[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
     ):
-        self.size, self._columns, self.at, self.joined, self.share = size, columns, at, joined, share
+        """columns: the values of each variable (size,); or pair: (first variable, second, sorted words or block of their
+        values); at: the position where the join that made it can be continued; joined: the pairs that were joined; share:
+        (number, count) of the part that one of several threads joins."""
+        self.size, self.at, self.joined, self.share = size, at, joined, share
+        self._columns = Columns(columns) if isinstance(columns, dict) else columns
         self.names = pair[:2] if pair else None
         self.block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
 
     @property
     def pair(self) -> tuple[str, str, np.ndarray] | None:
+        """The pairs as (first variable, second variable, sorted words), or None if the batch is stored as columns."""
         return (*self.names, self.block.words[0]) if self.names else None
 
     @property
     def visited(self) -> int:
-        """Its part of the work: its bindings or, of pairs in bitmaps, words; and some of the pairs that met."""
+        """The work that the batch stands for, for a budget: its bindings, or the words of pairs stored as bitmaps, and an
+        eighth of the compared pairs that gave no new binding."""
         block = self.block
-        made = 2 * block.chunks[0].size if isinstance(block, Chunked) else self.size
-        return made + max(0, self.joined - self.size) // COMPOSED
+        bindings = 2 * block.chunks[0].size if isinstance(block, Chunked) else self.size
+        return bindings + max(0, self.joined - self.size) // COMPOSED
 
     @property
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> Columns:
+        """The column of each variable."""
         if self._columns is None:
-            self._columns = dict(zip(self.names, self.block.columns(), strict=True))
+            self._columns = Columns(dict(zip(self.names, self.block.columns(), strict=True)))
         return self._columns
 
-    def take(self, rows: np.ndarray, names) -> dict[str, np.ndarray]:
-        """The columns in `names` that there are, of some rows."""
-        return {name: column[rows] for name, column in self.columns.items() if name in names}
+    def take(self, rows: np.ndarray, names: Collection[str]) -> Columns:
+        """Return the columns of the variables in `names` at some positions (k,); names without a column are ignored."""
+        return self.columns.only(names).picked(rows)
 
-    def where(self, mask: np.ndarray, names=None) -> "Batch":
-        """The bindings for which `mask` holds."""
-        kept = {name: column for name, column in self.columns.items() if names is None or name in names}
+    def where(self, mask: np.ndarray, names: Collection[str] | None = None) -> "Batch":
+        """Return the bindings that a mask (n,) selects, with the variables in `names` or, by default, all."""
+        kept = self.columns if names is None else self.columns.only(names)
         if mask.all():
             return Batch(self.size, kept)
-        return Batch(int(np.count_nonzero(mask)), {name: column[mask] for name, column in kept.items()})
+        rows = np.flatnonzero(mask)
+        return Batch(rows.size, kept.picked(rows))
 
     def filtered(self, literal, values) -> "Batch":
         """Keep the bindings for which a comparison or a test holds."""
         return self.where(holds(literal, self.columns, self.size, values))
 
     def slice(self, begin: int, end: int) -> "Batch":
-        """The bindings [begin, end)."""
+        """Return the bindings at positions begin to end - 1."""
         if (begin, end) == (0, self.size):
             return self
         if self.names:
             return Batch(end - begin, pair=(*self.names, self.pair[2][begin:end]))
-        return Batch(end - begin, {name: column[begin:end] for name, column in self.columns.items()})
+        return Batch(end - begin, self.columns.slice(begin, end))
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
-        return Batch(self.size, {**self.columns, **more})
+        """Return the same bindings with more variables."""
+        return Batch(self.size, self.columns | more)
 
     def distinct(self, names) -> "Batch":
-        """The distinct bindings of some variables. 20 to 40 ns a binding."""
+        """Return the distinct bindings of some variables. Takes 20 to 40 ns a binding."""
         names = tuple(names)
         if self.names and set(names) == set(self.names):
             return self
@@ -84,8 +101,8 @@ class Batch:
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
     def repeats(self, names) -> bool:
-        """True if a tenth or more of the bindings of some variables are repetitions. Estimated from the bindings in a sample of
-        hashes, 2 ns a binding and variable."""
+        """True if at least a tenth of the bindings of some variables are duplicates. Estimated from a sample of hashes; takes 2
+        ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
             return True  # and `distinct` has nothing to do
         share = min(1.0, SAMPLE / self.size)
@@ -93,12 +110,14 @@ class Batch:
         return sort_unique(hashes).size < 0.9 * share * self.size
 
     def as_pair(self, first: str, second: str) -> np.ndarray | None:
-        """The distinct bindings of two variables as sorted words of two halves; None if they do not fit."""
+        """Return the distinct bindings of two variables as sorted words first << 32 | second; None if a value does not fit into
+        32 bits."""
         block = self.as_block(first, second)
         return None if block is None else block.words[0]
 
     def as_block(self, first: str, second: str) -> Block | None:
-        """Return the distinct bindings of two variables as a block of words of two halves; None if they do not fit."""
+        """Return the distinct bindings of two variables as a block of words first << 32 | second; None if a value does not fit
+        into 32 bits."""
         if self.names == (first, second):
             return self.block
         if self.names == (second, first):
@@ -108,7 +127,8 @@ class Batch:
         return Block.of(columns, self.size, packing) if packing == HALVES else None
 
     def rows(self, count: int) -> list["Batch"]:
-        """A pair in at most so many batches, about equally large, of which no two have a first value in common."""
+        """Split a batch stored as pairs into at most `count` batches of about equal size. All pairs with the same first value
+        are in one of them."""
         keys = self.block.chunks[0]
         ends = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         ends = sorted({0, *ends, keys.size})
@@ -118,12 +138,12 @@ class Batch:
 
 
 def unit() -> Batch:
-    """The empty binding: what the body of a rule starts from."""
+    """Return the batch with one binding of no variables, from which the body of a rule starts."""
     return Batch(1, {})
 
 
 def concatenate_batches(batches: list[Batch]) -> Batch:
-    """Several batches of the same variables as one."""
+    """Concatenate batches of the same variables."""
     if len(batches) == 1:
         return batches[0]
     names = batches[0].columns

@@ -1,4 +1,6 @@
-"""The relations that the rules of one task read: the partition's own tuples, and relations that are whole on every host."""
+"""The relations that the rules of one task read: the tuples of its partition, and relations that are copied completely to every
+host.
+"""
 
 import functools
 import os
@@ -18,17 +20,17 @@ from semi_naive.ra.rules.steps import MOST
 
 @dataclass
 class World:
-    """Handles of all relations that the tasks of a stratum read. Picklable."""
+    """Handles of all relations that the tasks of a stratum read. Picklable, so that each task gets a copy."""
 
-    relations: dict[str, PartitionedRelation]  # on the partitions
-    statics: dict[tuple[str, tuple], list[StoredBlock]]  # whole, on every host, by relation and order
+    relations: dict[str, PartitionedRelation]  # relations on the partitions, by name
+    statics: dict[tuple[str, tuple], list[StoredBlock]]  # relations copied completely to every host, by name and column order
     values: object
-    folder: str  # on every host, for tries that tasks make of relations that are whole there
+    folder: str  # a directory on every host, for the tries that tasks build of copied relations
 
 
 @dataclass
 class TaskContext:
-    """The relations that the rules of one task read."""
+    """The `Context` of the steps that a task runs (`ra.rules.steps`): the relations as they are seen from one partition."""
 
     world: World
     partition: int
@@ -39,7 +41,7 @@ class TaskContext:
 
     @property
     def kept(self) -> dict:
-        """Tries and sieves that steps have made, shared with the next task of this process."""
+        """A cache for tries and filters built by steps, shared with the next task of this process."""
         return _cache_of_stratum(self.world.folder)
 
     @property
@@ -51,46 +53,54 @@ class TaskContext:
         return self.partition, self.partitions
 
     def host_cache_dir(self, read) -> str | None:
-        """Return a directory for relations that are whole on every host, the same for the same files."""
-        if any(one not in self.world.statics for one in read):
+        """Return a directory for data derived from copied relations, the same in all processes of the host for the same files;
+        None if one of `read`, (relation, order) pairs, is partitioned."""
+        if any(index not in self.world.statics for index in read):
             return None
-        paths = sorted(stored.run.path for one in read for stored in self.world.statics[one])
+        paths = sorted(stored.run.path for index in read for stored in self.world.statics[index])
         return os.path.join(self.world.folder, digest(*paths))
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
-        spread = self.world.relations.get(relation)
+        """Return the blocks of a part of a relation on this partition, sorted in a column order. part: "full", "delta" or "all"
+        (both, with copies of other partitions' buckets); "own" (both, without copies); "share": this task's share of a
+        relation that all tasks scan together."""
+        partitioned = self.world.relations.get(relation)
         if part == "share":
-            return self._share(relation, order, spread)
-        if spread is None or (relation, order) in self.world.statics:
+            return self._share(relation, order, partitioned)
+        if partitioned is None or (relation, order) in self.world.statics:
             return [stored.share() for stored in self.world.statics[relation, order]]
-        if spread.reduction and part != "delta":
-            return reduced_table(spread, self.partition).blocks("all", order)
-        index = spread.index(order) or spread.home
+        if partitioned.reduction and part != "delta":
+            return reduced_table(partitioned, self.partition).blocks("all", order)
+        index = partitioned.index(order) or partitioned.home
         stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
         stored = stored + index.delta[self.partition] * (part in ("all", "own"))
         stored = stored + index.copied[self.partition] * (part in ("all", "full"))
-        blocks = [handle.share() if spread.lasting else handle.open() for handle in stored]
+        blocks = [handle.share() if partitioned.lasting else handle.open() for handle in stored]
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
         return blocks
 
     def total(self, relation: str, part: str, order) -> int:
-        spread = self.world.relations.get(relation)
-        if spread is None or (relation, order) in self.world.statics:
+        """Return the number of tuples of a part of a relation on all partitions, or an upper bound."""
+        partitioned = self.world.relations.get(relation)
+        if partitioned is None or (relation, order) in self.world.statics:
             return sum(block.size for block in self.blocks(relation, part, order))
-        return spread.count
+        return partitioned.count
 
     def subbuckets(self, relation: str, order, keys: list[np.ndarray]) -> np.ndarray | int:
-        spread = self.world.relations.get(relation)
-        index = spread.index(order) if spread and (relation, order) not in self.world.statics else None
+        """Return for each key, given as columns, the number of subbuckets of its bucket; 1 if no bucket of the index is
+        refined."""
+        partitioned = self.world.relations.get(relation)
+        index = partitioned.index(order) if partitioned and (relation, order) not in self.world.statics else None
         if index is None or (index.map.subbuckets == 1).all():
             return 1
         bucket = bucket_of(combined(np.array(keys[: index.keys], np.int64)), np.uint64(index.map.buckets))
         return index.map.subbuckets[bucket.astype(np.int64)]
 
-    def _share(self, relation, order, spread) -> list[Block]:
-        """Return this partition's part of a relation that is scanned."""
-        if spread is not None and (relation, order) not in self.world.statics:
+    def _share(self, relation, order, partitioned) -> list[Block]:
+        """Return this task's share of a relation that all tasks scan together: its own buckets, or an equal part of a copied
+        relation."""
+        if partitioned is not None and (relation, order) not in self.world.statics:
             return self.blocks(relation, "own", order)
         shared = [stored.share() for stored in self.world.statics[relation, order]]
         first, last = self.partition, self.partition + 1
@@ -99,17 +109,18 @@ class TaskContext:
 
 @functools.lru_cache(maxsize=2)
 def _cache_of_stratum(folder: str) -> dict:
-    """A process's cache for one stratum of one run; the last two are kept."""
+    """Return the cache of this process for the stratum with a directory. The caches of the last two strata are kept."""
     return {}
 
 
 def _slice(block: Block, begin: int, end: int) -> Block:
+    """Return the tuples of a block at positions begin to end - 1."""
     if (begin, end) == (0, block.size):
         return block
     return Block(block.packing, np.ascontiguousarray(block.words[:, begin:end]))
 
 
-def reduced_table(spread: PartitionedRelation, partition: int) -> Table:
+def reduced_table(partitioned: PartitionedRelation, partition: int) -> Table:
     """Return the tuples that a relation with a reduction has on a partition. Its blocks have no key in common."""
-    home, blocks = spread.home.order, [stored.open() for stored in spread.home.full[partition]]
-    return Table.of(spread.arity, home, {home: blocks}, [], reduction=spread.reduction)
+    home, blocks = partitioned.home.order, [stored.open() for stored in partitioned.home.full[partition]]
+    return Table.of(partitioned.arity, home, {home: blocks}, [], reduction=partitioned.reduction)

@@ -1,8 +1,8 @@
-"""One rule version, compiled: run it where its tuples are, and hand over the heads it makes.
+"""Evaluate a compiled rule version in this process, and insert the heads that it makes into a table.
 
-On several cores of this process, the bindings of its first step are cut into slices, and each slice runs the other steps. They
-meet where their heads are inserted. Each thread sorts its own heads, and drops those known before the iteration; only the rest
-waits for the other threads (`Table.insert`). Kernels release the interpreter lock.
+On several cores, the bindings of the first step are cut into slices, and a thread runs the other steps on each slice. Each
+thread sorts its own heads and drops those known before the iteration. Only the insertion of the remaining ones takes a lock
+(`Table.insert`). Kernels release the interpreter lock.
 """
 
 from collections.abc import Iterator
@@ -19,24 +19,26 @@ from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 from semi_naive.ra.rules.weighing import Weigh
 
 GATHERED = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
-TOGETHER = 1 << 17  # words of blocks that are united before they are compared with the known tuples
-MIN_SLICE_BINDINGS = 1 << 11  # fewer are done before another thread has them
+TOGETHER = 1 << 17  # words of buffered blocks that are merged before they are compared with the known tuples
+MIN_SLICE_BINDINGS = 1 << 11  # a smaller slice is evaluated in less time than another thread takes to begin it
 
 
 @dataclass
 class Derivation:
-    """head relation(terms) :- steps."""
+    """A compiled rule version: the steps of its body, and the relation and terms of its head."""
 
     steps: list
     relation: str
     head: tuple[Term, ...]
 
     def heads(self, context: Context, order: Order):
-        """Yield what the rule makes, its columns in an order, with repetitions: as blocks or as (columns, size)."""
+        """Yield the heads that the rule makes, as blocks or as (columns, size), their columns in `order`. Duplicates are
+        possible."""
         return self.heads_from(unit(), self.steps, context, order)
 
     def towards(self, order: Order) -> "Derivation":
-        """Return the rule with its last join, if it makes pairs, making them in the order of the heads."""
+        """Return the rule such that its last join, if it makes pairs, makes them sorted in the given order of the head's
+        columns."""
         terms = [self.head[place] for place in order]
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
             return self
@@ -49,7 +51,7 @@ class Derivation:
             yield self.heads_of(made, context, order)
 
     def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
-        """The heads of bindings of the last step. A pair is sorted at most once, by the column that comes first."""
+        """Return the heads of the bindings of the last step: a block if both are pairs, else (columns, size)."""
         terms = [self.head[place] for place in order]
         names = [term.name for term in terms if isinstance(term, Var)]
         if batch.names and len(terms) == 2 and set(names) == set(batch.names):
@@ -58,15 +60,18 @@ class Derivation:
 
 
 class Sink:
-    """A buffer that inserts heads of one relation, in its home order, into a table, many at a time. `made` counts the heads
-    with repetitions, `words` their words, two for each chunk of a chunked block. `alone`: the lock that several sinks of a
-    table hold during a change. `kept`: a list that takes the new tuples instead of the table, which adds them later
-    (`Table.add`)."""
+    """A buffer of heads for one table, which inserts many at once. Heads are in the table's home order.
+
+    alone: the lock that all sinks of the table hold while they change it.
+    kept: if given, a list that gets the new tuples instead of the table, which adds them later (`Table.add`).
+    made, words: the number of heads taken, duplicates included, and of their words, two for each chunk of a chunked block.
+    born: the number of new tuples.
+    """
 
     def __init__(self, table, alone=NOBODY, kept: list[Block] | None = None):
         self.table, self.alone, self.made, self.words, self.born, self.kept = table, alone, 0, 0, 0, kept
         self.waiting, self.rows = [], 0
-        self.blocks, self.few = [], 0  # small blocks that wait, and the words they take
+        self.blocks, self.few = [], 0  # buffered small blocks, and their words
 
     def take(self, heads) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
@@ -88,7 +93,7 @@ class Sink:
             self._insert_columns()
 
     def flush(self) -> int:
-        """Insert the waiting heads, and return how many tuples were born since the beginning."""
+        """Insert the buffered heads, and return the number of new tuples since the sink was made."""
         self._insert_blocks()
         self._insert_columns()
         return self.born
@@ -117,8 +122,8 @@ class Sink:
 
 
 def derivation_slices(derivation: Derivation, context: Context, cores: int, least: int = 0) -> Iterator[Batch]:
-    """The bindings of a rule's first step: a slice for each core, of at least so many bindings. One slice if later steps
-    number symbols or records, which depends on the order."""
+    """Yield the bindings of a rule's first step in slices, one for each core, of at least `least` bindings each. There is one
+    slice if later steps create symbols or records, whose numbers depend on the order of evaluation."""
     least = least or MIN_SLICE_BINDINGS
     for batch in run_steps(derivation.steps[:1], unit(), context):
         count = min(cores, batch.size // least)
@@ -138,7 +143,8 @@ def derivation_slices(derivation: Derivation, context: Context, cores: int, leas
 
 
 def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
-    """The next join, if it makes unions. Then slices by row, or by new value, have no heads in common."""
+    """Return the rule's second step if it is a join that makes its heads by unions of bitmaps, else None. Then slices by row,
+    or by new value, have no heads in common."""
     join = derivation.steps[1] if len(derivation.steps) > 1 else None
     if not isinstance(join, Join) or join.composed is None or not context.unions:
         return None
@@ -147,7 +153,7 @@ def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | No
 
 
 def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
-    """The (relation, part, order) that steps search or read."""
+    """Yield the (relation, part, order) of every index that steps search or scan."""
     for step in steps:
         step = step.join if isinstance(step, Weigh) else step
         if isinstance(step, Join | AntiJoin):
@@ -157,7 +163,7 @@ def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
 
 
 def is_sliceable(derivation: Derivation) -> bool:
-    """True if slices of the first step's bindings can be evaluated apart."""
+    """True if several threads can evaluate slices of the first step's bindings independently."""
     terms = [*derivation.head]
     for step in derivation.steps:
         terms += _terms(step)
@@ -166,7 +172,8 @@ def is_sliceable(derivation: Derivation) -> bool:
 
 
 def _may_take_long(step) -> bool:
-    """True if a step matches a pattern that only the main thread can interrupt (see `patterns.linear`)."""
+    """True if a step matches a regular expression that may take exponential time, which only the main thread can interrupt (see
+    `patterns.linear`)."""
     literal = getattr(step, "literal", None)
     if not isinstance(literal, Test) or literal.op != "match":
         return False
@@ -192,7 +199,7 @@ def _terms(step) -> list[Term]:
 
 
 def _makes(term: Term) -> bool:
-    """True if a term makes symbols or records, has another value each time, or calls a user's function."""
+    """True if a term creates symbols or records, has another value in each evaluation, or calls a user's function."""
     if isinstance(term, Call):
         return term.op.startswith("@") or term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
     return isinstance(term, Pack | Autoinc)

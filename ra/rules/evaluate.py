@@ -1,8 +1,10 @@
-"""The task that runs rules on a partition: it runs a segment of each rule version and sends the results on.
+"""The task that evaluates rules on a partition: it runs one segment of each rule version and sends the results to other
+partitions.
 
-One iteration is one job, or several inner ones: evaluate (in as many stages as the longest version has segments) → insert at
-home → insert into the other indexes (`ra.partitions.local_insert`). What a task sends is in parcels; its reports travel with
-them to the last task.
+The body of a rule version is cut into segments at its exchanges. An iteration is one job, or several if it rolls over: evaluate
+(as many stages as the longest version has segments) → insert at the home partition → insert into the other indexes
+(`ra.partitions.local_insert`). Tasks send tuples in parcels. The reports of a task travel with them to the last task of the
+job, which returns them to the driver.
 """
 
 import itertools
@@ -37,12 +39,14 @@ from semi_naive.ra.storage.runs import Run
 
 @dataclass
 class Move:
-    """The way the bindings of a segment, the columns `names`, are sent to the next.
+    """How the bindings of a segment, with the variables `names`, are sent to the next segment.
 
-    to: the destination. A bucket map: the bucket of the columns at the places `key`, with `rest` the subbucket of the columns
-    there, with `one` any one subbucket. "every": all partitions; "same": this one. Several moves: the one that is `turn` after
-    the one that OFFER names. partial: an aggregation before sending. copies: buckets that several partitions have completely; a
-    binding on one of these partitions stays there.
+    to: the destination. With a bucket map, a binding goes to the bucket of its variables at the places `key`, and to the
+    subbucket of its variables at the places `rest`; if `one`, to any one subbucket. "every": to all partitions. "same": it
+    stays. With a tuple of moves, the variable OFFER of each binding plus `turn` selects the move.
+    partial: an aggregation before sending.
+    copies: for each bucket that is stored completely on several partitions, those partitions; a binding on one of them stays
+    there.
     """
 
     names: tuple[str, ...]
@@ -56,8 +60,10 @@ class Move:
 
 
 @dataclass
-class Held:
-    """Bindings that wait at the beginning of a segment until another begins; their distinct `outer` variables go on."""
+class WaitingBindings:
+    """The bindings that wait at the beginning of a segment for the result of their group, which is known at segment `until`.
+    `names`: the waiting variables; `outer`: the variables of the group, whose distinct bindings enter the segment.
+    """
 
     names: tuple[str, ...]
     outer: tuple[str, ...]
@@ -66,9 +72,14 @@ class Held:
 
 @dataclass
 class Version:
-    """A delta version of a rule, or a rule without recursion, cut at its exchanges: `moves[i]` leads from segment i to the
-    next. `first`: the stage of its first segment. `relation`, `order` and `part`: what its first atom reads; "" if it has none,
-    and then only partition 0 runs it, unless the part is "share". `holds`, `gathers`: by the segment that begins with one."""
+    """A delta version of a rule, or a nonrecursive rule, cut into segments at its exchanges. `moves[i]` leads from segment i to
+    the next.
+
+    first: the stage of the first segment.
+    relation, order, part: the relation, index and part that the first atom reads. Without an atom `relation` is "", and only
+    partition 0 runs the version, unless `part` is "share".
+    holds, gathers: the Hold and the Gather with which a segment begins, by the number of the segment.
+    """
 
     number: int
     derivation: Derivation
@@ -79,11 +90,12 @@ class Version:
     part: str
     rule: object = None
     first: int = 0
-    holds: dict[int, Held] = field(default_factory=dict)
-    gathers: dict[int, tuple[Gather, Held]] = field(default_factory=dict)
+    holds: dict[int, WaitingBindings] = field(default_factory=dict)
+    gathers: dict[int, tuple[Gather, WaitingBindings]] = field(default_factory=dict)
     answer: Literal["", "count", "rows"] = ""  # what goes to the driver, instead of heads that go home
 
     def tag(self, segment: int) -> str:
+        """Return the tag of the parcels whose bindings enter a segment."""
         return f"{self.number}:{segment}"
 
     def waiting_tag(self, segment: int) -> str:
@@ -112,8 +124,9 @@ class Version:
 
 @dataclass
 class Left:
-    """The work left to a stage for a version: from the beginning of its segment, or from `frames` on. `arrived`: the bindings
-    that a shuffle brought for it, a block in memory until it is stored."""
+    """Work that a stage still has to do for a version: a whole segment, or the rest of it from `frames` on. `arrived`: the
+    bindings that a shuffle brought for it, in memory until they are stored.
+    """
 
     version: int
     arrived: StoredBlock | StoredLists | Block | Listed | None = None
@@ -121,18 +134,19 @@ class Left:
 
     @property
     def paths(self) -> list[str]:
-        """The runs that keep it, once it is known."""
+        """The files in which the work is stored, for their removal once it is done."""
         arrived = [self.arrived.run] if isinstance(self.arrived, StoredBlock | StoredLists) else []
         return [run.path for run in (*arrived, self.frames) if run is not None]
 
 
 @dataclass
 class Evaluate:
-    """A task for stage `stage` of an iteration: each partition evaluates the work it has `left`, and then the arriving tuples.
+    """The task of stage `stage` of an iteration. Each partition first evaluates its remaining work, `left`, and then the tuples
+    that arrive.
 
-    Roll-over: once `threshold` tuples have been made, it stops, if need be in the middle of a join. Its reports contain the
-    work left. The next inner iteration continues there and makes no tuple twice. The order of work depends on the runs alone,
-    so a repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
+    Roll-over: after `threshold` tuples the task stops, if necessary in the middle of a join, and reports the remaining work.
+    The next inner iteration continues there and makes no tuple twice. The order of the work depends only on the runs, so a
+    repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
     """
 
     world: World
@@ -145,6 +159,8 @@ class Evaluate:
     label: str
 
     def __call__(self, partition, records):
+        """Run this stage's segments on the bindings that arrived, and yield parcels for the next stage or for home partitions,
+        and reports."""
         most, exact = min(MOST, self.threshold or MOST), any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, most, exact)
         self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
@@ -162,6 +178,7 @@ class Evaluate:
             yield partition, Report("values", partition, facts={"made": made})
 
     def _arrived(self, records) -> list[Left]:
+        """Return the work of the bindings that arrived for this stage, one piece for each version and kind of parcel."""
         waited = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
         found = [(v.number, self._received(records, v, self.stage - v.first)) for v in waited]
         found += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in waited]
@@ -181,11 +198,12 @@ class Evaluate:
         return Block.of([made.columns[name] for name in version.names(segment)], made.size)
 
     def _phase(self, left: Left) -> str:
+        """Return the name, in the trace, of the phase that a piece of work belongs to. left: the work."""
         version = self.versions[left.version]
         return "join" if self.stage - version.first == len(version.segments) - 1 else "intra-bucket"
 
     def _scanned(self, left: Left) -> int:
-        """The tuples of the delta that a version begins with."""
+        """Return the number of delta tuples with which a version begins; 0 if it continues earlier work. left: the work."""
         version = self.versions[left.version]
         if left.frames is not None or left.arrived is not None or version.part != "delta":
             return 0
@@ -195,7 +213,8 @@ class Evaluate:
 
     @staticmethod
     def _reported(report: Report, sent):
-        """Hand parcels on, and count them."""
+        """Yield (destination, parcel) pairs, and count the tuples and bytes in the report. An evaluation error ends them and is
+        reported."""
         begun = time.perf_counter()
         try:
             for destination, parcel in sent:
@@ -206,6 +225,7 @@ class Evaluate:
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
 
     def _room(self) -> bool:
+        """True if the task has not reached its threshold of tuples."""
         return self.threshold is None or self.made < self.threshold
 
     def _run_left(self, left: Left, report: Report, path: str):
@@ -235,7 +255,7 @@ class Evaluate:
             left.arrived = StoredLists.store(path + "-arrived", arrived)
 
     def _sent(self, work: BatchIterator, outbox: "Outbox", divisible: bool):
-        """Ship the batches of the last step, until the threshold is reached if the work is `divisible`, else all."""
+        """Send the batches of the last step: until the threshold is reached if the work is `divisible`, else all."""
         for batch in work:
             for block in outbox.take(batch):
                 yield from self._shipped(block, outbox)
@@ -248,6 +268,7 @@ class Evaluate:
             yield from self._shipped(block, outbox)
 
     def _shipped(self, block: Block | Batch, outbox: "Outbox | Answers"):
+        """Yield the parcels of a block, and count its tuples towards the threshold."""
         self.made += block.size if outbox.held else 0
         yield from outbox.ship(block)
 
@@ -271,12 +292,12 @@ class Evaluate:
         return Outbox(made, ship, snug)
 
     def _lists_moved(self, batch: Listed, move: Move, tag: str):
-        """Send lists as `_moved` sends their bindings."""
+        """Send a batch of lists by a move, as `_moved` sends a block of bindings."""
         if isinstance(move.to, tuple):
-            visited = (batch.listed(OFFER) + move.turn) % len(move.to)
-            for number, one in enumerate(move.to):
-                some = batch.with_lists(batch.lists.chosen(visited == number))
-                yield from self._lists_moved(some, one, tag) if some.size else ()
+            selected = (batch.listed(OFFER) + move.turn) % len(move.to)
+            for number, chosen_move in enumerate(move.to):
+                chosen = batch.with_lists(batch.lists.chosen(selected == number))
+                yield from self._lists_moved(chosen, chosen_move, tag) if chosen.size else ()
             return
         names, place = tuple(name for name in move.names if name != batch.name), self.streams.next()
         if isinstance(move.to, BucketMap):
@@ -287,11 +308,12 @@ class Evaluate:
                 yield part, listed.ListParcel.of(batch, names, tag, place)
 
     def _stays(self, move: Move) -> tuple:
-        here = [bucket for bucket, partitions in move.copies.items() if self.context.partition in partitions]
-        return (self.context.partition, here) if here else ()
+        """Return this partition and the buckets of which it has a complete copy, or () if there are none."""
+        buckets = [bucket for bucket, partitions in move.copies.items() if self.context.partition in partitions]
+        return (self.context.partition, buckets) if buckets else ()
 
     def _moved(self, block: Block, move: Move, tag: str):
-        """Return parcels of a block, for the partitions that a move sends it to."""
+        """Yield parcels of a block, for the partitions that a move sends it to."""
         if isinstance(move.to, tuple):
             return self._visiting(block, move, tag)
         if move.one and not move.copies:
@@ -307,14 +329,15 @@ class Evaluate:
         return parcels.to_each(block, parts, tag, self.streams)
 
     def _visiting(self, block: Block, move: Move, tag: str):
-        """Send each binding by the move that its offer selects."""
-        visited = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
-        for number, one in enumerate(move.to):
-            some = Block(block.packing, np.ascontiguousarray(block.words[:, visited == number]))
-            if some.size:
-                yield from self._moved(some, one, tag)
+        """Send each binding by the move that the variable OFFER plus `turn` selects."""
+        selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
+        for number, chosen_move in enumerate(move.to):
+            chosen = Block(block.packing, np.ascontiguousarray(block.words[:, selected == number]))
+            if chosen.size:
+                yield from self._moved(chosen, chosen_move, tag)
 
     def _last(self, version: Version) -> "Outbox | Answers":
+        """Return the outbox of the last segment: answers for the driver, or heads."""
         return Answers(version, self.context) if version.answer else self._heads(version)
 
     def _heads(self, version: Version) -> "Outbox":
@@ -330,8 +353,13 @@ class Evaluate:
 
 @dataclass
 class Outbox:
-    """Gather tuples, so that they are deduplicated and sent many at a time. `tuples_of`: a batch as a block or lists, which are
-    sent at once, or as (columns, size), in the order of the next index; `ship`: a block as parcels; `packing`: of bounds."""
+    """A buffer of outgoing tuples, so that many are deduplicated and sent at once.
+
+    tuples_of: turns a batch into a block or lists, which are sent immediately, or into (columns, size) in the order of the
+    destination's index, which are buffered.
+    ship: turns a block into parcels.
+    packing: chooses the packing of a block from its bounds.
+    """
 
     tuples_of: object
     ship: object
@@ -361,18 +389,19 @@ class Outbox:
 
 
 class HeadColumns(NamedTuple):
-    """Bindings on their way to the driver: how many, and the columns of the head, coded one after the other, if asked for."""
+    """Head tuples sent to the driver: their count and, if rows are requested, the encoded columns, one after the other."""
 
     count: int
     data: bytes
 
     def columns(self, arity: int) -> np.ndarray:
+        """Return the columns, int64 (arity, count)."""
         return codec.decode_any(self.data, arity * self.count).reshape(arity, self.count)
 
 
 @dataclass
 class Answers:
-    """Bindings sent to the driver instead of heads. They need no deduplication: the head has all variables of the body."""
+    """An outbox that sends head tuples to the driver. They need no deduplication, as the head has all variables of the body."""
 
     version: Version
     context: TaskContext
@@ -383,6 +412,7 @@ class Answers:
         return self.version.answer == "rows"
 
     def take(self, batch: Batch):
+        """Yield the batch immediately: nothing is buffered."""
         yield batch
 
     def flush(self):
@@ -399,4 +429,5 @@ class Answers:
 
 
 def _batch(block: Block, names: tuple[str, ...]) -> Batch:
+    """Return the tuples of a block as bindings of variables, one for each column."""
     return Batch(block.size, dict(zip(names, block.columns(), strict=True)))

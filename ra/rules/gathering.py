@@ -1,9 +1,10 @@
-"""An aggregate whose tuples are partitioned: bindings wait where their group is, the group's tuples are reduced where they are.
+"""Aggregates and negations over partitioned tuples: bindings wait at their group's partition while the group's tuples are
+reduced on their own partitions.
 
     few(x) :- node(x), n = count : { edge(x, y), good(y) }, n < 3.
 
-becomes: scan node → exchange to the group's partition → Hold: x waits, and goes on → exchange, join edge → exchange, join good
-→ exchange to the group's partition, one row for each partition that has found something → Gather: n is known, the rule goes on.
+becomes: scan node → exchange to the group's partition → Hold: store x, and send it on → exchange, join edge → exchange, join
+good → exchange to the group's partition, one row for each partition with a result → Gather: n is known, continue the rule.
 """
 
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ FROM, COUNT, VALUE = "@from", "@count", "@value"
 
 @dataclass
 class Hold:
-    """A step that makes the bindings wait for the next Gather and passes on their distinct `outer` variables. keep: the
-    variables that are needed of the waiting bindings."""
+    """A step at which bindings wait for the next Gather; the distinct bindings of the `outer` variables continue. keep: the
+    variables of the waiting bindings that later steps need.
+    """
 
     outer: tuple[str, ...]
     keep: frozenset[str]
@@ -35,8 +37,9 @@ class Hold:
 
 @dataclass
 class Gather:
-    """A step that yields the waiting bindings with the result of their group; without a `literal` (negation), those whose group
-    is empty."""
+    """A step that joins the waiting bindings with the result of their group. Without a `literal` it is a negation: only the
+    waiting bindings whose group is empty continue. bound: the result is compared with a bound variable.
+    """
 
     outer: tuple[str, ...]
     literal: Aggregate | None = None
@@ -47,33 +50,34 @@ class Gather:
 
     @property
     def shipped(self) -> tuple[str, ...]:
-        """The columns of `partial`."""
+        """The variables of the batches that `partial` makes."""
         return (*self.outer, FROM, COUNT, VALUE)
 
     def partial(self, batch: Batch, number: int, values) -> Batch:
-        """Return the partial aggregate of each group, with `number` to tell it from those of other batches. Every binding is a
-        distinct combination of tuples."""
+        """Return the partial aggregate of each group of a batch, for one row a group. `number` distinguishes the rows of
+        different batches, so that no two are equal and deduplicated. Every binding is a distinct combination of tuples."""
         if self.literal is not None and self.literal.init is not None:
             return self._unfolded(batch, number, values)
         groups, group = group_bindings(batch, self.outer)
-        counts, found = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
+        counts, partial_values = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
         if self.literal is not None and self.literal.target is not None:
             target, kind = evaluate(self.literal.target, batch.columns, batch.size, values), self.literal.target.kind
             if self.literal.op == "mean":  # a sum, until all are together
-                found = np.bincount(group, weights=numbers(target, kind), minlength=groups.size).view(np.int64)
+                partial_values = np.bincount(group, weights=numbers(target, kind), minlength=groups.size).view(np.int64)
             else:
-                found, _ = reduce_groups(self.literal.op, kind, group, target, groups.size)
-        return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: found})
+                partial_values, _ = reduce_groups(self.literal.op, kind, group, target, groups.size)
+        return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: partial_values})
 
     def _unfolded(self, batch: Batch, number: int, values) -> Batch:
-        """Return each value of a group with its number of occurrences: a fold needs all values of the group at once."""
+        """Return each distinct value of a group with its number of occurrences, for a user-defined aggregate, which needs all
+        values of the group at once."""
         assert self.literal is not None
         target = evaluate(self.literal.target, batch.columns, batch.size, values)
         rows, row = group_bindings(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
         return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
 
     def gathered(self, waiting: Batch, found: Batch | None, values) -> Batch:
-        """Return the waiting bindings joined with the results of their groups, from `found`, the partial rows of all
+        """Return the waiting bindings joined with the results of their groups. `found`: the rows of `partial` from all
         partitions."""
         groups, inverse = group_bindings(waiting, self.outer)
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
@@ -93,7 +97,8 @@ class Gather:
         return resulting(waiting, self.literal, column[inverse], present[inverse], self.bound)
 
     def _reduced(self, group, value, counts):
-        """Return (result, present) by group, from the partial aggregates."""
+        """Return the final value and its presence for each group. group, value: the partial aggregates; counts (groups,): the
+        number of bindings of each group."""
         everywhere = np.ones(counts.size, np.bool_)
         if self.literal.target is None:
             return counts, everywhere

@@ -1,9 +1,9 @@
-"""A body's steps, run so that they can be stopped after any batch and taken up again where they stopped.
+"""Roll-over: run the steps of a body such that they can stop after any batch and continue there later.
 
-Roll-over (*Load-balancing Parallel Relational Algebra*, 3.3): a join that has made more than a threshold of tuples ships what
-it has, and an inner iteration goes on with the rest. Each step that is under way has a `Frame`: the batch it works on, and from
-where on. Frames are written as a run, so what is left of an evaluation takes a batch for each of its steps on disk, not in
-memory. The tuples that a body begins with are scanned again, which costs nothing.
+A join that has made more than a threshold of tuples sends them, and an inner iteration continues with the rest (*Load-balancing
+Parallel Relational Algebra*, 3.3). Each active step has a `Frame`: its input batch, and the position from which it continues.
+Frames are written to a file, so the remaining work of an evaluation takes disk space for one batch of each step, and no memory.
+The tuples with which a body begins are scanned again, which costs nothing.
 """
 
 import pickle
@@ -22,7 +22,9 @@ from semi_naive.ra.storage.runs import Run, write_run
 
 @dataclass
 class Arrived:
-    """The first step of a segment: the bindings that a shuffle has brought here, as columns of a block."""
+    """The first step of a segment: it yields the bindings that a shuffle brought to this partition, stored as columns of a
+    block.
+    """
 
     block: Block
     names: tuple[str, ...]
@@ -37,12 +39,14 @@ RESUMING = (
     Join,
     Propose,
     Generate,
-)  # steps that begin anywhere; the others but Multiway make one batch of one
+)  # steps that can continue from a position; every other step except Multiway makes one batch from one batch
 
 
 @dataclass
 class Frame:
-    """A step at work on a batch: it goes on at `begin`; the last batch that it has made began at `last`."""
+    """An active step: its number, its input batch, the position `begin` where it continues, and `last`, where its last output
+    batch began. making: the iterator of its outputs.
+    """
 
     step: int
     batch: Batch | None
@@ -52,8 +56,9 @@ class Frame:
 
 
 class BatchIterator:
-    """An iterator over the batches that come out of the last step, depth first. Between two of them `frames` is all that is
-    left to do. `joined` counts the pairs of tuples that have met."""
+    """An iterator over the batches that the last step makes, depth first. Between two batches, `frames` describes all remaining
+    work. `joined` counts the pairs of tuples compared by joins.
+    """
 
     def __init__(self, steps: list, context: Context, frames: list[Frame] | None = None):
         self.steps, self.context, self.joined = steps, context, 0
@@ -62,6 +67,7 @@ class BatchIterator:
             self.frames[1].batch = self._made(self.frames[0])
 
     def __iter__(self):
+        """Yield the batches of the last step, until no frame is left."""
         while self.frames:
             frame = self.frames[-1]
             if frame.step == len(self.steps):
@@ -75,11 +81,12 @@ class BatchIterator:
                 self.frames.append(Frame(frame.step + 1, made))
 
     def _made(self, frame: Frame) -> Batch | None:
+        """Return the next output batch of a frame's step, or None if it has no more, and note where it continues."""
         step = self.steps[frame.step]
         resumes = isinstance(step, RESUMING)
         if frame.making is None:
-            given = (frame.begin,) if resumes else ()
-            frame.making = iter(step(frame.batch, self.context, *given))
+            arguments = (frame.begin,) if resumes else ()
+            frame.making = iter(step(frame.batch, self.context, *arguments))
         made = next(frame.making, None)
         if made is not None and resumes:
             frame.last, frame.begin = frame.begin, made.at
@@ -87,19 +94,21 @@ class BatchIterator:
 
     @property
     def divisible(self) -> bool:
-        """Whether it may stop here: not while a multiway join is at work, whose order depends on what a process has at hand."""
+        """True if evaluation may stop after this batch. A multiway join cannot be resumed, as its order depends on the tries
+        that a process has cached."""
         return not any(frame.making is not None and isinstance(self.steps[frame.step], Multiway) for frame in self.frames)
 
     def store(self, path: str) -> Run:
-        """Write the frames. What a first step has made of one binding is not written, it is made again."""
-        kept = [(frame.step, frame.batch, frame.begin) for frame in self.frames]
+        """Write the frames to a file. The first step's output is not written if it came from a single binding, as it is made
+        again."""
+        saved = [(frame.step, frame.batch, frame.begin) for frame in self.frames]
         first, second = (*self.frames, None)[:2]
         if second and second.step == first.step + 1 and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMING):
-            kept[:2] = [(first.step, first.batch, first.last), (second.step, None, second.begin)]
-        data = pickle.dumps(kept, protocol=5)
+            saved[:2] = [(first.step, first.batch, first.last), (second.step, None, second.begin)]
+        data = pickle.dumps(saved, protocol=5)
         return write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64))
 
 
 def restored(run: Run) -> list[Frame]:
-    """The frames that `BatchIterator.store` has written."""
-    return [Frame(*kept) for kept in pickle.loads(run.open().tobytes())]
+    """Return the frames that `BatchIterator.store` has written."""
+    return [Frame(*saved) for saved in pickle.loads(run.open().tobytes())]

@@ -1,8 +1,8 @@
-"""The steps of a rule's body. Each takes a batch of bindings and yields batches of more, of fewer, or of others.
+"""The steps of a rule's body: each takes a batch of bindings and yields batches that are extended, filtered or projected.
 
-A body in the order it was planned in, `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, is: Join(sg), Join(edge),
-EarlyProjection to x and b, Join(edge). All of them are picklable, so they travel to wherever the tuples are; where that is,
-the context says.
+The steps of `sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).`, in the planned order, are: Join(sg), Join(edge),
+EarlyProjection to x and b, Join(edge). Steps are picklable, so that they can be sent to the partitions; there and in the driver
+a `Context` gives access to the tuples.
 """
 
 from dataclasses import dataclass, field
@@ -22,12 +22,13 @@ from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
 from semi_naive.ra.packing import HIGHEST, LOWEST
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
-MOST = 1 << 18  # bindings of one batch, about: what bounds the memory of a body
+MOST = 1 << 18  # about the number of bindings in a batch, which bounds the memory of a body
 WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops over tries are worth compiling
-START = (0, 0, 0)  # from where on a join is made: the block, the row in it, the partner of the row
+START = (0, 0, 0)  # the position at which a join begins: the block, the row of the batch, the number of the row's partner
 DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
 
 
@@ -35,18 +36,18 @@ class Context(Protocol):
     """The access of steps to the tuples."""
 
     values: object  # symbols and records: see `ra.values.values`
-    kept: dict  # what steps have made of the tuples, for as long as it is at hand
-    position: tuple[int, int]  # the partition, and how many there are; (0, 1) in the driver
-    most: int  # bindings of a batch that a join makes, about
-    exact: bool  # whether a batch never has more, also where the tuples of a block could be read as one batch of pairs
-    unions: bool  # whether joins of pairs are made by `ra.joins.unions`: they cannot be taken up where they stopped
+    kept: dict  # data that steps compute from the tuples and reuse, cleared when the tuples change
+    position: tuple[int, int]  # (number of this partition, number of partitions); (0, 1) in the driver
+    most: int  # about the number of bindings in a batch that a join makes
+    exact: bool  # True if batches must never be larger, so that a block is not passed on as one batch of pairs
+    unions: bool  # True if `ra.joins.unions` may make joins of pairs, which cannot be continued after an interruption
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
-        """A directory for what the processes of this host make of all tuples of some relations, sorted by some columns, and
-        have in common; None if no other has them."""
+        """Return a directory for data that the processes of this host make from all tuples of the relations, sorted by these
+        columns, and share; None if this is the only process."""
 
     def blocks(self, relation: str, part: str, order: tuple[int, ...]) -> list[Block]:
-        """The tuples of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
+        """Return the blocks of a part ("full", "delta", "all") of a relation here, sorted by its columns in an order."""
 
     def total(self, relation: str, part: str, order: tuple[int, ...]) -> int:
         """Return the number of tuples of a relation on all partitions, or an upper bound."""
@@ -56,10 +57,8 @@ class Context(Protocol):
 
 
 def run_steps(steps, batch: Batch, context: Context):
-    """Yield everything that comes out of the last step, depth first: at most a batch per step is in memory.
-
-    Between two batches it ends where a limit of the evaluation is exceeded.
-    """
+    """Yield all batches that come out of the last step, depth first: at most one batch for each step is in memory. Checks the
+    limits of the evaluation between two batches."""
     if not steps:
         yield batch
         return
@@ -79,11 +78,14 @@ def run_steps(steps, batch: Batch, context: Context):
 
 @dataclass
 class Join:
-    """Extend each binding by the tuples of a relation that agree with it.
+    """Extend each binding by the matching tuples of a relation.
 
-    keys: terms for the first columns in `order`; binds: (place in order, variable) of columns that are new and needed;
-    keep: the variables that are needed afterwards. Without a new column a binding passes once if there is any tuple,
-    unless `every` tuple counts (in an aggregate).
+    keys: terms for the first columns in `order`.
+    binds: (place in order, variable) of columns that are new and needed.
+    keep: the variables that are needed afterwards.
+
+    If there is no new column, a binding passes once if there is a matching tuple, unless `every` tuple counts (in an
+    aggregate).
     """
 
     relation: str
@@ -93,15 +95,16 @@ class Join:
     binds: tuple[tuple[int, str], ...]
     keep: frozenset[str]
     every: bool = False
-    composed: tuple[str, str, str] | None = None  # key, carried, new: if only carried and new are needed afterwards
-    towards: tuple[str, ...] | None = None  # in which order these two are wanted, if it matters
-    least: tuple[Term, ...] = ()  # no tuple with less in the column after the keys is needed
-    greatest: tuple[Term, ...] = ()  # nor one with more
+    # The variables (key, carried, new) of a join of pairs after which only carried and new are needed.
+    composed: tuple[str, str, str] | None = None
+    towards: tuple[str, ...] | None = None  # the order in which these two are needed, if it matters
+    least: tuple[Term, ...] = ()  # tuples with less in the column after the keys are not needed
+    greatest: tuple[Term, ...] = ()  # tuples with more in the column after the keys are not needed
     sliceable = True  # see `ra.rules.derive`
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
-        """The relations and orders that a step searches, without those of its own `steps`."""
+        """Return the (relation, order) that the step searches, without those of its own `steps`."""
         return {(self.relation, self.order)}
 
     def reorder(self, order: tuple[int, ...]) -> None:
@@ -110,7 +113,8 @@ class Join:
         self.order = order
 
     def __call__(self, batch: Batch, context: Context, begin=START):
-        """`begin`: where an earlier call, for the same batch and blocks, has stopped; the `at` of the last batch it made."""
+        """Yield the extended bindings. begin: the position where an earlier call for the same batch and blocks has stopped,
+        which is `at` of its last batch."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = None  # evaluated when they are needed: the fused join needs none
         if (self.binds or self.every) and not self.keys and batch.size == 1:
@@ -140,8 +144,8 @@ class Join:
         return least, greatest
 
     def expanded(self, batch, block, keys, begin=START, most=MOST, between=None):
-        """The bindings of a batch with each of their partners in a block: at most `most` at a time, also where one binding has
-        more. `between`: the least and the greatest value of the column after the keys, for each binding."""
+        """Yield the bindings of a batch with each matching tuple of a block, at most `most` at a time, even if one binding has
+        more. between: the least and greatest value of the column after the keys, for each binding."""
         lows, highs = block.ranges(keys, batch.size)
         if between is not None:
             lows, highs = block.narrowed(len(keys), lows, highs, *between)
@@ -149,9 +153,8 @@ class Join:
         while row < batch.size:
             rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)
             if rows.size:
-                columns = batch.take(rows, self.keep)
-                for place, name in self.binds:
-                    columns[name] = block.column(place, positions)
+                new = {name: BlockColumn(block, place) for place, name in self.binds}
+                columns = batch.take(rows, self.keep).with_rows(new, positions)
                 yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
@@ -160,7 +163,7 @@ class Join:
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
     def turned(self, batch: Batch) -> Batch | None:
-        """A batch as pairs in the order that `by_row`, or the other way, begins with; None if they do not fit."""
+        """Return a batch as pairs in the order that `_united` needs; None if they do not fit into words."""
         key, carried, _ = self.composed
         names = (carried, key) if self.by_row(batch) else (key, carried)
         if batch.names == names:
@@ -178,7 +181,7 @@ class Join:
         return turned is not None and turned.block.cells <= DENSE >> 6
 
     def _united(self, batch: Batch, block: Block):
-        """The join of two sets of pairs of which only the ends are kept, with its deduplication, a bitmap at a time."""
+        """Yield the distinct heads of a join of two sets of pairs, made by bitmaps: `ra.joins.unions`."""
         _, carried, new = self.composed
         outer = self.turned(batch).block.chunks
         if self.by_row(batch):
@@ -190,7 +193,8 @@ class Join:
             yield Batch(heads.size, pair=(*names, heads))
 
     def _composed(self, batch, block, begin, most):
-        """The join of two sets of pairs of which only the ends are kept, with its deduplication: `ra.joins.local_join`."""
+        """Yield the distinct heads of a join of two sets of pairs, made by `ra.joins.local_join`. Returns False if that is
+        impossible."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, begin
@@ -229,8 +233,8 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
 
 
 def scan_blocks(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST, exact: bool = False):
-    """Read the tuples of blocks as they lie, for the first atom of a body. `same`: columns of one row that all bindings get;
-    `exact`: see `Context`."""
+    """Yield the tuples of blocks in their order, for the first atom of a body. same: columns of one row that are added to all
+    bindings; exact: see `Context`."""
     for number in range(begin[0], len(blocks)):
         block, row = blocks[number], begin[1] if number == begin[0] else 0
         if has_half_words(block.packing) and len(binds) == 2 and not same and not (exact and block.size > most):
@@ -262,8 +266,9 @@ class Exchange:
 
 @dataclass
 class EarlyProjection:
-    """Early projection: keep the variables that are still needed, and of equal bindings one. Gives up where a first
-    large batch has next to none."""
+    """Keep only the variables that are still needed, and remove duplicates. Duplicates are no longer removed if the first large
+    batch has few.
+    """
 
     keep: tuple[str, ...]
     worth: list = field(default_factory=list)
@@ -273,14 +278,14 @@ class EarlyProjection:
         if not self.worth and batch.size > 10_000:
             self.worth.append(batch.repeats(self.keep))
         if self.worth == [False] or batch.size < 2:
-            yield Batch(batch.size, {name: batch.columns[name] for name in self.keep})
+            yield Batch(batch.size, batch.columns.only(self.keep))
         else:
             yield batch.distinct(self.keep)
 
 
 @dataclass
 class Filter:
-    """Keep the bindings for which a comparison or a test holds."""
+    """Keep the bindings for which a comparison or a test is true."""
 
     literal: Compare | ir.Test | Truth
     sliceable = True
@@ -291,7 +296,7 @@ class Filter:
 
 @dataclass
 class Bind:
-    """variable = term."""
+    """Bind a variable to the value of a term."""
 
     name: str
     term: Term
@@ -303,7 +308,9 @@ class Bind:
 
 @dataclass
 class Unpack:
-    """[name, name, …] = record: nil has no fields. Or $branch(name, …) = record, which holds of records with that `tag`."""
+    """Bind variables to the fields of a record: [name, name, …] = record; nil has no fields. Or $branch(name, …) = record, for
+    records with that `tag`.
+    """
 
     record: Term
     names: tuple[str, ...]
@@ -342,7 +349,7 @@ class AntiJoin:
 
 @dataclass
 class Generate:
-    """result = range(start, stop, step)."""
+    """Extend each binding by the values of range(start, stop, step)."""
 
     literal: Range
     keep: frozenset[str]
@@ -358,10 +365,9 @@ class Generate:
         while row < batch.size:
             rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.most)
             if rows.size:
-                columns = batch.take(rows, self.keep)
-                columns[self.literal.result.name] = range_values(kind, start, step, rows, nth)
+                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(kind, start, step, rows, nth)}
                 yield Batch(rows.size, columns, at=(0, row, skip))
 
 
-GROUP = "@group"  # the number of an outer binding, among the variables of an aggregate's body
-WEIGHT = "@weight"  # how many bindings one stands for, where they are only counted
+GROUP = "@group"  # the variable that has the number of the outer binding, in an aggregate's body
+WEIGHT = "@weight"  # the variable that says how many equal bindings a row stands for, if they are only counted

@@ -1,8 +1,8 @@
-"""Long calls of Spark, made by a thread beside the calling one.
+"""Run long calls of Spark in a second thread, so that the calling thread can be interrupted.
 
-Python hands signals to the main thread. If Ctrl-C found it in the middle of a call, the answer that is still to come would be
-taken for that of its next call, and the job would go on. Here Ctrl-C finds the main thread waiting: the job is cancelled, and
-Spark can be used on.
+Python delivers signals to the main thread. If Ctrl-C interrupted it during a call of Java, the pending answer would be taken
+for that of its next call, and the job would continue. Here the main thread only waits: on Ctrl-C the job is cancelled, and
+Spark remains usable.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-POLL_SECONDS = 0.25  # between two looks at signals, and two calls of `meanwhile`
-CANCEL_SECONDS = 5.0  # in which a cancelled job ends
+POLL_SECONDS = 0.25  # time between two checks for signals, and two calls of `meanwhile`
+CANCEL_SECONDS = 5.0  # time that a cancelled job may take to end
 
 Made = TypeVar("Made")
 
@@ -28,6 +28,7 @@ class BackgroundCall:
     error: BaseException | None = None
 
     def __call__(self) -> None:
+        """Make the call, and record its result or error."""
         try:
             self.found = self.call()
         except BaseException as error:
@@ -36,13 +37,16 @@ class BackgroundCall:
 
 
 class _CallingThread:
-    """The thread, started when it is first needed. It is one for all calls, as each thread has a connection to the JVM."""
+    """A thread that makes calls, started when it is first needed. All calls use the same one, as each thread has its own
+    connection to the JVM.
+    """
 
     def __init__(self):
         self.calls: queue.SimpleQueue[BackgroundCall | None] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
 
     def begin(self, call: Callable) -> BackgroundCall:
+        """Let the thread make a call. Returns immediately, with a handle to wait for."""
         begun = BackgroundCall(call)
         if self.thread is None or not self.thread.is_alive():  # it does not live on in a fork
             self.calls = queue.SimpleQueue()
@@ -52,7 +56,7 @@ class _CallingThread:
         return begun
 
     def leave(self) -> None:
-        """Have the next call made by another thread: this one may never be done."""
+        """Let another thread make the next call, as this one may never finish."""
         self.calls.put(None)
         self.thread = None
 
@@ -65,7 +69,7 @@ class _CallingThread:
 
 
 class Threads(threading.local):
-    """The threads beside each thread: one that makes its calls, and one that looks at Spark while they run."""
+    """The helper threads of each thread: one makes its calls, and one monitors Spark meanwhile."""
 
     def __init__(self):
         self.calls, self.looks = _CallingThread(), _CallingThread()
@@ -77,9 +81,10 @@ threads = Threads()
 def aside(
     call: Callable[[], Made], cancel: Callable[[], None] = lambda: None, meanwhile: Callable[[], None] | None = None
 ) -> Made:
-    """Return or raise the outcome of `call`, made by another thread; `meanwhile` is called a few times a second.
+    """Make a call in another thread, and return its result or raise its exception. `meanwhile` is called a few times a second.
 
-    If this thread raises in the meantime, by Ctrl-C or in `meanwhile`, `cancel` is called, and `call` has some seconds to end.
+    If this thread is interrupted, by Ctrl-C or an exception of `meanwhile`, `cancel` is called, and `call` has some seconds to
+    end.
     """
     begun = threads.calls.begin(call)
     try:
@@ -87,7 +92,7 @@ def aside(
             if meanwhile:
                 meanwhile()
     except BaseException:
-        for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # one call may come between two jobs, and find none
+        for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # a cancellation between two jobs has no effect
             with contextlib.suppress(Exception):
                 cancel()
             if begun.done.wait(POLL_SECONDS):

@@ -1,9 +1,9 @@
 """The process that Spark starts on each host to fork Python workers, for sessions of `ra.spark.spark_context`.
 
-Spark puts its own sources as a zip in front of the path, where no byte code is kept, and every worker would import numba
-and the kernels anew. Here the installed pyspark comes first, and numba and the kernels of words and of closures are loaded
-once, before the first fork, as far as they have been compiled. All others are left to the workers that need them, which load
-them side by side: here everybody would wait for them, one after the other.
+Spark puts its own sources as a zip at the front of the module path. No byte code is cached for it, and every worker would
+import numba and the kernels again. Here the installed pyspark comes first. numba and the kernels of words and closures, as far
+as they are compiled, are loaded once, before the first fork. Workers load other kernels themselves, in parallel; loading them
+here would delay all workers.
 """
 
 import os

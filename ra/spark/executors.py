@@ -1,4 +1,4 @@
-"""Calls of Spark that do not wait for an executor that is gone.
+"""Run calls of Spark such that they do not wait for a lost executor: the call is cancelled and repeated.
 
 Spark keeps a task for the executor that holds its cached partition, up to `spark.locality.wait`. It looks up that executor when
 it submits the stage. If the executor is lost afterwards, the task is still kept for it while all others idle (delay scheduling,
@@ -19,39 +19,39 @@ from semi_naive.ra.spark.masters import on_this_host
 
 MAX_LOSSES = 4  # restarts of one call after losses; a task that ends its executor each time is then failed by Spark
 REPLACEMENT_SECONDS = 20.0  # to wait for a new executor in place of a lost one; a standalone cluster starts it in 2 to 5
-IDLE_HEARTBEATS = 1.5  # in which no task runs, after which a job is idle: heartbeats tell how many of its tasks are done
-LOOKS_PER_BEAT = 4  # at the running tasks
+IDLE_HEARTBEATS = 1.5  # heartbeats without a running task after which a job is idle; they report how many tasks have finished
+LOOKS_PER_BEAT = 4  # checks of the running tasks in each heartbeat
 
 log = logging.getLogger("semi_naive")
 Made = TypeVar("Made")
 
 _numbers = itertools.count()
-_counts: dict[str, int] = {}  # executors at the last look, by the id of the application
+_counts: dict[str, int] = {}  # for each application id, the number of executors at the last check
 
 
 class ExecutorGone(Exception):
-    """A job waits for an executor that is gone."""
+    """Raised if a job waits for an executor that is lost."""
 
 
 def executors(sc) -> set[str]:
-    """The addresses of a context's executors and of its driver, as Spark lists them now. Takes 1 ms."""
+    """Return the addresses of a context's executors and of its driver, as Spark lists them now. Takes 1 ms."""
     return set(sc._jsc.sc().getExecutorMemoryStatus().keySet().mkString(" ").split())
 
 
 @functools.lru_cache(1)
 def _settings(sc) -> tuple[bool, float]:
-    """True if Spark itself gives executors back (dynamic allocation), and the seconds between two heartbeats."""
+    """Return (True if Spark releases executors itself (dynamic allocation), seconds between two heartbeats)."""
     conf = sc._jsc.sc().conf()
     milliseconds = conf.getTimeAsMs("spark.executor.heartbeatInterval", "10s")
     return conf.getBoolean("spark.dynamicAllocation.enabled", False), milliseconds / 1000
 
 
 class Watch:
-    """A look at the jobs of a call, which have a tag, a few times a second until the call is done.
+    """A monitor of the jobs of one call, which have a tag. It checks them a few times a second until the call has ended.
 
-    Raises Waiting if an executor of the context is lost. That rule does not apply where Spark gives executors back by itself,
-    nor after MAX_LOSSES restarts. A second rule always does: tasks are pending, and no task runs, for IDLE_HEARTBEATS. That
-    time doubles with each restart, so that a job that was healthy comes to its end.
+    Raises ExecutorGone if an executor of the context is lost, unless Spark releases executors itself, or after MAX_LOSSES
+    restarts. Also raises it if tasks are pending and none has run for IDLE_HEARTBEATS. That time doubles with each restart, so
+    that a healthy job can finish.
     """
 
     def __init__(self, sc, tag: str, restarts: int = 0):
@@ -61,9 +61,10 @@ class Watch:
         self.idle, self.since, self.looked = (), 0.0, 0.0
 
     def begin(self) -> None:
-        """Wait until there are as many executors as at the last look, for REPLACED seconds at most.
+        """Wait until there are as many executors as at the last check, for at most REPLACEMENT_SECONDS.
 
-        The executor in place of a lost one finds the runs of its host, and no other has to compute two partitions.
+        An executor that replaces a lost one has access to the runs of its host, so no other executor has to take over its
+        partitions.
         """
         elastic, _ = _settings(self.sc)
         until, expected = time.monotonic() + REPLACEMENT_SECONDS, 0 if elastic else _counts.get(self.sc.applicationId, 0)
@@ -79,11 +80,13 @@ class Watch:
         self.sc.cancelJobsWithTag(self.tag)
 
     def __call__(self) -> None:
+        """Check the jobs until the call has ended."""
         self.begun.wait()
         while not self.done.wait(POLL_SECONDS):
             self.look(executors(self.sc), time.monotonic())
 
     def look(self, found: set[str], now: float) -> None:
+        """Check once. found: the executors; now: the time (`time.monotonic`)."""
         elastic, beat = _settings(self.sc)
         patience = IDLE_HEARTBEATS * beat * 2**self.restarts
         self._see(found)
@@ -97,14 +100,15 @@ class Watch:
                 raise ExecutorGone("tasks are pending, and none runs")
 
     def _see(self, found: set[str]) -> None:
+        """Note the executors that were found."""
         self.known |= found
         _counts[self.sc.applicationId] = len(self.known)
 
     def _idle(self) -> tuple:
-        """The call's stages that have tasks left, if no task of the context runs.
+        """Return the call's stages that have unfinished tasks, if no task of the context runs; else ().
 
-        The scheduler itself is asked which tasks run: if those of a stage start within 0.1 s of its submission, the status
-        tracker shows none of them up to the next heartbeat.
+        The running tasks are read from the scheduler. The status tracker does not show tasks that start within 0.1 s of their
+        stage until the next heartbeat.
         """
         scala, tracker = self.sc._jsc.sc(), self.sc.statusTracker()
         if set(scala.taskScheduler().runningTasksByExecutors().values().mkString(" ").split()) != {"0"}:
@@ -116,11 +120,11 @@ class Watch:
 
 
 def spark_call(sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None) -> Made:
-    """Run a call that starts jobs of Spark in another thread, while this one calls `meanwhile` again and again. The call is
-    repeated if its jobs wait for an executor that is lost, so it must be idempotent.
+    """Run a call that starts Spark jobs in another thread, while this one calls `meanwhile` repeatedly. The call is repeated if
+    its jobs wait for a lost executor, so it must be idempotent.
 
-    Its jobs have the properties of this thread, such as the scheduler's pool, and a tag, by which they are cancelled: on
-    Ctrl-C, when `meanwhile` raises, and before the call is repeated.
+    Its jobs have the properties of this thread, such as the scheduler's pool, and a tag. By the tag they are cancelled on
+    Ctrl-C, if `meanwhile` raises, and before the call is repeated.
     """
     properties = sc._jsc.sc().getLocalProperties().clone()
     for restarts in itertools.count():
@@ -133,8 +137,8 @@ def spark_call(sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lam
 
 
 def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None]) -> Made:
-    """Make a call whose jobs have a watch's tag. On a cluster another thread looks at them: Ctrl-C must not find this one in a
-    call of Java."""
+    """Make a call whose jobs have a monitor's tag. On a cluster another thread runs the monitor: Ctrl-C must not interrupt this
+    thread in a call of Java."""
     sc, elsewhere = watch.sc, not on_this_host(watch.sc.master)
     looking = threads.looks.begin(watch) if elsewhere else None
 

@@ -1,4 +1,6 @@
-"""Failures of Spark or of the machine as errors of the package: the cause, the place and the remedy, without Java's stack."""
+"""Translate failures of Spark and of the machine into errors of the package, with cause, place and remedy, and without Java's
+stack.
+"""
 
 import contextlib
 import errno
@@ -20,15 +22,15 @@ INSTALLED = "every host needs semi-naive, with what it requires, for the Python 
 
 
 class DiskFull(RuntimeError):
-    """A disk has no room left for runs or shuffles."""
+    """A disk has no space left for runs or shuffles."""
 
 
 class JobFailed(RuntimeError):
-    """A job failed in a way that trying again does not mend."""
+    """A job failed in a way that a repetition does not cure."""
 
 
 class WorkerLost(JobFailed):
-    """A Python worker or an executor ended in the middle of a task."""
+    """A Python worker or an executor ended during a task."""
 
 
 SIGNS = (
@@ -45,9 +47,8 @@ OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
 @contextlib.contextmanager
 def translate_failures(sc=lambda: None, folder: str | None = None):
-    """Translate failures of Spark, of a full disk and of exhausted memory in the block into errors of the package. `sc`:
-    returns the SparkContext in use, or None if there is none yet. folder: a folder outside of the package's own that the block
-    writes to."""
+    """Translate failures of Spark, of a full disk and of exhausted memory in the block into errors of the package. sc: returns
+    the SparkContext in use, or None. folder: a folder outside of the package's own that the block writes to."""
     try:
         yield
     except Exception as error:
@@ -58,7 +59,8 @@ def translate_failures(sc=lambda: None, folder: str | None = None):
 
 
 def failure(error: Exception, sc=None, folder: str | None = None) -> Exception | None:
-    """Our error for one of Spark's, of a full disk or of memory; None for any other, and for ours."""
+    """Return the package's error for a failure of Spark, of a full disk or of memory; None for any other error, and for one of
+    the package."""
     if isinstance(error, OURS):
         return None
     cut = isinstance(error, (ConnectionError, EOFError)) and sc is not None and lost.is_lost(sc)
@@ -70,7 +72,7 @@ def failure(error: Exception, sc=None, folder: str | None = None) -> Exception |
 
 
 def job_failure(error: Exception, sc=None, folder: str | None = None) -> Exception:
-    """Turn Spark's report of a failed job into an error of the package."""
+    """Return the package's error for Spark's report of a failed job."""
     text = str(error)
     if isinstance(error, OURS):
         return error
@@ -80,13 +82,14 @@ def job_failure(error: Exception, sc=None, folder: str | None = None) -> Excepti
         return disk_full(sc, folder)
     if is_memory(text):
         return out_of_memory(text)
-    if said := _of_worker(text):
-        return JobFailed(f"a Python worker of Spark did not start: {said}\n  {INSTALLED}")
+    if worker_output := _of_worker(text):
+        return JobFailed(f"a Python worker of Spark did not start: {worker_output}\n  {INSTALLED}")
     return (WorkerLost if any(sign in text for sign in SIGNS) else JobFailed)(_cause(text))
 
 
 def disk_full(sc=None, folder: str | None = None) -> DiskFull:
-    """Says which of the folders that we write to is the fullest, and which setting moves it."""
+    """Return the error for a full disk. It names the fullest of the folders that the engine writes to, and the setting that
+    selects another."""
     if sc is not None and not on_this_host(sc.master):
         return DiskFull(
             "a disk of a host has no room left for runs or for what Spark shuffles: the setting local_dir names another"
@@ -94,7 +97,7 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
         )
     import shutil
 
-    free, fullest = min((shutil.disk_usage(each).free, each) for each in _folders(sc, folder))
+    free, fullest = min((shutil.disk_usage(name).free, name) for name in _folders(sc, folder))
     return DiskFull(
         f"no space left in {fullest} ({quantity(free, 'byte')} free): the setting local_dir names another folder for runs;"
         f" {TEMPORARY}, also for what Spark shuffles (in a Spark session of your own that is spark.local.dir)"
@@ -102,23 +105,23 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
 
 
 def _folders(sc, folder: str | None) -> list[str]:
-    """The folders that evaluations of this process write to."""
+    """Return the folders that evaluations of this process write to."""
     found = {os.path.dirname(path) for path in leftovers.folders()} | {folder}
     with contextlib.suppress(Exception):
         found.add(sc.getConf().get("spark.local.dir"))
-    return [each for each in found if each and os.path.isdir(each)] or [os.getcwd()]
+    return [name for name in found if name and os.path.isdir(name)] or [os.getcwd()]
 
 
 def _of_worker(text: str) -> str:
-    """Return the last line of a Python worker that ended at its start; "" if none. A retry is useless: as a rule the worker
-    cannot import a module."""
+    """Return the last line of output of a Python worker that ended at its start; "" if there is none. A repetition is useless:
+    usually the worker cannot import a module."""
     _, found, after = text.partition("Error from python worker:\n")
     lines = [line.strip() for line in after.partition("PYTHONPATH was:")[0].splitlines()]
     return next((line for line in reversed(lines) if line), "") if found else ""
 
 
 def _cause(text: str) -> str:
-    """The executor that was lost, or the line of a Python error in a worker's traceback, out of the hundred lines of Java's."""
+    """Return the essential line of Spark's report: the executor that was lost, or the Python error in a worker's traceback."""
     if lost_one := EXECUTOR.search(text):
         host, number, reason = lost_one.groups()
         return f"executor {number} on {host} was lost: {reason.strip()}\n  {MORE}"

@@ -1,4 +1,4 @@
-"""Spark DataFrames of the partitions' tuples, and streams to the driver: read on the hosts that hold them.
+"""Spark DataFrames of the partitions' tuples, and streams of them to the driver. Tuples are read on the hosts that have them.
 
 A `reader` is a task: `reader(partition, records)` yields Arrow record batches of its partition's runs.
 """
@@ -21,7 +21,8 @@ GONE = (
 
 @contextmanager
 def explain_missing_runs() -> Iterator[None]:
-    """Turn a missing run into an error that says why the tuples are gone, without the worker's traceback. The worker ends."""
+    """Translate a missing run into an error that says why the tuples are gone, without the worker's traceback. The worker
+    ends."""
     try:
         yield
     except RunMissing as missing:
@@ -31,11 +32,12 @@ def explain_missing_runs() -> Iterator[None]:
 
 @dataclass
 class Touch:
-    """A task that reads nothing of its partition's runs, but fails if one is not on its host, or cut short."""
+    """A task that reads no tuples, but fails if a run of its partition is missing on its host, or truncated."""
 
     runs: list[list[Run]]
 
     def __call__(self, partition, records):
+        """Map the runs of this partition into memory."""
         for run in self.runs[partition]:
             run.mapped()
         return []
@@ -43,11 +45,14 @@ class Touch:
 
 @dataclass
 class Each:
-    """An adapter of a reader to `DataFrame.mapInArrow`: one row in for each partition, its batches out."""
+    """An adapter of a reader to `DataFrame.mapInArrow`: each input row is the number of a partition; the output is its
+    batches.
+    """
 
     reader: Reader
 
     def __call__(self, rows):
+        """Yield what the reader returns for each partition named in the rows."""
         with explain_missing_runs():
             for row in rows:
                 for partition in row.column(0).to_pylist():
@@ -56,12 +61,14 @@ class Each:
 
 @dataclass
 class InBytes:
-    """A partition's batches, in bytes: Spark carries them from the Python worker that reads to the one that gives them to the
-    JVM as columns."""
+    """A task that serialises a partition's batches: as bytes, Spark carries them from the Python worker that reads them to the
+    one that gives them to the JVM as columns.
+    """
 
     reader: Reader
 
     def __call__(self, partition, records):
+        """Yield each record batch as the bytes of an Arrow stream."""
         import pyarrow as pa
 
         with explain_missing_runs():
@@ -73,7 +80,7 @@ class InBytes:
 
 
 def unwrapped(rows):
-    """The batches again."""
+    """Yield the batches that `InBytes` serialised."""
     import pyarrow as pa
 
     for row in rows:
@@ -82,7 +89,7 @@ def unwrapped(rows):
 
 
 def anywhere(pieces: int, reader: Reader, schema):
-    """The DataFrame of the batches of so many pieces, which any host can make."""
+    """Return the DataFrame of the batches of a number of pieces, which any host can read."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.getOrCreate()
@@ -90,10 +97,10 @@ def anywhere(pieces: int, reader: Reader, schema):
 
 
 def dataframe(jobs, runs: list[list[Run]], reader: Reader, schema):
-    """The DataFrame of the batches that a reader of `runs` yields.
+    """Return the DataFrame of the batches that a reader of `runs` yields.
 
-    Costs one small job on a cluster, by which each partition's runs are on one host: what the user makes of the DataFrame is
-    computed by Spark alone. There tuples go through two Python workers, as only an RDD is computed where its anchors are.
+    Takes one small job on a cluster, which brings each partition's runs to one host; Spark alone computes what the user derives
+    from the DataFrame. Tuples pass through two Python workers there, as only an RDD is computed at its anchors.
     """
     from pyspark.sql import SparkSession
 

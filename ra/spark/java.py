@@ -1,10 +1,10 @@
-"""The Java process that Spark runs in: found, started, and ended with this one.
+"""Find, start and end the Java process that Spark runs in.
 
-pyspark starts it as well, but if it is interrupted meanwhile it removes the folder where the process is to say how it can be
-reached. The process then fails to say so, and stays for good. Here nothing is removed before the process has ended.
+pyspark can start it, too. But if it is interrupted meanwhile, it removes the folder in which the process reports how it can be
+reached; the process then fails to report it and never ends. Here nothing is removed before the process has ended.
 
-It ends when its standard input does, so also when this process is killed. It leads a session of its own: Ctrl-C in the terminal
-does not reach it, nor the Python workers that it starts.
+The process ends when its standard input is closed, so also when this process is killed. It leads a session of its own: Ctrl-C
+in the terminal reaches neither it nor the Python workers that it starts.
 """
 
 import contextlib
@@ -24,21 +24,21 @@ from semi_naive.host.memory_limits import limit
 from semi_naive.ra.spark.masters import on_this_host
 
 MIN_JAVA_VERSION = 17
-MAX_HEAP_BYTES, MIN_HEAP_BYTES = 2 << 30, 384 << 20  # bytes: of a machine with plenty, and what Spark needs to start
-JAVA_MEMORY_DIVISOR = 4  # of the memory limit; the rest is for this process and the Python workers
+MAX_HEAP_BYTES, MIN_HEAP_BYTES = 2 << 30, 384 << 20  # bytes of Java's heap: the most it is given, and what Spark needs to start
+JAVA_MEMORY_DIVISOR = 4  # Java gets a quarter of the memory limit; this process and the Python workers share the rest
 NEEDS_JAVA = f"Spark needs Java {MIN_JAVA_VERSION} or later"
 HOW = (
     "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless · Fedora: dnf install java-17-openjdk-headless"
     " · macOS: brew install openjdk@17 · any: https://adoptium.net), or set JAVA_HOME to where it is"
 )
-POLL_SECONDS = 0.01  # between two looks whether Java has started
-MAX_START_SECONDS = 120.0  # of Java
+POLL_SECONDS = 0.01  # time between two checks whether Java has started
+MAX_START_SECONDS = 120.0  # time that Java may take to start
 MAX_QUOTED_CHARACTERS = 2000  # of Java's output that an error repeats
 MAX_SOCKET_FOLDER_CHARACTERS = 100 - len("/.01234567-0123-0123-0123-0123456789ab.sock")  # Linux limits a socket's path
-SHORT_TEMPORARY_FOLDER = "/tmp"  # where the temporary directory that is set has too long a name
+SHORT_TEMPORARY_FOLDER = "/tmp"  # used if the name of the temporary directory is too long
 OPTIONS = "spark.driver.extraJavaOptions"
 SMALL = ("-XX:CompressedClassSpaceSize=96m", "-XX:ReservedCodeCacheSize=96m")  # Java sets aside 1.2 GB for them otherwise
-PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"  # by which pyspark knows of one that has been started
+PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"  # the variables that tell pyspark of a started process
 
 
 class NoJava(RuntimeError):
@@ -46,11 +46,11 @@ class NoJava(RuntimeError):
 
 
 class NotStarted(RuntimeError):
-    """The Java process of Spark ended before Spark was there; the message has its output."""
+    """The Java process of Spark ended before it was ready; the message has its output."""
 
 
 def check_java() -> int:
-    """The major version of the Java that Spark would start. NoJava when there is none, or it is too old."""
+    """Return the major version of the Java that Spark would start. Raises NoJava if there is none, or it is too old."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     if not shutil.which(java):
@@ -65,7 +65,7 @@ def check_java() -> int:
 
 
 def heap() -> int:
-    """The bytes that Java may have for its objects, of which Spark needs few here: tuples pass it by."""
+    """Return the bytes of Java's heap. Spark needs little here, as tuples do not pass through it."""
     return max(MIN_HEAP_BYTES, min(MAX_HEAP_BYTES, limit() // JAVA_MEMORY_DIVISOR))
 
 
@@ -97,7 +97,8 @@ def gateway(conf, given_up: threading.Event):
 
 
 def _folders(conf, scratch) -> Iterator[tuple[str, str]]:
-    """Return the folders a local Spark writes to: below the engine's own, so that a killed process leaves nothing."""
+    """Yield (setting, value) for the folders that a local Spark writes to: below the engine's own, so that a killed process
+    leaves no files."""
     if not on_this_host(conf.get("spark.master", "")):
         return
     os.makedirs(scratch.path("spark"))
@@ -112,7 +113,8 @@ def _folders(conf, scratch) -> Iterator[tuple[str, str]]:
 
 
 def _socket_folder(scratch):
-    """A store whose path leaves room for a socket's name; None if there is none. Each store is swept where the next is made."""
+    """Return a store whose path is short enough for a socket in it, or None. The files of ended processes are deleted wherever
+    a store is made."""
     from semi_naive.ra.storage.runs import Store
 
     if len(os.fsencode(scratch.root)) <= MAX_SOCKET_FOLDER_CHARACTERS:
@@ -126,6 +128,7 @@ def _socket_folder(scratch):
 
 
 def _command(conf) -> list[str]:
+    """Return the command line that starts Spark's Java process."""
     from pyspark.find_spark_home import _find_spark_home
 
     settings = [word for name, value in conf.getAll() for word in ("--conf", f"{name}={value}")]
@@ -133,31 +136,31 @@ def _command(conf) -> list[str]:
     return [os.path.join(_find_spark_home(), "bin", "spark-submit"), *settings, *arguments]
 
 
-def _start_java(command: list[str], told: str, said, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
-    """Start the process; return it with its port and secret. Its other output goes to a file, which is read only if it does not
-    start."""
+def _start_java(command: list[str], report_path: str, output, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
+    """Start the process, and return it with its port and secret. report_path: the file into which it writes these; output: a
+    file for its output, which is read only if it does not start."""
     from pyspark.serializers import UTF8Deserializer, read_int
 
-    env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": told}
+    env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": report_path}
     if heap() < MAX_HEAP_BYTES:
         env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL), "MALLOC_ARENA_MAX": "2"}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, start_new_session=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=env, start_new_session=True)
     leftovers.add_process(process)
     until = time.monotonic() + MAX_START_SECONDS
-    while not os.path.exists(told):
+    while not os.path.exists(report_path):
         late = time.monotonic() > until
         if late or given_up.is_set() or process.poll() is not None:
             leftovers.end_process(process, patience=0)
-            said.seek(0)
-            text = said.read().decode(errors="replace")
+            output.seek(0)
+            text = output.read().decode(errors="replace")
             if is_memory(text):
                 raise out_of_memory(text, "the start of Java")
-            why = (
+            reason = (
                 f"Java has not said in {MAX_START_SECONDS:.0f} s how it is reached"
                 if late
                 else f"Java ended with status {process.returncode}"
             )
-            raise NotStarted(f"Spark did not start: {why}\n{text[-MAX_QUOTED_CHARACTERS:]}")
+            raise NotStarted(f"Spark did not start: {reason}\n{text[-MAX_QUOTED_CHARACTERS:]}")
         time.sleep(POLL_SECONDS)
-    with open(told, "rb") as info:
+    with open(report_path, "rb") as info:
         return process, str(read_int(info)), UTF8Deserializer().loads(info)

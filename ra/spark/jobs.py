@@ -1,15 +1,16 @@
-"""The shuffles: tasks on partitions as Spark jobs. A failed job ends in the same answer or in one clear error.
+"""Spark jobs: run tasks on the partitions, and shuffle the records that they exchange. A failed job is repeated, or ends in one
+clear error.
 
-An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns
-an iterable. A *job* is a chain of tasks: what every task but the last yields, `(destination, record)`, is shuffled to the
-next; what the last yields goes back to the driver. So one iteration of a fixpoint is one job of two stages (80 ms with
-nothing to do, 2 cores), of three when tuples must first reach the other subbuckets of their bucket (110 ms).
+An evaluation has a fixed number of partitions. A *task* is a picklable callable `task(partition, records)` that returns an
+iterable. A *job* is a chain of tasks. All but the last yield `(destination, record)` pairs, which are shuffled to the next
+task; the results of the last are returned to the driver. So one iteration of a fixpoint is one job of two stages (80 ms with no
+work, 2 cores), or of three if tuples must first reach the other subbuckets of their bucket (110 ms).
 
-State does not travel: tasks read and write runs of their host. The partitions' *anchors*, a cached RDD of one empty record
-each, are what Spark's locality holds on to: on a cluster every stage is a union with the anchors under one partitioner,
-which Spark does without a shuffle, and so partition p is computed where it was computed before. If a host is so busy that
-Spark computes the partition on another one, its runs are sent after it (`ra.spark.shipping`). An executor that is gone is not
-waited for (`ra.spark.executors`).
+Relations are not shuffled: tasks read and write runs on their host. The *anchors*, a cached RDD of one empty record for each
+partition, bind partitions to hosts by Spark's locality. On a cluster every stage is a union with the anchors under one
+partitioner, which Spark computes without a shuffle, so partition p is computed where it was computed before. If Spark computes
+a partition on another host because its own is busy, its runs are sent there (`ra.spark.shipping`). Jobs do not wait for a lost
+executor (`ra.spark.executors`).
 """
 
 import contextlib
@@ -40,8 +41,8 @@ VOTES = 6
 
 
 def partitioner(partition: int) -> int:
-    """The one partitioner of all shuffles: records already are (partition, …). One function, so that Spark sees that
-    the anchors and the shuffled records are partitioned alike."""
+    """Return the partition of a record, whose key is the partition's number. All shuffles use this one function, so that Spark
+    knows that the anchors and the shuffled records have the same partitioning."""
     return partition
 
 
@@ -50,32 +51,36 @@ def _anchor(partition: int, records) -> list[tuple[int, None]]:
 
 
 class PartitionedJobs:
-    """The partitions of one evaluation. Costs one small job to build on a cluster; `close` forgets the anchors."""
+    """The partitions of one evaluation, on which it runs jobs. Takes one small job to build on a cluster; `close` releases the
+    anchors.
+    """
 
     def __init__(self, sc, partitions: int):
+        """sc: a SparkContext."""
         from pyspark import StorageLevel
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
         # A shuffle of no records gives the anchors a partitioner and no place: a lost anchor goes to a core that is free.
         anchors = sc.parallelize([], partitions).partitionBy(partitions, partitioner).mapPartitionsWithIndex(_anchor, True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
-        self._discarded: list[list[str]] = []  # by partition: files that the next job removes
+        self._discarded: list[list[str]] = []  # for each partition, the files that the next job deletes
         if not self.local:
             self.anchors.count()
 
     def discard(self, paths: list[list[str]]) -> None:
-        """Remove runs, by partition, that no later job reads: where all hosts are this one at once, else in the next job."""
+        """Delete runs, given for each partition, that no later job reads: immediately if all tasks run on this host, else in
+        the next job."""
         if self.local:
             unlink([path for own in paths for path in own])
         else:
             self._discarded = [[*before, *own] for before, own in zip_longest(self._discarded, paths, fillvalue=())]
 
     def job(self, *tasks, source=None) -> list:
-        """Run a chain of tasks; returns what the last yields, by partition. `source`: an RDD that the first task reads
-        instead of the anchors; it may have any number of partitions.
+        """Run a chain of tasks, and return the results of the last, in the order of the partitions. source: an RDD that the
+        first task reads in place of the anchors; it may have any number of partitions.
 
-        Safe to run again, as tasks are functions of immutable runs: a job that lost a worker is, up to ATTEMPTS times, and
-        one that found runs on other hosts, with a shipment of them.
+        Tasks are functions of immutable runs, so a job can be repeated: after the loss of a worker, at most MAX_JOB_ATTEMPTS
+        times, and with a shipment of the runs if a task was moved to a host without them.
         """
         shipments, lost, killed = {}, 0, memory_limits.kills()
         while True:
@@ -99,13 +104,14 @@ class PartitionedJobs:
                 log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
     def pieces(self, task, pieces: list, tell: Callable[..., None] | None = None) -> list:
-        """Run a task on pieces of work, in their order as cores become free, wherever that is. tell: called ten times a second
-        with the pieces that are done."""
+        """Run a task on pieces of work on any host, in order, as cores become free. tell: called ten times a second with the
+        number of finished pieces."""
         with watched(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
             return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
 
     def _ship(self, missing: tuple, shipments: dict) -> None:
-        """Add the missing runs of a failed job to the shipments. Raises RunsLost if no host has them."""
+        """Add the missing runs of a failed job to the shipments. Raises RunsLost if no host has them. missing: see
+        `RunMissing.told`."""
         what, path, host, partition = missing
         place = partition, os.path.dirname(path)
         tries = shipments[place][1] + 1 if place in shipments else 1
@@ -118,6 +124,7 @@ class PartitionedJobs:
         raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
 
     def _chain(self, tasks, source=None, shipments=()):
+        """Return the RDD of a chain of tasks. shipments: RDDs of files for partitions that lack their runs."""
         rdd = self.anchors if source is None else source
         for number, task in enumerate(tasks):
             raw = number == 0 and source is not None
@@ -128,7 +135,7 @@ class PartitionedJobs:
         return rdd
 
     def collect(self, rdd) -> list:
-        """Return what an RDD yields, in one job."""
+        """Return the elements of an RDD, by one job."""
         return spark_call(self.sc, rdd.collect, _look)
 
     def everywhere(self, task):
@@ -137,8 +144,8 @@ class PartitionedJobs:
         return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
 
     def remove(self, store: Store) -> None:
-        """Remove a directory of runs from every host: one job on a cluster. It may fail unheard: Spark may have been stopped,
-        or be the reason we are here."""
+        """Delete a directory of runs on every host: one job on a cluster. Errors are ignored, as Spark may have been stopped,
+        or be the reason for the removal."""
         store.remove()
         if not self.local:
             with contextlib.suppress(Exception):
@@ -151,7 +158,8 @@ class PartitionedJobs:
 
 @contextlib.contextmanager
 def watched(sc, total: int, tell: Callable[..., None]):
-    """While the block runs, tell ten times a second how many of the stage's tasks are done."""
+    """Report the progress of a stage with `total` tasks while the block runs: call `tell` ten times a second with the number of
+    finished tasks."""
     over, tracker = threading.Event(), getattr(sc, "statusTracker", None)
 
     def watch():
@@ -170,26 +178,29 @@ def watched(sc, total: int, tell: Callable[..., None]):
 
 
 def _look() -> None:
-    """End a job if memory is about to be used up, or a limit of the evaluation is exceeded."""
+    """Raise an error if memory is nearly used up, or a limit of the evaluation is exceeded."""
     memory.check_memory()
     limits.check_limits()
 
 
 @functools.cache
 def _freeze_garbage() -> None:
-    """Once a worker has loaded the kernels: tell the collector to leave what there is alone. Spark collects garbage after
-    every task, and walking numba's half a million objects took 25 ms of it; an iteration went from 140 ms to 80."""
+    """Exempt the objects of a worker that has loaded the kernels from garbage collection, once. Spark collects garbage after
+    every task, and traversing numba's half a million objects took 25 ms; an iteration went from 140 ms to 80."""
     gc.collect()
     gc.freeze()
 
 
 class _Step:
-    """A task as Spark calls it. Reads its input to the end first: a worker that leaves input unread is not used again."""
+    """A task as Spark calls it. It reads its input completely before the task starts: Spark does not reuse a worker that leaves
+    input unread.
+    """
 
     def __init__(self, task, raw: bool, discarded: list[list[str]]):
         self.task, self.raw, self.discarded = task, raw, discarded
 
     def __call__(self, partition, records):
+        """Delete discarded files, store files that were shipped here, and run the task."""
         _freeze_garbage()
         unlink(self.discarded[partition] if self.discarded else [])
         if not self.raw:

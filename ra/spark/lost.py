@@ -1,4 +1,4 @@
-"""A Spark whose Java process has ended: noticed, told in one error, and forgotten, so that a new one can be started."""
+"""Detect a Spark whose Java process has ended, report it in one error, and reset pyspark so that another one can be started."""
 
 import contextlib
 import warnings
@@ -6,7 +6,7 @@ import warnings
 from semi_naive.host import leftovers
 
 AGAIN = "run again, and another one is started"
-ENDING_SECONDS = 2.0  # that a Java process may take to end after its connection is gone
+ENDING_SECONDS = 2.0  # time that a Java process may take to end after its connection was closed
 THEIRS = "start a new SparkSession, and run again"
 
 
@@ -15,7 +15,7 @@ class SparkLost(RuntimeError):
 
 
 class RunsLost(RuntimeError):
-    """Runs are gone with their executor or disk; the fixpoint goes back to its last checkpoint, or to the start."""
+    """Runs are lost with their executor or disk; the fixpoint returns to its last checkpoint, or to the start."""
 
 
 def is_lost(sc) -> bool:
@@ -31,7 +31,7 @@ def is_lost(sc) -> bool:
 
 
 def ended(gateway, patience: float = 0.0) -> bool:
-    """True if the Java process of pyspark's connection has ended, or ends within some seconds."""
+    """True if the Java process of pyspark's connection has ended, or ends within `patience` seconds."""
     process = getattr(gateway, "proc", None)
     return process is not None and _status(process, patience) is not None
 
@@ -46,7 +46,8 @@ def error(gateway) -> SparkLost:
 
 
 def _status(process, patience: float) -> int | None:
-    """The exit status of a process that may be about to end: its connections do before it does."""
+    """Return the exit status of a process, or None if it runs. Waits up to `patience` seconds, as its connections end before it
+    does."""
     import subprocess
 
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -55,9 +56,9 @@ def _status(process, patience: float) -> int | None:
 
 
 def forget_context(sc=None) -> None:
-    """Have pyspark know nothing more of a context that is lost, or was never made, and of its Java process if that has ended.
+    """Reset pyspark's references to a context that is lost or was never made, and to its Java process if that has ended.
 
-    pyspark does not do so by itself, and offers nothing for it: a test pins the names that are used here.
+    pyspark does not do so itself and has no function for it. A test checks that the private names used here exist.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Arrays that every host needs whole: memory-mapped from one file a host, however many workers read it."""
+"""Arrays that every host needs completely: memory-mapped from one file on each host, which all its workers share."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from semi_naive.ra.storage.runs import Run, Store, write_run
 
 @dataclass
 class Replica:
-    """Words written once by the driver; on another host the first worker to ask writes them from a broadcast."""
+    """An array written once by the driver; on another host, the first worker that opens it writes it from a broadcast."""
 
     run: Run
     dtype: str
@@ -20,19 +20,21 @@ class Replica:
 
     @classmethod
     def share(cls, sc, store: Store, name: str, array: np.ndarray) -> "Replica":
-        """Costs one write, and one broadcast if `sc` is the context of a cluster, of 8 bytes an element."""
+        """Write an array (n,) of 8-byte elements for all hosts. Takes one write, and one broadcast if `sc` is the context of a
+        cluster."""
         array = np.ascontiguousarray(array)
         words = array.view(np.uint64)
         run = write_run(store.path(name), words)
         return cls(run, array.dtype.str, None if sc is None or on_this_host(sc.master) else sc.broadcast(words))
 
     def open(self) -> np.ndarray:
+        """Return the array, mapped into memory; write its file first if this host has none."""
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value)
         return self.run.open().view(self.dtype)
 
     def close(self) -> None:
-        """Nobody asks for it any more."""
+        """Delete the file and the broadcast. No task may read it afterwards."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.run.path)
         if self.broadcast is not None:

@@ -1,7 +1,7 @@
 """Reports of a job's tasks to the driver.
 
-Reports are handed along with what the tasks send to the last task of the job, which returns them: so a task that had to be run
-twice is not counted twice. Shuffled records come in any order, and are sorted by whoever reads them.
+A task sends its report to the last task of the job, which returns it. So a task that had to be repeated is counted once.
+Shuffled records arrive in any order, and the receiver sorts them.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Report:
-    """The work of a task: tuples in and out, bytes shipped, seconds."""
+    """The report of a task: tuples in and out, bytes sent, seconds. facts: values that depend on the phase."""
 
     phase: str
     partition: int
@@ -17,11 +17,11 @@ class Report:
     sent: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    clock: float = 0.0  # the host's, when tuples had been sent (or, of an insert, had arrived)
+    clock: float = 0.0  # the host's time when the tuples had been sent or, for an insert, had arrived
     facts: dict = field(default_factory=dict)
 
 
 def reports(records, partition: int) -> list[Report]:
-    """The reports that earlier tasks of this partition handed along."""
+    """Return the reports that earlier tasks of this partition sent, sorted by phase."""
     mine = [r for r in records if isinstance(r, Report) and r.partition == partition]
     return sorted(mine, key=lambda report: report.phase)

@@ -1,9 +1,9 @@
-"""Runs follow their partition: where Spark computes it on a host without them, the hosts that have them send them there.
+"""Send runs to a partition that Spark computes on a host without them.
 
-Spark's locality is a preference: after `spark.locality.wait` an idle host takes the tasks of a busy one, and it takes at once
-those of an executor that is gone (`ra.spark.executors`). The task then finds a run missing, and the job is run again with a
-*shipment*: an RDD whose tasks read the partition's folder wherever it is, and whose records reach the partition with those of
-its shuffle. As runs are immutable, it does not matter who has which copies.
+Spark's locality is only a preference: after `spark.locality.wait` an idle host takes over the tasks of a busy one, and it takes
+over those of a lost executor immediately (`ra.spark.executors`). The task then finds a run missing, and the job is repeated
+with a *shipment*: an RDD whose tasks read the partition's folder on the hosts that have it, and whose records reach the
+partition with those of its shuffle. Runs are immutable, so any copy will do.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ from pathlib import Path
 
 from semi_naive.host import private
 
-PIECE_BYTES = 1 << 18  # of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
-PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get one, too
+PIECE_BYTES = 1 << 18  # bytes of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
+PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get a task, too
 
-Place = tuple[str, int, int]  # a folder of a host: of two with one path, no two are alike
+Place = tuple[str, int, int]  # a folder's host, device and inode: they differ for folders of equal path on different hosts
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of a file of `size` bytes. Only whole files arrive under their names."""
+    """A part of a file of `size` bytes, from `offset` on. The file is written only when all of its pieces have arrived."""
 
     path: str
     size: int
@@ -34,12 +34,13 @@ class Piece:
 
 @dataclass
 class Look:
-    """A task that lists a folder of its host: (place, {name: bytes})."""
+    """A task that lists a folder of its host, after `lasts` seconds. It returns (place, {name: bytes})."""
 
     folder: str
     lasts: float
 
     def __call__(self, partition, records):
+        """Return [(this host, the files in the folder)]. The task takes some time, so that each executor gets one."""
         time.sleep(self.lasts)
         found = files_in(self.folder)
         return [(place_of(self.folder), found)] if found else []
@@ -58,6 +59,7 @@ class Send:
     token: str
 
     def __call__(self, partition, records):
+        """Yield the pieces of files that another host wants of this one."""
         names = self.wanted.get(place_of(self.folder)) if os.path.isdir(self.folder) else None
         if not names or not self._first():
             return
@@ -68,6 +70,7 @@ class Send:
                     yield self.partition, Piece(path, size, offset, file.read(PIECE_BYTES))
 
     def _first(self) -> bool:
+        """True for the first task on this host that calls it."""
         with contextlib.suppress(FileExistsError):
             os.close(os.open(os.path.join(self.folder, f".{self.token}"), os.O_CREAT | os.O_EXCL, 0o600))
             return True
@@ -75,7 +78,7 @@ class Send:
 
 
 def receive_files(records: list) -> list:
-    """Write the files that have come with the records, unless this host has them; returns the other records."""
+    """Write the files that arrived among the records, unless this host has them, and return the other records."""
     rest, arrived = [], {}
     for record in records:
         if isinstance(record, Piece):
@@ -89,6 +92,7 @@ def receive_files(records: list) -> list:
 
 
 def _write(path: Path, pieces: list[Piece]) -> None:
+    """Write a file from its pieces."""
     with private.open_replacing(path) as file:
         for piece in pieces:
             file.seek(piece.offset)
@@ -96,7 +100,7 @@ def _write(path: Path, pieces: list[Piece]) -> None:
 
 
 def files_in(folder: str) -> dict[str, int]:
-    """The whole files of a folder of this host, by name, with their sizes."""
+    """Return the sizes of the complete files in a folder of this host, by name."""
     with contextlib.suppress(FileNotFoundError):
         files = [entry for entry in os.scandir(folder) if entry.is_file()]
         return {
@@ -106,6 +110,7 @@ def files_in(folder: str) -> dict[str, int]:
 
 
 def place_of(folder: str) -> Place:
+    """Return the host, device and inode of a folder."""
     facts = os.stat(folder)
     return socket.gethostname(), facts.st_dev, facts.st_ino
 

@@ -1,4 +1,4 @@
-"""The Spark session: the one a user already has, as it is, or an embedded one with the settings measured to matter."""
+"""Start Spark: return the session or context that the user has, or make one with the settings that measurements favour."""
 
 import logging
 import os
@@ -14,9 +14,9 @@ from semi_naive.host.optional_packages import import_optional
 from semi_naive.host.threads import cpus
 from semi_naive.ra.spark import lost
 
-SETTLES, STILL = 30.0, 1.5  # seconds, of a context in which executors come, and without a new one after which all have
-
-_settled: set[str] = set()  # the contexts whose executors have come
+SETTLES = 30.0  # seconds after the start of a context in which executors may register
+STILL = 1.5  # seconds without a new executor after which all are assumed to have registered
+_settled: set[str] = set()  # the application ids of contexts whose executors have registered
 
 PYSPARK = "'pyspark>=4.1,<5'"  # as in setup.cfg
 
@@ -29,12 +29,12 @@ CONNECT = (
 )
 DAEMON, WAIT = "spark.python.daemon.module", "spark.locality.wait"
 
-# Each line with its reason; the times are of a job that does nothing, 2 cores, Spark 4.3.
+# Each setting has its reason; times are those of a job without work, 2 cores, Spark 4.3.
 SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",  # 45 ms instead of 84: TCP pays a delayed acknowledgement
     "spark.shuffle.compress": "false",  # what we ship is already coded
-    # Spark's own choice, zstd, is native code that is unpacked into the temporary folder. Where that is full, or memory is
-    # short, the driver's thread that tells where shuffles are dies of it, and the job waits for ever. lz4 is in Java, too.
+    # Spark's default, zstd, is native code that is unpacked into the temporary folder. If that is full, or memory is short, the
+    # driver's thread that reports the places of shuffles ends, and the job waits forever. lz4 also exists in Java.
     "spark.shuffle.mapStatus.compression.codec": "lz4",
     "spark.ui.enabled": "false",  # a web server that is not needed
     "spark.ui.showConsoleProgress": "false",  # its bar would write over ours
@@ -47,7 +47,7 @@ SETTINGS = {
 
 
 def start(master: str | None = None, cores: int | None = None):
-    """A SparkSession: the one that runs, or one on a new context (see `context`)."""
+    """Return a SparkSession: the active one, or one on a new context (see `context`)."""
     found = context(master, cores)
     from pyspark.sql import SparkSession
 
@@ -55,14 +55,14 @@ def start(master: str | None = None, cores: int | None = None):
 
 
 def active():
-    """The SparkContext that runs in this process, if any; does not import pyspark."""
+    """Return the SparkContext of this process, or None. Does not import pyspark."""
     pyspark = sys.modules.get("pyspark")
     return getattr(getattr(pyspark, "SparkContext", None), "_active_spark_context", None)
 
 
 @dataclass(frozen=True)
 class OnDemand:
-    """A SparkContext that is started when it is called: of `master`, or of this process with so many cores."""
+    """A function that starts a SparkContext when it is first called: on `master`, or in this process with a number of cores."""
 
     master: str | None = None
     cores: int | None = None
@@ -97,8 +97,8 @@ def context(master: str | None = None, cores: int | None = None):
     if master is None:
         conf.set("spark.driver.bindAddress", LOOPBACK).set("spark.driver.host", LOOPBACK)
     elif not master.startswith("local"):
-        # Its hosts may get this package with the first task: nothing of it can start their workers. And a task rather waits
-        # for the host that has its runs than has them sent.
+        # Its hosts may receive this package only with the first task, so no module of it can start their workers. A task waits
+        # for the host that has its runs: sending them takes longer.
         conf.set(DAEMON, "pyspark.daemon").set(WAIT, conf.get(WAIT, "10min"))
     conf.set("spark.sql.shuffle.partitions", str(cores or cpus()))
     given_up = threading.Event()
@@ -106,17 +106,15 @@ def context(master: str | None = None, cores: int | None = None):
 
 
 def _worker_environment() -> dict[str, str]:
-    """Environment variables of Python workers: a user's `random.py` or `queue.py` in the working directory shadows no module.
-
-    A package imported from a checkout, not from where Python installs packages, is imported from there by workers too.
-    """
+    """Return the environment variables of Python workers. They keep a file `random.py` or `queue.py` in the user's working
+    directory from shadowing a module. If this package was imported from a checkout, workers import it from there, too."""
     root = os.path.dirname(os.path.dirname(sys.modules[__name__.split(".")[0]].__file__ or ""))
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()}
     return {"PYTHONSAFEPATH": "1"} | ({} if root in installed else {"PYTHONPATH": root})
 
 
 def _make_context(conf, given_up: threading.Event):
-    """Start a SparkContext unless another thread has; if its Java has ended, raise the error for that."""
+    """Start a SparkContext unless another thread has started one. If its Java process has ended, raise the error for that."""
     from pyspark import SparkContext
 
     from semi_naive.ra.spark.java import gateway
@@ -138,13 +136,13 @@ def _make_context(conf, given_up: threading.Event):
 
 
 def _of_others(record: logging.LogRecord) -> bool:
-    """True if a log record is not py4j's message at the end of a connection, which it writes to the root logger."""
+    """False for the log record that py4j writes to the root logger at the end of a connection."""
     return record.msg != "Exception while sending command."
 
 
 def cores(sc) -> int:
-    """The cores of a SparkContext. Those of a cluster come one executor after the other: in the first seconds of a context
-    this waits until no more do."""
+    """Return the number of cores of a SparkContext. The executors of a cluster register one after the other: in the first
+    seconds of a context this waits until no further one registers."""
     if not sc.master.startswith("local") and sc.applicationId not in _settled:
         _settled.add(sc.applicationId)
         sc.parallelize([0], 1).count()  # waits for the first
@@ -157,12 +155,12 @@ def cores(sc) -> int:
 
 
 def is_connect(one) -> bool:
-    """True if a session or a DataFrame is one of Spark Connect; does not import it."""
+    """True if a session or a DataFrame belongs to Spark Connect. Does not import it."""
     return type(one).__module__.startswith("pyspark.sql.connect")
 
 
 def connected():
-    """The session of Spark Connect that is active in this thread, if there is one."""
+    """Return the session of Spark Connect that is active in this thread, or None."""
     module = sys.modules.get("pyspark.sql.connect.session")
     return module and module.SparkSession.getActiveSession()
 
@@ -189,7 +187,8 @@ def context_of(spark):
 
 
 def map_in_arrow(frame, task, schema):
-    """`frame.mapInArrow(task, schema)`, also where pandas, of which it makes no use, is not installed."""
+    """Return `frame.mapInArrow(task, schema)`, also if pandas, which Spark requires for it but does not use, is not
+    installed."""
     try:
         return frame.mapInArrow(task, schema)
     except ImportError:

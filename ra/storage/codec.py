@@ -1,10 +1,10 @@
-"""The wire format: sorted words as varint-coded differences, split by destination while they are coded.
+"""The wire format of tuples: sorted words as varint-coded differences, split by destination while they are encoded.
 
-Sorted tuples differ little from one to the next: 1.0 byte a tuple was measured on random graphs, where Spark's shuffle
-carries about 150 MB/s. Seven bits a byte, low first, the high bit set on all but the last byte of a difference.
+Consecutive sorted tuples differ little: 1.0 byte a tuple was measured on random graphs; Spark's shuffle transfers about 150
+MB/s. A varint has seven bits a byte, low bits first, and the high bit is set on all but the last byte.
 
-Fields are wider than their values, so the first two bytes of what is coded say which bits are 0 in all words and are left
-out: then the difference between the last tuple of one key and the first of the next takes 3 bytes instead of 5.
+Fields are wider than their values, so the first two bytes of the encoding give a range of bits that are 0 in all words and are
+left out: then the difference between the last tuple of one key and the first of the next takes 3 bytes instead of 5.
 """
 
 import numpy as np
@@ -20,10 +20,8 @@ _mix, _gap, _squeezed = njit(inline="always")(mix), njit(gap), njit(inline="alwa
 
 @njit(i64(u64, types.int64, i64), **JIT)
 def slots_of_words(words, shift, first):
-    """The slot of each sorted word in the bucket map whose table is `first` (see `BucketMap.tables`).
-
-    The key, word >> shift, is hashed once for a run of equal keys; the rest only where its bucket is refined.
-    """
+    """Return the slot of each sorted word in the bucket map whose table is `first` (see `BucketMap.tables`). The key, word >>
+    shift, is hashed once for consecutive equal keys; the rest of the word is only hashed if the bucket is refined."""
     out = np.empty(words.size, np.int64)
     bits = np.uint64(shift)
     buckets = np.uint64(first.size - 1)
@@ -44,6 +42,8 @@ def slots_of_words(words, shift, first):
 
 @njit(types.Tuple((u8, i64, i64, i64))(u64, i64, i64, types.int64), **JIT)
 def _encode(words, slot, home, parts):
+    """Encode sorted words for each of `parts` destinations. Returns (buffer, begins, ends, numbers of words). slot: of each
+    word; home: the destination of each slot."""
     counts, used = np.zeros(parts, np.int64), np.zeros(parts, np.uint64)
     for i in range(words.size):
         part = home[slot[i]]
@@ -73,6 +73,7 @@ def _encode(words, slot, home, parts):
 
 @njit(types.void(types.Array(types.uint8, 1, "C", readonly=True), u64), **JIT)
 def _decode(buffer, out):
+    """Decode words into `out`, which has their size."""
     low, high = np.uint64(buffer[0]), np.uint64(buffer[1])
     mask = (np.uint64(1) << low) - np.uint64(1)
     at, last = HEAD, np.uint64(0)
@@ -111,7 +112,7 @@ def decode(data: bytes, count: int) -> np.ndarray:
 
 
 def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
-    """The words of several (data, count), one after the other in one new array."""
+    """Return the words of several (data, count), concatenated."""
     out = np.empty(sum(count for _, count in pieces), np.uint64)
     end = 0
     for data, count in pieces:
@@ -122,6 +123,7 @@ def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
 
 @njit(u8(i64), **JIT)
 def _encode_any(values):
+    """Encode int64 values in any order as varint-coded differences."""
     buffer = np.empty(values.size * MAX_VARINT_BYTES, np.uint8)
     at, last = 0, np.int64(0)
     for value in values:
@@ -139,6 +141,7 @@ def _encode_any(values):
 
 @njit(types.void(types.Array(types.uint8, 1, "C", readonly=True), i64), **JIT)
 def _decode_any(buffer, out):
+    """Decode the values of `_encode_any` into `out`, which has their size."""
     at, last = 0, np.int64(0)
     for i in range(out.size):
         word, shift = np.uint64(0), np.uint64(0)

@@ -1,8 +1,8 @@
-"""Runs: sorted, immutable, duplicate-free files of packed tuples, and the directory that holds those of one evaluation.
+"""Runs: files of sorted, distinct, packed tuples that never change, and the directory with those of one evaluation.
 
-A run is written under a temporary name and renamed, so a retried or speculative task writes the same file again and does
-no harm; it is read by mapping it into memory, so a relation may be larger than memory. Its handle has a checksum, made while
-it was written. Each process that opens a run compares it with the file once: one more look at each word, 0.8 ns.
+A run is written under a temporary name and renamed, so a retried or speculative task writes the same file again without harm.
+It is mapped into memory, so a relation may be larger than memory. Its handle has a checksum, computed while it was written.
+Each process that opens a run verifies the file once: 0.8 ns a word.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from semi_naive.ra.storage.missing import DAMAGED, RunMissing
 from semi_naive.ra.words import drop, merge_all, seek_word
 
 PREFIX = "semi-naive-"
-MERGED_WORDS = 1 << 16  # of each run that a merge reads at a time: half a megabyte stays in the cache
-WRITTEN_BYTES = 1 << 18  # of one write: they are still in the cache when the checksum reads them
-MAX_VERIFIED_RUNS = 1 << 16  # handles that a process remembers it has verified
+MERGED_WORDS = 1 << 16  # words of each run that a merge reads at a time: half a megabyte, which stays in the cache
+WRITTEN_BYTES = 1 << 18  # bytes of one write, which are still in the cache for the checksum
+MAX_VERIFIED_RUNS = 1 << 16  # verified handles that a process remembers
 
 _verified: set["Run"] = set()
 
 
 @dataclass(frozen=True)
 class Run:
-    """A handle: where the file is, its number of words, how many 64-bit words make a tuple, and the checksum of them all."""
+    """The handle of a run: its file, its number of words, the 64-bit words of a tuple, and the checksum."""
 
     path: str
     words: int
@@ -75,7 +75,7 @@ class Run:
         return np.frombuffer(pages, np.uint64)
 
     def lost(self) -> bool:
-        """True if the run is gone or damaged. Reads all of it."""
+        """True if the run is missing or damaged. Reads all of it."""
         _verified.discard(self)
         try:
             self.open()
@@ -85,10 +85,8 @@ class Run:
 
 
 def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes: int = 1) -> Run:
-    """Write sorted words, given whole or in ascending pieces, as a run: whole or not at all.
-
-    Costs 8 bytes a word on disk. Not synced: a lost host is what checkpoints are for.
-    """
+    """Write sorted words, in one array or in ascending pieces, as a run: completely or not at all. Takes 8 bytes a word. The
+    file is not forced to disk: checkpoints are for the loss of a host."""
     checksum = Checksum()
     with private.open_replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
@@ -100,11 +98,11 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
 
 
 def merge_arrays(arrays: list[np.ndarray]):
-    """Yield the union of sorted arrays in ascending pieces. At most PIECE words of each are in memory at a time, and
-    where the arrays' ranges do not overlap nothing is copied."""
-    left = [array for array in arrays if array.size]
-    while left:
-        pieces, left = _parted(left, _bound(left))
+    """Yield the union of sorted arrays in ascending pieces. At most PIECE words of each are in memory at a time, and nothing is
+    copied if the ranges of the arrays do not overlap."""
+    remaining = [array for array in arrays if array.size]
+    while remaining:
+        pieces, remaining = _parted(remaining, _bound(remaining))
         yield merge_all(pieces)
 
 
@@ -137,13 +135,13 @@ def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray
 
 @dataclass(frozen=True)
 class Store:
-    """The directory, of one name on every host, in which one evaluation keeps its runs. Picklable: it is its path."""
+    """The directory in which one evaluation stores its runs; it has the same name on every host. Its pickle is its path."""
 
     root: str
 
     @classmethod
     def create(cls, parent: str | None = None) -> "Store":
-        """A new directory under `parent` (default: the system's temporary directory), removed at exit at the latest."""
+        """Create a directory in `parent` (default: the system's temporary directory), removed at exit at the latest."""
         base = Path(parent or tempfile.gettempdir()).absolute()
         sweep(base)
         name = f"{PREFIX}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
@@ -173,7 +171,7 @@ def unlink(paths: list[str]) -> None:
 
 @dataclass
 class Remove:
-    """A task that removes the store from the host it runs on."""
+    """A task that removes the store from the host on which it runs."""
 
     store: Store
 

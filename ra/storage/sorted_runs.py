@@ -1,7 +1,7 @@
-"""Sorted runs that share no tuple, cut into pieces of about so many tuples: each piece is merged by itself, by any thread.
+"""Divide disjoint sorted runs into pieces of about equal numbers of tuples, each of which any thread can merge independently.
 
-A run is words (lanes, n), or chunks (`ra.chunks`) of words of one lane, which are merged 64 words at a time and spelt a piece
-at a time.
+A run is words (lanes, n), or chunks (`ra.chunks`) of words of one lane, which are merged 64 words at a time and expanded a
+piece at a time.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from semi_naive.ra.blocks import kernels
 from semi_naive.ra.chunks import SIX, size_of, union, words_of
 from semi_naive.ra.lanes import merge_all
 
-SAMPLES_PER_PIECE = 16  # words by which runs are cut
+SAMPLES_PER_PIECE = 16  # sampled words by which the bounds of pieces are chosen
 
 
 @dataclass
 class WordRun:
-    """A run of words (lanes, n). Its positions are those of words."""
+    """A run of words (lanes, n). Its positions are indexes of words."""
 
     words: np.ndarray
 
@@ -33,11 +33,11 @@ class WordRun:
         return self.size
 
     def sample(self, step: int) -> np.ndarray:
-        """One word of so many."""
+        """Return every `step`-th word."""
         return self.words[:, ::step]
 
     def places(self, splitters: np.ndarray) -> np.ndarray:
-        """Of each word in `splitters` (lanes, m) the first position that is not below it."""
+        """Return, for each word in `splitters` (lanes, m), the first position whose word is not below it."""
         lanes = self.words.shape[0]
         if lanes == 1:
             return np.searchsorted(self.words[0], splitters[0])
@@ -47,7 +47,7 @@ class WordRun:
 
 @dataclass
 class ChunkRun:
-    """A run of chunks. Its positions are those of chunks."""
+    """A run of chunks. Its positions are indexes of chunks."""
 
     keys: np.ndarray
     masks: np.ndarray

@@ -1,14 +1,14 @@
-"""Arrays of numpy and lists of strings as pyarrow's, and back, sharing memory where they can.
+"""Convert numpy arrays and lists of strings to pyarrow arrays and back, sharing memory if possible.
 
-`pyarrow.array` and `Array.to_numpy` import pandas, where it is installed, to ask whether it has made what they are given. That
-takes 0.4 s, which is most of what a small program takes.
+`pyarrow.array` and `Array.to_numpy` import pandas, if it is installed, to check the type of their argument. That takes 0.4 s,
+which is most of the time of a small program.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-MIN_PANDAS_STRINGS = 50_000  # for which loading pandas pays: pyarrow then takes a third of the time for each
+MIN_PANDAS_STRINGS = 50_000  # strings from which loading pandas pays: pyarrow then takes a third of the time for each
 
 
 def arrow_of(array: np.ndarray):
@@ -37,7 +37,7 @@ def numpy_of(array) -> np.ndarray:
 
 
 def booleans_of(array) -> np.ndarray:
-    """The booleans of a pyarrow array without nulls, where each has a bit.
+    """Return the booleans of a pyarrow array without nulls, which has a bit for each.
 
     >>> import pyarrow as pa
     >>> booleans_of(pa.array([True, False, True])[1:]).tolist()
@@ -47,7 +47,7 @@ def booleans_of(array) -> np.ndarray:
 
 
 def strings_of(strings: Sequence[str]):
-    """Strings as a pyarrow array. A few are put together here, as `pa.array` would import pandas for them.
+    """Return strings as a pyarrow array. Few strings are assembled here, as `pa.array` would import pandas for them.
 
     >>> strings_of(["é", "", "b"]).to_pylist()
     ['é', '', 'b']

@@ -1,6 +1,6 @@
-"""Text to columns, in one pass: strings numbered by their first appearance in the text, whole numbers as they are.
+"""Parse text into columns in one pass: strings are numbered by their first appearance in the text, integers are converted.
 
-Bytes are read eight at a time. Text that is not of the plainest form is refused; the caller then uses another reader.
+Bytes are read eight at a time. Text that is not in the simplest form is refused; the caller then uses another reader.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from semi_naive.ra.text.strings import next_of, numbered, same_backwards
 from semi_naive.ra.words import JIT
 
 SKIP, STRING, NUMBER, UNSIGNED = range(4)  # the roles of a field of a line
-INITIAL_STRINGS = 1 << 12  # different ones that there is room for at the start
-MAX_SAFE_DIGITS = 18  # of a number that surely fits into 64 bits
+INITIAL_STRINGS = 1 << 12  # the distinct strings that there is room for at the start
+MAX_SAFE_DIGITS = 18  # the digits of a number that fits into 64 bits whatever they are
 
 _NEWLINE, _MINUS, _ZERO, _NINE = (np.uint8(ord(one)) for one in "\n-09")
 _data = types.Array(types.uint8, 1, "C", readonly=True)
@@ -22,7 +22,7 @@ _columns = types.Array(types.int64, 2, "C")
 
 @njit(inline="always")
 def _digits(data, begin, end, signed):
-    """(whether it is one, the number) of the bytes from `begin` to `end`: decimal, and surely of 64 bits."""
+    """Return (True if it is a decimal number that fits into 64 bits, the number) of data[begin:end]."""
     negative = signed and begin < end and data[begin] == _MINUS
     begin += negative
     value = np.int64(0)

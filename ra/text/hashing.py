@@ -1,4 +1,6 @@
-"""The 62-bit hash of a string or of a record's fields: equal in every process, so that it needs no lookup."""
+"""The 62-bit hash of a string or of a record's fields: equal in every process, so that ids can be computed without asking
+another process.
+"""
 
 import numpy as np
 
@@ -22,7 +24,7 @@ def hash_places(data, begins, ends):
 
 
 def hash_strings(strings) -> np.ndarray:
-    """uint64 hashes below 2^62 of a pyarrow string array, of the UTF-8 bytes as they lie in its buffers."""
+    """Return uint64 hashes below 2^62 of the UTF-8 bytes of a pyarrow string array."""
     return hash_places(*places_of(strings))
 
 

@@ -1,6 +1,6 @@
-"""Columns to text, in one pass: whole numbers are formatted, other values are looked up by their number among texts.
+"""Format columns as text in one pass: integers are formatted, other values are numbers of given texts.
 
-A row is `seams[0] field seams[1] field … seams[arity]`: what stands before, between and after its fields.
+A row is `seams[0] field seams[1] field … seams[arity]`: the seams are the texts before, between and after its fields.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT
 
 SIGNED, UNSIGNED = -2, -1  # of a column of numbers; of any other, where its texts begin
-MAX_NUMBER_CHARACTERS = 20  # of 64 bits, the sign included
+MAX_NUMBER_CHARACTERS = 20  # of a 64-bit number, including the sign
 
 _PAIRS = np.array([ord(digit) for number in range(100) for digit in f"{number:02}"], np.uint8)  # 00, 01, …, 99
 _ZERO, _MINUS = np.uint8(ord("0")), np.uint8(ord("-"))
@@ -24,7 +24,7 @@ _columns = types.Array(types.int64, 2, "C")
 
 @njit(inline="always")
 def _put_number(out, at, value):
-    """Write a uint64 in decimal; where it ends. Two digits at a time, from the last."""
+    """Write a uint64 in decimal from `at` on. Returns the end. Two digits are written at a time, from the last."""
     end, rest = at + 1, value // _TEN
     while rest:
         end += 1
@@ -45,6 +45,7 @@ def _put_number(out, at, value):
 
 @njit(inline="always")
 def _copy(out, at, text, begin, end):
+    """Copy text[begin:end] to `out` from `at` on. Returns the end."""
     for i in range(begin, end):
         out[at] = text[i]
         at += 1
@@ -53,9 +54,10 @@ def _copy(out, at, text, begin, end):
 
 @njit(types.int64(_columns, _i64, _read, _i64, _read, _i64, _u8), **JIT)
 def put_rows(columns, bases, content, starts, seams, seam_starts, out):
-    """Write the rows of columns (arity, n) to `out`, which has room; how many bytes they are.
+    """Write the rows of columns (arity, n) to `out`, which has room, and return the number of bytes.
 
-    bases[k]: SIGNED, UNSIGNED, or b, where the value v of column k is content[starts[b + v] : starts[b + v + 1]].
+    bases[k]: SIGNED, UNSIGNED, or b, if the value v of column k is content[starts[b + v] : starts[b + v + 1]].
+    seams, seam_starts: the concatenated seams and their begins.
     """
     arity, size = columns.shape
     at = np.int64(0)
@@ -85,8 +87,8 @@ def _lengths(column, base, starts):
 
 @dataclass
 class RowFormat:
-    """How rows become text. fields: of each column SIGNED or UNSIGNED, for numbers given by their bits; else the texts that its
-    values number, see `concatenate_texts`.
+    """The format of rows as text. fields: for each column SIGNED or UNSIGNED, if its values are numbers; else the texts that
+    its values number, see `concatenate_texts`.
 
     >>> RowFormat(["", ": ", "\\n"], [SIGNED, concatenate_texts([b"a", b"bc"])]).bytes(np.array([[-7, 100], [1, 0]])).tobytes()
     b'-7: bc\\n100: a\\n'
@@ -96,6 +98,7 @@ class RowFormat:
     fields: Sequence
 
     def __post_init__(self):
+        """Concatenate the texts of all columns."""
         self._seams, self._seam_starts = concatenate_texts([seam.encode() for seam in self.seams])
         texts = [field for field in self.fields if isinstance(field, tuple)]
         contents, starts, bases, begin, base = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], [], 0, 0
@@ -127,7 +130,7 @@ class RowFormat:
 
 
 def concatenate_texts(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Texts one after the other: (all bytes, where each begins and the last one ends)."""
+    """Return (bytes, starts): texts concatenated, and the begin of each, followed by the end of the last."""
     starts = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=starts[1:])
     return np.frombuffer(b"".join(texts), np.uint8), starts

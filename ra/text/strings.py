@@ -1,6 +1,7 @@
-"""Strings as bytes, eight at a time: where a field ends, what a string's hash is, whether two are equal. For kernels to call.
+"""Kernels on strings as bytes, which are read eight at a time: find the end of a field, hash a string, compare two, look one up
+in a table.
 
-Where eight bytes would go beyond the end of an array, bytes are read one at a time: nothing needs padding.
+If eight bytes would exceed the end of an array, bytes are read one at a time: no padding is needed.
 """
 
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from semi_naive.ra.words import JIT
 
 ONES, HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 HIGH_HALF = np.uint64((1 << 64) - (1 << 32))
-BITS = 62  # of the hash of a string
-MAX_ARROW_BYTES = 1 << 30  # of a pyarrow array of strings: its offsets end at 2 GiB
+BITS = 62  # the bits of a string's hash
+MAX_ARROW_BYTES = 1 << 30  # the limit of a pyarrow array of strings, whose offsets are below 2 GiB
 
 _read, _bytes = types.Array(types.uint8, 1, "C", readonly=True), types.Array(types.uint8, 1, "C")
 _i64 = types.Array(types.int64, 1, "C")
@@ -25,6 +26,7 @@ _NONE, _ONE, _BYTE, _WORD = (np.uint64(number) for number in (0, 1, 8, 64))
 
 
 def _word_at(typingctx, data, at):
+    """Generate the instruction that loads eight bytes from a position."""
     from llvmlite import ir
     from numba import types
 
@@ -42,7 +44,7 @@ word_at = Instruction(lambda data, at: np.uint64(int.from_bytes(data[at : at + 8
 
 @njit(inline="always")
 def last_bytes(data, at, end):
-    """Fewer than eight bytes as `word_at` has them, zeros above."""
+    """Return fewer than eight bytes, data[at:end], as a word, with zeros in the high bytes."""
     word, shift = _NONE, _NONE
     for i in range(at, end):
         word |= np.uint64(data[i]) << shift
@@ -66,7 +68,7 @@ def hash_of_bytes(data, begin, end):
 
 @njit(inline="always")
 def same(data, begin, end, other, at):
-    """True if the bytes from `begin` to `end` stand in another array from `at` on."""
+    """True if data[begin:end] equals the bytes of another array from `at` on."""
     while begin + 8 <= end:
         if word_at(data, begin) != word_at(other, at):
             return False
@@ -100,7 +102,7 @@ def same_backwards(data, begin, end, at):
 
 @njit(inline="always")
 def next_of(data, begin, end, one, two):
-    """Find the first byte from `begin` on that is `one` or `two`; `end` if there is none."""
+    """Return the position of the first byte from `begin` on that is `one` or `two`; `end` if there is none."""
     ones, twos, at = ONES * np.uint64(one), ONES * np.uint64(two), begin
     while at + 8 <= data.size and at < end:
         word = word_at(data, at)
@@ -116,8 +118,8 @@ def next_of(data, begin, end, one, two):
 
 @njit(inline="always")
 def look_up(data, begin, end, word, slots, content, begins, ends):
-    """(number, slot) of the string from `begin` to `end`, whose hash is `word`: the number is -1 if it is not there, and the
-    slot is free for it. String i stands in `content` from begins[i] to ends[i]."""
+    """Return the (number, slot) of the string data[begin:end] with the hash `word` in a table; (-1, the free slot for it) if it
+    is missing. String i of the table is content[begins[i] : ends[i]]."""
     mask, tag = np.uint64(slots.size - 1), word & HIGH_HALF
     slot = word & mask
     while slots[slot]:
@@ -131,13 +133,13 @@ def look_up(data, begin, end, word, slots, content, begins, ends):
 
 @njit(inline="always")
 def slot_entry(word, number):
-    """What is in the slot of a string: the upper half of its hash, and its number + 1."""
+    """Return the content of a string's slot: the upper half of its hash, and its number + 1."""
     return (word & HIGH_HALF) | np.uint64(number + 1)
 
 
 @njit(inline="always")
 def indexed(words, count, size):
-    """Slots, `size` of them, a power of two, for the first `count` strings, of which the hashes are given."""
+    """Return the slots of the first `count` strings with the given hashes. size: the number of slots, a power of two."""
     slots, mask = np.zeros(size, np.uint64), np.uint64(size - 1)
     for i in range(count):
         slot = words[i] & mask
@@ -149,7 +151,7 @@ def indexed(words, count, size):
 
 @njit(inline="always")
 def with_doubled_room(array):
-    """A copy with room for twice as much."""
+    """Return a copy with twice the size."""
     longer = np.empty(2 * array.size, array.dtype)
     longer[: array.size] = array
     return longer
@@ -157,8 +159,8 @@ def with_doubled_room(array):
 
 @njit(inline="always")
 def numbered(data, begin, end, count, begins, ends, words, slots):
-    """The number of the string from `begin` to `end` among the `count` different ones of the same text that were met before,
-    and these with it. `words` are their hashes."""
+    """Return the number of the string data[begin:end] among the `count` distinct ones found so far in the same text, and the
+    table after adding it: (number, count, begins, ends, words, slots). words: the hashes."""
     word = hash_of_bytes(data, begin, end)
     number, slot = look_up(data, begin, end, word, slots, data, begins, ends)
     if number < 0:
@@ -173,7 +175,8 @@ def numbered(data, begin, end, count, begins, ends, words, slots):
 
 @njit(_bytes(_read, _i64, _i64, _i64), **JIT)
 def _copy_strings(data, begins, ends, offsets):
-    """The bytes from each `begins` to its `ends`, one after the other; fills `offsets` with where each begins, and the end."""
+    """Return the bytes data[begins[i] : ends[i]] of all strings, concatenated; fills `offsets` with the begin of each, and the
+    end of the last."""
     out, at = np.empty((ends - begins).sum(), np.uint8), 0
     for i in range(begins.size):
         offsets[i] = at
@@ -186,7 +189,7 @@ def _copy_strings(data, begins, ends, offsets):
 
 @dataclass
 class Hashed:
-    """Strings: the bytes of each from begins[i] to ends[i], and its hash."""
+    """Strings and their hashes: string i is data[begins[i] : ends[i]]."""
 
     data: np.ndarray
     begins: np.ndarray
@@ -198,11 +201,11 @@ class Hashed:
 
     @property
     def bytes(self) -> int:
-        """Of all strings together."""
+        """The number of bytes of all strings."""
         return int((self.ends - self.begins).sum())
 
     def alone(self) -> "Hashed":
-        """The same without the bytes around and between them."""
+        """Return the strings without the bytes around and between them."""
         offsets = np.empty(len(self) + 1, np.int64)
         content = _copy_strings(self.data, self.begins, self.ends, offsets)
         return Hashed(content, offsets[:-1], offsets[1:], self.hashes)
@@ -228,7 +231,7 @@ def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Ite
 
 
 def places_of(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The bytes that the strings of a pyarrow array stand in, and where each of them begins and ends there.
+    """Return (data, begins, ends): the bytes of a pyarrow array of strings, and the begin and end of each string in them.
 
     >>> import pyarrow as pa
     >>> [part.tolist() for part in places_of(pa.array(["é", "b"]))]
@@ -242,7 +245,7 @@ def places_of(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Interning:
-    """What gives strings ids, by `intern` of a pyarrow array, gives them to strings that stand in bytes as well."""
+    """The interface of objects that give ids to strings, by `intern` of a pyarrow array; adds a method for strings in bytes."""
 
     def intern(self, strings) -> np.ndarray:
         raise NotImplementedError

@@ -1,8 +1,9 @@
-"""Symbols: strings as dense ids, in order of first appearance. Every run has a table of its own, which goes when the run goes.
+"""Symbol tables: map strings to dense ids, in order of first appearance. Every run has its own table, which is released with
+the run.
 
-A table may stand on another: what that one has keeps its ids. The *common* table of a process holds the symbols of relations
-that any run may read; it is there as long as such relations are. No Python object is made of any string: the bytes lie in one
-array, and kernels look them up by their hash.
+A table may extend another one, whose strings keep their ids. The *common* table of a process has the symbols of relations that
+any run may read; it exists as long as such relations do. Strings are not Python objects: their bytes are in one array, and
+kernels look them up by their hash.
 """
 
 import threading
@@ -20,12 +21,12 @@ from semi_naive.ra.text.ids import UnknownId
 from semi_naive.ra.text.strings import HIGH_HALF, MAX_ARROW_BYTES, Hashed, indexed, look_up, places_of, slot_entry
 from semi_naive.ra.words import JIT
 
-INITIAL_SYMBOLS = 256  # that a table has room for at the start
+INITIAL_SYMBOLS = 256  # the symbols that a new table has room for
 MAX_DECODED_STRINGS = 1000  # strings that are decoded one by one, 0.6 µs each
-PREFETCH_DISTANCE = 8  # strings that are looked up while memory is fetched for one
-ASSUMED_SYMBOL_BYTES = 32  # before the lengths are known
-MAX_RESERVED_BYTES = 256 << 20  # of strings for which room is made ahead
-TABLE = "slots content starts stops known"  # arguments of kernels that are no work, however large
+PREFETCH_DISTANCE = 8  # the distance, in strings, between a lookup and the prefetch for it
+ASSUMED_SYMBOL_BYTES = 32  # the bytes of a string, before lengths are known
+MAX_RESERVED_BYTES = 256 << 20  # the limit of bytes reserved for further strings
+TABLE = "slots content starts stops known"  # arguments of kernels whose size is no measure of the work
 
 _u8 = types.Array(types.uint8, 1, "C")
 _read = types.Array(types.uint8, 1, "C", readonly=True)
@@ -39,7 +40,8 @@ def _indexed(words, count, size):
 
 @njit(types.void(_read, _i64, _i64, _u64, _u64, _u8, _i64, _i64, types.int64, _i64), scratch=TABLE, **JIT)
 def _find_numbers(data, begins, ends, words, slots, content, starts, stops, limit, ids):
-    """The numbers of strings that are among the first `limit`; of others -1."""
+    """Write to `ids` the numbers of strings that are among the first `limit`; -1 for others. String i is data[begins[i] :
+    ends[i]] with the hash words[i]; slots, content, starts, stops: the table."""
     for i in range(words.size):
         found, _ = look_up(data, begins[i], ends[i], words[i], slots, content, starts, stops)
         ids[i] = found if found < limit else -1
@@ -47,8 +49,8 @@ def _find_numbers(data, begins, ends, words, slots, content, starts, stops, limi
 
 @njit(inline="always")
 def _fetch(words, at, slots, content, starts):
-    """Begin to fetch from memory what looking up the strings after `at` will read: for one its slot, for one before it, whose
-    slot is there by now, where the string in it stands, and for one before that these bytes. 240 ns a string become 130."""
+    """Prefetch the memory that lookups of the strings after `at` will read, in three stages: the slot of one, the position of
+    the string in the slot of an earlier one, and the bytes of a still earlier one. Reduces 240 ns a string to 130."""
     if at + 3 * PREFETCH_DISTANCE < words.size:
         prefetch(slots, np.int64(words[at + 3 * PREFETCH_DISTANCE] & np.uint64(slots.size - 1)))
     if at + 2 * PREFETCH_DISTANCE < words.size:
@@ -72,8 +74,9 @@ _added = types.UniTuple(types.int64, 2)(
 
 @njit(_added, scratch=TABLE, **JIT)
 def _add(data, begins, ends, words, at, slots, content, starts, stops, known, count, base, ids):
-    """Number the strings from `at` on that have no id yet (-1), new ones too. Returns how many there are now, and where it had
-    to stop for want of room."""
+    """Give a number to the strings from `at` on that have no id yet (-1), adding new strings. Returns the number of strings in
+    the table, and the position at which it ran out of room. String i is data[begins[i] : ends[i]] with the hash words[i];
+    slots, content, starts, stops: the table; known: its hashes; count: its strings; base: its first id."""
     while at < words.size:
         _fetch(words, at, slots, content, starts)
         if ids[at] < 0:
@@ -93,7 +96,8 @@ def _add(data, begins, ends, words, at, slots, content, starts, stops, known, co
 
 
 class SymbolTable:
-    """Strings ⇄ ids. `base`: a table that stands on no other; its strings so far keep their ids, and it gets none from here.
+    """A two-way mapping of strings and ids. base: a table that extends no other; its present strings keep their ids, and it is
+    not changed.
 
     >>> table = SymbolTable()
     >>> table.intern(["b", "a", "b"]).tolist(), table.strings(np.array([1, 0])).to_pylist()
@@ -104,6 +108,7 @@ class SymbolTable:
     """
 
     def __init__(self, base: "SymbolTable | None" = None):
+        """base: see the class."""
         self.base, self._below = base, len(base) if base else 0
         self._lock = threading.Lock()
         self._count = 0  # of the strings here, those below not among them
@@ -164,7 +169,7 @@ class SymbolTable:
         return found
 
     def back_to(self, own: int) -> None:
-        """Forget all but so many of this table's strings; later strings reuse the ids of the forgotten ones."""
+        """Discard all but the first `own` of this table's strings; later strings reuse their ids."""
         with locked(self._lock):
             if own < self._count:
                 self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
@@ -173,7 +178,7 @@ class SymbolTable:
                 self._count = own  # last, as it says whether this is done
 
     def _kept(self) -> tuple:
-        """What kernels look strings up in. Where one ends the next one begins."""
+        """Return the arrays in which kernels look strings up: slots, content, begins, ends."""
         return self._slots, self._content, self._ends[:-1], self._ends[1:]
 
     def _grow(self, strings: int, needed: int) -> None:
@@ -190,7 +195,7 @@ class SymbolTable:
             self._hashes = _longer(self._hashes, count, times * count)  # last, as it says whether this is done
 
     def strings(self, ids: np.ndarray):
-        """The strings, a pyarrow array, of ids. KeyError where one was never given out."""
+        """Return the strings of ids as a pyarrow array. Raises UnknownId, a KeyError."""
         import pyarrow as pa
 
         self._check(ids)
@@ -203,13 +208,15 @@ class SymbolTable:
         return both.take(arrow_of(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
 
     def texts(self, ids: np.ndarray) -> list[str]:
-        """The same as a list; few strings without pyarrow, as to load what takes them out of an array takes 50 ms."""
+        """Return the strings of ids as a list. Few strings are decoded without pyarrow, as loading its compute module takes 50
+        ms."""
         if len(ids) > MAX_DECODED_STRINGS:
             return self.strings(ids).to_pylist()
         self._check(ids)
         return list(map(self._text, ids.tolist()))
 
     def _text(self, number: int) -> str:
+        """Return the string of an id."""
         if number < self._below:
             return self.base._text(number)
         begin, end = self._ends[number - self._below : number - self._below + 2].tolist()
@@ -227,12 +234,13 @@ class SymbolTable:
         return lengths
 
     def _check(self, ids: np.ndarray) -> None:
+        """Raise UnknownId if an id has no string."""
         wrong = (ids < 0) | (ids >= len(self))
         if wrong.any():
             raise UnknownId(f"{ids[np.argmax(wrong)]} is not the id of any symbol here")
 
     def _view(self):
-        """The strings here, as an array that shares their memory, which is never written to again."""
+        """Return the strings here as a pyarrow array that shares their memory, which is not overwritten."""
         import pyarrow as pa
 
         with locked(self._lock):
@@ -260,7 +268,7 @@ class SymbolTable:
 
 
 def as_strings(strings):
-    """A list or a pyarrow array of strings as one `pyarrow.StringArray`."""
+    """Return a list or a pyarrow array of strings as one `pyarrow.StringArray`."""
     import pyarrow as pa
 
     array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else strings_of(strings)
@@ -270,7 +278,7 @@ def as_strings(strings):
 
 
 def _longer(array: np.ndarray, used: int, size: int) -> np.ndarray:
-    """A copy with room for more; arrays that share the memory of the one before stay as they are."""
+    """Return a copy of the first `used` elements with room for `size`. Arrays that share the old memory stay valid."""
     longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer
@@ -292,5 +300,5 @@ def process_symbols() -> SymbolTable:
 
 
 def keep(table: SymbolTable, owner) -> None:
-    """Have the table stay for as long as an object that has ids of it."""
+    """Keep a table alive as long as an object that has ids of it."""
     weakref.finalize(owner, len, table).atexit = False

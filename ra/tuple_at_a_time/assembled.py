@@ -1,7 +1,8 @@
-"""The instructions for all versions of a stratum's rules, and the layout of their lists, independent of the tables' tuples.
+"""The assembled program of a stratum: the machine's instructions for all its rule versions, and the layout of its relations and
+lists of blocks. It is independent of the tuples.
 
-They are kept, as most changes of a session's facts are followed in a millisecond, and to make them takes a fifth of that. In
-`code`, in place of where a list of blocks is, there is the number of the list: it is put in when the tables are known.
+The result is cached: assembling takes a fifth of a millisecond, and most changes in a session are maintained in one. `code`
+refers to a list of blocks by its number; it is replaced by the position when the tables are known.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +18,14 @@ from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
 from semi_naive.ra.tuple_at_a_time.rows import sort_of
 
-Versions = list[tuple[Derivation, str]]  # of rules, each with the relation of its delta
-MAX_KEPT_ASSEMBLIES = 64  # of one stratum, by its set of versions
+Versions = list[tuple[Derivation, str]]  # rule versions, each with the relation whose delta it reads
+MAX_KEPT_ASSEMBLIES = 64  # assembled programs cached for one stratum, one for each set of versions
 
 
 class Searched(NamedTuple):
-    """A list of blocks: a part of a relation in an order, searched by so many columns. part: None for the tuples that a head
-    may be among."""
+    """A list of blocks: a part of a relation in a column order, searched by its first `keys` columns. part: None for the tuples
+    with which a head is compared.
+    """
 
     relation: str
     order: Order
@@ -32,17 +34,21 @@ class Searched(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """A list of the ages of a relation's tuples."""
+    """A list of the blocks of a relation with the ticks of their tuples."""
 
     now: Now
     relation: str
 
 
+MEMBERS: dict[int, list[Order]] = {at.EQUIVALENCE: [(0,)], at.CLASSES: [(1,)]}  # indexes that enumerate a class
+
+
 @dataclass
 class RelationLayout:
-    """A relation of the stratum, as the instructions address it. number: its place among the relations; indexes: the columns of
-    each index of its rows, with its number among all indexes of the stratum; skipped: the numbers of the indexes in which only
-    tuples older than the delta are searched."""
+    """How instructions refer to a relation of the stratum. number: its number among the relations; indexes: the number of each
+    hash index among all indexes of the stratum, by its columns; skipped: the numbers of the indexes whose searches skip the
+    delta.
+    """
 
     number: int
     arity: int
@@ -53,24 +59,25 @@ class RelationLayout:
 
     @property
     def key(self) -> Order:
-        """The columns by which known tuples are found."""
+        """The columns by which known tuples are found: all, or all but the last of a lattice."""
         return tuple(range(self.arity - (self.sort >= at.MIN)))
 
 
 class Assembled:
-    """The instructions and layouts of a stratum (see the module). `versions`: the rule versions; `slow`: the places of those
-    that are not to run in the machine; `shapes`: the layout of each relation.
+    """The instructions and layouts of a stratum.
 
-    `known`, `others`: the places of the versions that run in the machine, and of the others; `binary`: among those that run,
-    the versions with binary joins instead of a cyclic core; `inserting`: for each head relation of the others, the place of the
-    instruction that inserts into it.
+    versions: the rule versions; slow: the places among them of those that are to run a block at a time.
+    shapes: the layout of each relation.
+    known, others: the places of the versions that run in the machine, and of all others.
+    binary: the places, among `known`, of those with binary joins instead of a multiway join.
+    inserting: for each relation whose heads `others` derive, the position of the instruction that inserts them.
     """
 
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
         self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
-        self.count = 0  # of indexes
+        self.count = 0  # the number of indexes
         for shape in shapes.values():
-            for columns in (shape.key, (0,)) if shape.sort == at.EQUIVALENCE else (shape.key,):
+            for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
         self.known: list[int] = []
         self.others: list[int] = []
@@ -90,8 +97,8 @@ class Assembled:
                 self.binary += [len(entries)] * assembler.binary
                 entries.append((entry, self.shapes[delta].number * at.RELATION_SIZE, int(assembler.splits)))
                 self.known.append(place)
-            except Unknown as step:
-                self.unknown = step
+            except Unknown as unknown:
+                self.unknown = unknown
                 self.others.append(place)
         heads = {self.versions[place][0].relation for place in self.others} if entries else ()
         self.inserting = {name: assembler.inserting(name, self.shapes[name].home) for name in heads}
@@ -102,8 +109,8 @@ class Assembled:
         self.entries[:, [at.ENTRY, at.DELTA_RELATION, at.SPLITS]] = np.array(entries, np.int64).reshape(-1, 3)
 
     def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
-        """(number of the list of blocks, relation, index) for a search by the first columns of an order; -1 where there is
-        none."""
+        """Return (number of the list of blocks, position of the relation, position of the index) for a search by the first
+        columns of an order; -1 where there is none. part None: a head's comparison with known tuples."""
         shape = self.shapes.get(relation)
         if shape is None:
             return self._list(Searched(relation, order, keys, part or "all")), -1, -1
@@ -117,12 +124,15 @@ class Assembled:
         return listed, shape.number * at.RELATION_SIZE, index
 
     def _ages(self, now: Now, relation: str) -> int:
+        """Return the number of the list of a relation's blocks with ticks."""
         return self._list(Dated(now, relation))
 
     def _list(self, wanted: Searched | Dated) -> int:
+        """Return the number of a list, which is added if it is new."""
         return self.lists.setdefault(wanted, len(self.lists))
 
     def _index(self, shape: RelationLayout, columns: Order) -> int:
+        """Return the number of a relation's hash index by some columns, which is added if it is new."""
         if columns not in shape.indexes:
             shape.indexes[columns] = self.count
             self.count += 1
@@ -144,14 +154,14 @@ class Assembled:
         self.indexes = np.concatenate([indexes.reshape(-1), np.array(lists, np.int64)])
 
     def placed(self, begins: list[int]) -> np.ndarray:
-        """The code where each list begins at some place."""
+        """Return the code with each list's number replaced by its position."""
         code = self.code.copy()
         code[self.listed] = np.array(begins, np.int64)[code[self.listed]]
         return code
 
     def begun(self) -> np.ndarray:
-        """Return the registers' values when the machine starts. Strings are numbered anew: those of a failed transaction are
-        forgotten."""
+        """Return the initial values of the registers. Strings are numbered each time, as a failed transaction removes its
+        numbers."""
         registers = self.registers.copy()
         for register, term in self.symbols:
             registers[register] = evaluate(term, {}, 1, self.values)[0]
@@ -159,8 +169,8 @@ class Assembled:
 
 
 def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, Any], values: Any) -> Assembled:
-    """Return the instructions of versions, from `kept` if the versions and the sorts of the tables are unchanged. They hold for
-    any tuples. Raises Unknown if the machine can run none of the versions."""
+    """Return the assembled program of rule versions, from the cache `kept` if the versions and the tables' reductions are
+    unchanged. Raises Unknown if the machine can run none of the versions."""
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
     if key not in kept:

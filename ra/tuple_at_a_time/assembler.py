@@ -1,8 +1,9 @@
-"""A rule version as instructions of the machine.
+"""The assembler: translates a rule version into instructions of the machine.
 
     path(x, z) :- delta path(x, y), edge(y, z).
 
-becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HEAD path x z. Variables and constants are registers.
+becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HEAD path x z. Each variable and each constant has a
+register.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.tuple_at_a_time import layout as at
 
-MAX_BINARY_JOIN_BINDINGS = 64  # expected of one binding; above it a cyclic core is joined instead
+MAX_BINARY_JOIN_BINDINGS = 64  # expected bindings made of one by binary joins; with more, a multiway join is used
 PARTS = {"delta": at.DELTA, "full": at.FULL, "all": at.ALL}
 WHOLE = {
     "+": at.ADD, "-": at.SUBTRACT, "*": at.MULTIPLY, "/": at.DIVIDE, "%": at.REMAINDER, "neg": at.NEGATE, "band": at.AND,
@@ -54,31 +55,34 @@ NUMBERS = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT
 
 
 class Unknown(Exception):
-    """A step that the machine does not know: strings and records are made, tuples are aggregated."""
+    """Raised for a step that the machine cannot run: it makes strings or records, or aggregates tuples."""
 
 
 @dataclass
 class Assembler:
-    """Instructions for all versions of a stratum's rules. `access(relation, order, keys)`: the number of the list of blocks
-    that a join searches by so many columns, and of a relation of the stratum where it is and its index, or -1. `ages(now,
-    relation)`: the number of the list of ages."""
+    """A builder of the instructions for all versions of a stratum's rules.
+
+    access: function (relation, order, keys, part) → (number of the list of blocks that a join searches, position of the
+    relation, position of its index); -1 where there is none.
+    ages: function (now, relation) → number of the list of blocks with ticks.
+    """
 
     access: object
     ages: object
     values: object
     code: list[int] = field(default_factory=list)
-    listed: list[int] = field(default_factory=list)  # the places in it that have the number of a list
+    listed: list[int] = field(default_factory=list)  # the positions in `code` that have the number of a list
     symbols: list[tuple[int, Const]] = field(default_factory=list)  # registers of constants that are not numbers
-    registers: list[int] = field(default_factory=list)  # their values when the machine starts
-    cursors: int = 0  # how many numbers cursors and sets of bindings take
-    sets: dict[int, int] = field(default_factory=dict)  # where sets are among them, and how many variables each has
-    splits: bool = False  # whether the version that came last begins with the rows of the delta
-    binary: bool = False  # whether the version that came last has binary joins instead of a cyclic core
-    ends: dict[int, list[int]] = field(default_factory=dict)  # of negated bodies: places to set to their end
+    registers: list[int] = field(default_factory=list)  # the initial values of the registers
+    cursors: int = 0  # the size of the array of cursors and sets of bindings
+    sets: dict[int, int] = field(default_factory=dict)  # the number of variables of each set, by its position in that array
+    splits: bool = False  # True if the last version begins with the rows of the delta
+    binary: bool = False  # True if the last version has binary joins in place of a multiway join
+    ends: dict[int, list[int]] = field(default_factory=dict)  # for each negated body, the positions to be set to its end
 
     def version(self, derivation: Derivation, order: Order) -> int:
-        """Emit the instructions of a version; return their beginning. `order`: the order of the head's relation at home. Raises
-        Unknown, with the code unchanged, if the machine cannot run a step of it."""
+        """Emit the instructions of a version, and return the position of the first. order: the home order of the head's
+        relation. If the machine cannot run a step, Unknown is raised and the code is unchanged."""
         length, listed = len(self.code), len(self.listed)
         try:
             return self._version(derivation, order)
@@ -87,11 +91,13 @@ class Assembler:
             raise
 
     def _version(self, derivation: Derivation, order: Order) -> int:
-        """Emit the instructions of a version, with its sieve after them; return their beginning."""
+        """Emit the instructions of a version, followed by its sieve, and return the position of the first."""
         self.named: dict[str, int] = {}
         self.constants: dict[tuple, int] = {}
         self.back, begin, self.binary, self.splits = -1, len(self.code), False, False
-        self.scanned: dict[str, int] | None = None  # the columns of the delta's rows, by variable, while they may be sifted
+        self.scanned: dict[str, int] | None = (
+            None  # the delta's column of each variable, while conditions may be added to the sieve
+        )
         self.sieve: list[tuple[int, int]] = []
         self.within, self.ends = 0, {}
         self._steps(derivation.steps)
@@ -109,11 +115,13 @@ class Assembler:
         return begin
 
     def _head(self, relation: str, order: Order, values: list[int]) -> None:
+        """Emit the insertion of a head. values: its registers, in the relation's own order."""
         access, number, _ = self.access(relation, order, len(order))
         self.listed.append(len(self.code) + at.HEAD_ACCESS)
         self._emit(at.HEAD, number, access, *values, *(values[column] for column in order))
 
     def _emit(self, operation: int, *operands: int) -> None:
+        """Append an instruction."""
         if self.back in self.ends:
             self.ends[self.back].append(len(self.code) + at.BACK)
         self.code += [operation, self.back, *operands]
@@ -123,7 +131,7 @@ class Assembler:
             self._step(step)
 
     def _step(self, step) -> None:
-        """Emit one step of a body; raise Unknown if the machine cannot run it."""
+        """Emit one step of a body. Raises Unknown if the machine cannot run it."""
         if isinstance(step, steps.Join):
             self._join(step)
         elif isinstance(step, steps.AntiJoin):
@@ -152,13 +160,15 @@ class Assembler:
     # -- relations
 
     def _join(self, join: steps.Join) -> None:
+        """Emit a join, or an existence test if it binds no variable."""
         if not join.binds and not join.every:
             self._search(at.EXISTS, join, join.part)
             return
         self._search(at.JOIN, join, join.part, join.binds)
 
     def _search(self, operation: int, step, part: str, binds=()) -> None:
-        """Emit a join or an antijoin by its leading columns."""
+        """Emit a join or an antijoin by the first columns of an order. binds: (place in the order, variable) for each new
+        variable."""
         keys = [self._register(term) for term in step.keys]
         access, relation, index = self.access(step.relation, step.order, len(keys), part)
         for _, name in binds:
@@ -173,22 +183,23 @@ class Assembler:
         cursor = self._cursor() if operation == at.JOIN else 0
         self.listed.append(begin + at.ACCESS)
         self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), -1, *keys, *columns)
-        self.code += [number for one in bound for number in one]
+        self.code += [number for triple in bound for number in triple]
         self.back = begin if operation == at.JOIN else self.back
 
     def _sift(self, operation: int, step, access: int, relation: int) -> None:
-        """Add a semijoin of the delta's rows with a joined relation to the version's sieve, as most variables of a program are
-        in few facts. Done only while no term has been computed: a term without a value must raise its error."""
+        """Add a semijoin of the delta's rows with a joined relation to the version's sieve, as most values occur in few facts.
+        This ends at the first computed term: a term without a value must raise its error."""
         key = step.keys[0] if step.keys else None
         if self.scanned and operation != at.LACKS and relation < 0 and isinstance(key, Var) and key.name in self.scanned:
             self.sieve.append((self.scanned[key.name], access))
 
     def _cursor(self) -> int:
+        """Return the position of a new cursor."""
         self.cursors += at.CURSOR_SIZE
         return self.cursors - at.CURSOR_SIZE
 
     def _range(self, literal: Range) -> None:
-        """Emit a generator of a range of whole numbers."""
+        """Emit the generator of a range of whole numbers."""
         kind = literal.result.kind
         if kind == Kind.FLOAT:
             raise Unknown("a range of floats")
@@ -201,8 +212,8 @@ class Assembler:
         self.back = begin
 
     def _without(self, body: list) -> None:
-        """Emit a negated body: continue if it has no solution for the bindings. Failures of its first step go to its end, and
-        its end fails back."""
+        """Emit a negated body: continue if it has no solution for the bindings. If its first step fails, execution continues
+        after the body; if its last step succeeds, the instruction before the body fails."""
         before, known, end = self.back, dict(self.named), -2 - len(self.ends)
         self.scanned, self.ends[end], self.back, self.within = None, [], end, self.within + 1
         self._steps(body)
@@ -214,14 +225,16 @@ class Assembler:
         self.named = known
 
     def _aged(self, operation: int, step: Aged | Older, name: str) -> None:
+        """Emit an instruction that reads the tick of a tuple."""
         tuple_ = [self._register(term) for term in step.terms]
         self.listed.append(len(self.code) + at.AGES)
         self._emit(operation, self.ages(step.now, step.relation), self.named[name], len(tuple_), *tuple_)
 
     def _distinct(self, projection: steps.EarlyProjection) -> None:
-        """Emit an early projection: continue once for each distinct binding of the kept variables."""
+        """Emit an early projection: the machine continues once for each distinct binding of the variables that are still
+        needed."""
         if self.within:
-            return  # a set of bindings is one of the whole version
+            return  # sets of bindings belong to the whole version, not to one evaluation of a negated body
         self.sets[self.cursors] = len(projection.keep)
         self._emit(at.DISTINCT, self.cursors, len(projection.keep), *(self.named[name] for name in projection.keep))
         self.cursors += at.SET_SIZE
@@ -262,7 +275,7 @@ class Assembler:
         return self.constants[key]
 
     def _call(self, term: Call) -> int:
-        """Emit the computation of a functor; return the register of its value."""
+        """Emit the computation of a functor, and return the register of its value."""
         args = [self._register(arg) for arg in term.args]
         source = term.args[0].kind if term.args else None
         if term.op in ("as", "ord"):
@@ -273,10 +286,10 @@ class Assembler:
         if operation is None:
             raise Unknown("a functor of strings, or a power")
         if term.op in ("min", "max"):  # of two or more
-            best = args[0]
+            result = args[0]
             for other in args[1:]:
-                best = self._compute(operation, best, other)
-            return best
+                result = self._compute(operation, result, other)
+            return result
         return self._compute(operation, *(args if len(args) == 2 else args * 2))
 
     def _compute(self, operation: int | None, left: int, right: int) -> int:
@@ -289,5 +302,6 @@ class Assembler:
         return result
 
     def _new(self, value: int = 0) -> int:
+        """Return a new register with an initial value."""
         self.registers.append(value)
         return len(self.registers) - 1

@@ -1,4 +1,6 @@
-"""Blocks as the machine reads them (`layout`): each described once, for as long as it is there, and lists of them."""
+"""Descriptions of blocks for the machine: the addresses of a block's arrays and its layout as numbers (`layout`), and lists of
+such descriptions.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,17 +12,21 @@ from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of
 
-WORD = 1 << 64
-BYTES = 8  # of a number
-MAX_SCANNED_TUPLES = 16  # searched as fast without a directory, and faster than one is made
-ANY = np.array([0b11], np.uint64)  # two cells, for values of any distance: 63 bits of it are left out
+WORD = 1 << 64  # the number of values of a word
+BYTES = 8  # bytes of a number
+MAX_SCANNED_TUPLES = 16  # tuples of a block that is searched without a directory: making one would take longer
+ANY = np.array([0b11], np.uint64)  # a presence bitmap of two bits that admits every value
 
-Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # (block, by so many columns, ticks); what follows
+Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # [(block, searched columns, ticks)], more words
 
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """A block as the machine reads it, and the arrays whose addresses are in it. place: its address, in numbers."""
+    """The description of a block, in `words`.
+
+    arrays: the arrays whose addresses are in it, which it keeps alive.
+    place: the address of `words` divided by 8.
+    """
 
     words: np.ndarray
     arrays: tuple
@@ -28,32 +34,36 @@ class Described:
 
 
 class BlockLists:
-    """Lists of blocks in `words`; `begins`: the start of each list; kept: objects known by address."""
+    """Lists of block descriptions, one after the other in `words`.
+
+    begins: the position at which each list starts.
+    kept: the objects whose addresses are in the lists, to keep them alive.
+    """
 
     def __init__(self, lists: list[Listed]):
         self.begins: list[int] = []
         self.kept: list[Any] = []
         words: list[int] = []
-        places: list[int] = []
-        for blocks, more in lists:
+        block_entries: list[int] = []
+        for blocks, further in lists:
             self.begins.append(len(words))
             words.append(len(blocks))
             for block, keys, ticks in blocks:
-                found = block.described.get(keys) or describe_block(block, keys)
-                places.append(len(words))
-                words.append(found.place)
+                described = block.described.get(keys) or describe_block(block, keys)
+                block_entries.append(len(words))
+                words.append(described.place)
                 words += [] if ticks is None else [address_of(ticks)]
-                self.kept += found, ticks
-            words += more
+                self.kept += described, ticks
+            words += further
         self.words = np.array([*words, 0], np.int64)
-        self.words[places] -= address_of(self.words) // BYTES
+        self.words[block_entries] -= address_of(self.words) // BYTES
 
 
 def describe_block(block: Block, keys: int) -> Described:
-    """Describe a block that is searched by so many columns. The description is kept with the block, as most blocks stay."""
+    """Return the description of a block that is searched by its first `keys` columns. It is cached with the block."""
     if keys not in block.described:
-        some = isinstance(block, Thinned) and not block.spelt
-        block.described[keys] = _describe_thinned(block, keys) if some else _describe_whole(block, keys)
+        is_thinned = isinstance(block, Thinned) and not block.spelt
+        block.described[keys] = _describe_thinned(block, keys) if is_thinned else _describe_whole(block, keys)
     return block.described[keys]
 
 
@@ -62,21 +72,22 @@ def _describe_whole(block: Block, keys: int) -> Described:
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
     present, least, within, cells = ANY, 0, EVERY - 1, 2
-    first = [place.shift for place in fields[:keys] if place.lane == 0]
-    if first and first[-1] < EVERY:
-        rest = first[-1]
+    shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
+    if shifts and shifts[-1] < EVERY:
+        rest = shifts[-1]
         base, coarse, starts = _one_group(words[0], rest) if block.size <= MAX_SCANNED_TUPLES else block.directory(rest)
     if keys and block.size > MAX_SCANNED_TUPLES:
         present, least, within, cells = block.present
-    found = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
-    found += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
-    for place, (low, high) in zip(fields, block.packing.bounds, strict=True):
-        found += [place.lane, min(place.shift, 63), signed((1 << place.bits) - 1), low, high]
-    return _with_address(np.array(found, np.int64), words, starts, present)
+    description = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
+    description += [starts.size - 1, address_of(present), least, within, cells, 0, 0]
+    for layout_field, (low, high) in zip(fields, block.packing.bounds, strict=True):
+        description += [layout_field.lane, min(layout_field.shift, 63), signed((1 << layout_field.bits) - 1), low, high]
+    return _with_address(np.array(description, np.int64), words, starts, present)
 
 
 def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
-    """A directory with all words in one group, or in two of 63 bits each: see `Block.directory`."""
+    """Return a directory that has all words in one group, or in two of 63 bits each (see `Block.directory`). rest: the number
+    of low bits of a word that are not part of the key."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
     if (last - base) >> (EVERY - 1):
         return 0, EVERY - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (EVERY - 1)))), words.size])
@@ -96,7 +107,7 @@ def _with_address(words: np.ndarray, *arrays) -> Described:
 
 
 def signed(word: int) -> int:
-    """The int64 of the same 64 bits.
+    """Return the int64 that has the same 64 bits.
 
     >>> signed((1 << 64) - 1)
     -1

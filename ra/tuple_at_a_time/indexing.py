@@ -1,4 +1,9 @@
-"""Rows born since the machine began: hashed indexes that find the newest row of each key, and chains to those before it."""
+"""Kernels of the machine for hash indexes of rows. An index finds the newest row of each key; a chain leads from each row to
+the previous one with the same key.
+
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `relations`, `indexes` and `regs`
+(registers); `relation` and `index`, the positions of structures in these (`layout`).
+"""
 
 import numpy as np
 
@@ -20,15 +25,15 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 )
 from semi_naive.ra.tuple_at_a_time.searching import value_in
 
-TAG, ROW = np.uint64(32), np.uint64(0xFFFFFFFF)  # of a slot: what its hash is shifted by, and the number of its row
-PREFETCH_DISTANCE = 8  # rows that are inserted while memory is fetched for one
+TAG, ROW = np.uint64(32), np.uint64(0xFFFFFFFF)  # a slot is the upper 32 bits of a hash, then the number of a row, from 1
+PREFETCH_DISTANCE = 8  # rows between the one that is inserted and the one whose memory is prefetched
 
 _mix = njit(inline="always")(mix)
 
 
 @njit(**COMPILED)
 def hash_of_registers(code, keys, count, regs):
-    """The hash of some registers."""
+    """Return the hash of the values of `count` registers, which are listed at `keys` in `code`."""
     hashed = np.uint64(count)
     for number in range(count):
         hashed = _mix(hashed ^ np.uint64(register_value(regs, code, keys + number)))
@@ -37,7 +42,7 @@ def hash_of_registers(code, keys, count, regs):
 
 @njit(**COMPILED)
 def _hash_of_row(indexes, columns, count, rows, row, arity):
-    """Return the hash of some columns of a row, equal to that of registers with these values."""
+    """Return the hash of some columns of a row, equal to the hash of registers with these values."""
     hashed = np.uint64(count)
     for number in range(count):
         hashed = _mix(hashed ^ np.uint64(value_at(rows, row * arity + value_at(indexes, columns + number))))
@@ -46,64 +51,75 @@ def _hash_of_row(indexes, columns, count, rows, row, arity):
 
 @njit(**COMPILED)
 def newest(code, relations, relation, indexes, index, keys, regs):
-    """(slot, newest row with the keys, or -1) of an index."""
+    """Return (slot, row): the slot of a key in an index, and the newest row that has it, or -1. The key is in registers. code,
+    keys: the instructions, and the position in them of the key's registers; regs: the registers; relation, index: the
+    positions of their structures."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
     hashed = hash_of_registers(code, keys, count, regs)
     slot = hashed & mask
     while True:
-        found = word_at(slots, np.int64(slot))
-        if found == np.uint64(0):
+        entry = word_at(slots, np.int64(slot))
+        if entry == np.uint64(0):
             return np.int64(slot), np.int64(-1)
-        if (found ^ hashed) >> TAG == np.uint64(0):
-            row, same = np.int64(found & ROW) - 1, True
+        if (entry ^ hashed) >> TAG == np.uint64(0):
+            row, equal = np.int64(entry & ROW) - 1, True
             for number in range(count):
                 value = value_at(rows, row * arity + value_at(indexes, columns + number))
-                same &= value == register_value(regs, code, keys + number)
-            if same:
+                equal &= value == register_value(regs, code, keys + number)
+            if equal:
                 return np.int64(slot), row
         slot = (slot + np.uint64(1)) & mask
 
 
 @njit(**COMPILED)
 def _slot_of_row(relations, relation, indexes, index, row):
-    """(slot, hash) of a row's keys in an index."""
+    """Return (slot, hash) of a row's key in an index."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
     hashed = _hash_of_row(indexes, columns, count, rows, row, arity)
     slot = hashed & mask
     while True:
-        found = word_at(slots, np.int64(slot))
-        if found == np.uint64(0):
+        entry = word_at(slots, np.int64(slot))
+        if entry == np.uint64(0):
             return np.int64(slot), hashed
-        if (found ^ hashed) >> TAG == np.uint64(0):
-            other, same = np.int64(found & ROW) - 1, True
+        if (entry ^ hashed) >> TAG == np.uint64(0):
+            other, equal = np.int64(entry & ROW) - 1, True
             for number in range(count):
                 column = value_at(indexes, columns + number)
-                same &= value_at(rows, row * arity + column) == value_at(rows, other * arity + column)
-            if same:
+                equal &= value_at(rows, row * arity + column) == value_at(rows, other * arity + column)
+            if equal:
                 return np.int64(slot), hashed
         slot = (slot + np.uint64(1)) & mask
 
 
 @njit(**COMPILED)
+def newest_like(relations, relation, indexes, index, row):
+    """The newest row with the keys of a row that is in an index."""
+    slot, _ = _slot_of_row(relations, relation, indexes, index, row)
+    return np.int64(word_at(value_at(indexes, index + at.SLOTS), slot) & ROW) - 1
+
+
+@njit(**COMPILED)
 def _put_in(relations, relation, indexes, index, row):
-    """Put a row into an index."""
+    """Add a row to an index."""
     slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
     slots = value_at(indexes, index + at.SLOTS)
-    before = np.int64(word_at(slots, slot) & ROW) - 1
-    put_row(value_at(indexes, index + at.NEXT), row, np.int32(before))
+    previous = np.int64(word_at(slots, slot) & ROW) - 1
+    put_row(value_at(indexes, index + at.NEXT), row, np.int32(previous))
     put_word(slots, slot, (hashed >> TAG) << TAG | np.uint64(row + 1))
     earlier = value_at(indexes, index + at.EARLIER)
     if earlier:
-        put_row(earlier, row, np.int32(before) if before < _begin_of(relations, relation, row) else row_at(earlier, before))
+        put_row(
+            earlier, row, np.int32(previous) if previous < _begin_of(relations, relation, row) else row_at(earlier, previous)
+        )
 
 
 @njit(**COMPILED)
 def _begin_of(relations, relation, row):
-    """Return the first row of the part of a relation that has a row: full, delta or new."""
+    """Return the first row of the part (full, delta or new) that contains a row."""
     begin, end = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
     return end if row >= end else begin if row >= begin else np.int64(0)
 
@@ -112,12 +128,13 @@ def _begin_of(relations, relation, row):
 def _indexed_at_once(relations, relation):
     """Return how many indexes of a relation, from the first on, get a new row at once. Insertions search these. The others get
     the rows at the end of the iteration."""
-    return np.int64(2) if value_at(relations, relation + at.SORT) == at.EQUIVALENCE else np.int64(1)
+    sort = value_at(relations, relation + at.SORT)
+    return np.int64(2) if sort == at.EQUIVALENCE or sort == at.CLASSES else np.int64(1)
 
 
 @njit(**COMPILED)
 def index_new(relations, relation, indexes, row):
-    """Put a new row where it is looked up in the same iteration."""
+    """Add a new row to the indexes that insertions search in the same iteration."""
     first = value_at(relations, relation + at.INDEX_LIST)
     for number in range(_indexed_at_once(relations, relation)):
         _put_in(relations, relation, indexes, value_at(indexes, first + number), row)
@@ -125,7 +142,8 @@ def index_new(relations, relation, indexes, row):
 
 @njit(**COMPILED)
 def _index_many(relations, relation, indexes, index, begin, end):
-    """Put rows into an index. What each of them will read is fetched from memory ahead: 60 ns a row become 20."""
+    """Add the rows begin to end - 1 to an index. The memory that a row will need is prefetched, which reduces 60 ns a row to
+    20."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
@@ -134,14 +152,14 @@ def _index_many(relations, relation, indexes, index, begin, end):
             fetch(slots, np.int64(_hash_of_row(indexes, columns, count, rows, row + 2 * PREFETCH_DISTANCE, arity) & mask))
         if row + PREFETCH_DISTANCE < end:
             ahead = _hash_of_row(indexes, columns, count, rows, row + PREFETCH_DISTANCE, arity)
-            found = word_at(slots, np.int64(ahead & mask)) & ROW
-            fetch(rows, (np.int64(found) - 1) * arity)
+            entry = word_at(slots, np.int64(ahead & mask)) & ROW
+            fetch(rows, (np.int64(entry) - 1) * arity)
         _put_in(relations, relation, indexes, index, row)
 
 
 @njit(**COMPILED)
 def fetch_home(code, relations, indexes, heads, place):
-    """Begin to fetch from memory the slot by which a head that was proposed will be looked up."""
+    """Prefetch the slot of the home index in which a proposed head will be searched for."""
     relation = value_at(code, value_at(heads, place + at.INSTRUCTION) + at.HEAD_RELATION)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     count, columns = value_at(indexes, home + at.INDEX_KEYS), value_at(indexes, home + at.INDEX_COLUMNS)
@@ -151,7 +169,7 @@ def fetch_home(code, relations, indexes, heads, place):
 
 @njit(**COMPILED)
 def index_born(relations, relation, indexes, begin, end):
-    """Insert the rows of an iteration that has ended into the indexes that have none of them."""
+    """Add the rows of a finished iteration to the indexes that are updated at its end."""
     first = value_at(relations, relation + at.INDEX_LIST)
     for number in range(_indexed_at_once(relations, relation), value_at(relations, relation + at.INDEXES)):
         _index_many(relations, relation, indexes, value_at(indexes, first + number), begin, end)
@@ -159,7 +177,7 @@ def index_born(relations, relation, indexes, begin, end):
 
 @njit(types.void(address, address, address), **COMPILED)
 def index_rows(relations, relation, indexes):
-    """Put all rows of a relation into its indexes, which are empty."""
+    """Add all rows of a relation to its empty indexes."""
     first = value_at(relations, relation + at.INDEX_LIST)
     for number in range(_indexed_at_once(relations, relation)):
         count = value_at(relations, relation + at.COUNT)
@@ -169,7 +187,7 @@ def index_rows(relations, relation, indexes):
 
 @njit(types.void(address, address, address), **COMPILED)
 def forget_new(relations, relation, indexes):
-    """Take the rows that were born in this iteration out of a relation again, the last one first."""
+    """Remove the rows born in this iteration from a relation, the last one first."""
     first, end = value_at(relations, relation + at.INDEX_LIST), value_at(relations, relation + at.DELTA_END)
     for row in range(value_at(relations, relation + at.COUNT) - 1, end - 1, -1):
         for number in range(_indexed_at_once(relations, relation)):
@@ -183,7 +201,7 @@ def forget_new(relations, relation, indexes):
 
 @njit(**COMPILED)
 def rows_of(relations, relation, part):
-    """The rows [low, high) of a part of a relation."""
+    """Return the range [low, high) of rows of a relation that a part (`layout.DELTA`, FULL or ALL) comprises."""
     if part == at.DELTA:
         return value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
     end = value_at(relations, relation + at.DELTA_BEGIN) if part == at.FULL else value_at(relations, relation + at.DELTA_END)
@@ -192,8 +210,8 @@ def rows_of(relations, relation, part):
 
 @njit(**COMPILED)
 def visible(relations, relation, indexes, index, row, low, high):
-    """The newest row from one on, going back, that is in [low, high) and has not been superseded; or -1. Of rows after `high`,
-    those of one iteration are skipped at once, where the index knows how: many may have the same key."""
+    """Return the newest row, from `row` backwards along the chain, that is in [low, high) and not superseded; or -1. If the
+    index has `earlier`, all rows of one iteration after `high` are skipped at once, as many may have the same key."""
     chain, dead = value_at(indexes, index + at.NEXT), value_at(relations, relation + at.DEAD)
     sort, earlier = value_at(relations, relation + at.SORT), value_at(indexes, index + at.EARLIER)
     while earlier and row >= high:
@@ -205,7 +223,8 @@ def visible(relations, relation, indexes, index, row, low, high):
 
 @njit(**COMPILED)
 def superseded(relations, relation, indexes, blocks, access, block, position):
-    """True if a row visible to rules has the key of a tuple in a block of a lattice; `access`: the list that has the block."""
+    """True if a row visible to rules has the key of the tuple at a position of a block, in a lattice. access: the list that
+    contains the block."""
     end, home = value_at(relations, relation + at.DELTA_END), value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     if end == 0:
         return False
@@ -217,15 +236,15 @@ def superseded(relations, relation, indexes, blocks, access, block, position):
         hashed = _mix(hashed ^ np.uint64(value_in(blocks, block, value_at(blocks, places + column), position)))
     slot = hashed & mask
     while True:
-        found = word_at(slots, np.int64(slot))
-        if found == np.uint64(0):
+        entry = word_at(slots, np.int64(slot))
+        if entry == np.uint64(0):
             return False
-        if (found ^ hashed) >> TAG == np.uint64(0):
-            row, same = np.int64(found & ROW) - 1, True
+        if (entry ^ hashed) >> TAG == np.uint64(0):
+            row, equal = np.int64(entry & ROW) - 1, True
             for column in range(count):
                 value = value_in(blocks, block, value_at(blocks, places + column), position)
-                same &= value_at(rows, row * arity + column) == value
-            if same:
+                equal &= value_at(rows, row * arity + column) == value
+            if equal:
                 while row >= end:
                     row = np.int64(row_at(value_at(indexes, home + at.NEXT), row))
                 return row >= 0
@@ -234,7 +253,7 @@ def superseded(relations, relation, indexes, blocks, access, block, position):
 
 @njit(**COMPILED)
 def first_alive(relations, relation, row, high):
-    """The first row from one on that has not been superseded."""
+    """Return the first row in [row, high) that is not superseded; high if there is none."""
     if value_at(relations, relation + at.SORT) >= at.MIN:
         while row < high and flag_at(value_at(relations, relation + at.DEAD), row):
             row += 1

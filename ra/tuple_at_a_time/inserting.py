@@ -1,10 +1,16 @@
-"""Heads: a tuple is born, improves on another, or unites two classes."""
+"""Kernels of the machine that insert heads. A head is a new tuple, improves the value of a key (in a lattice), or unites two
+classes (in an equivalence).
+
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `relations`, `indexes`, `blocks` (sorted
+tuples from before the machine started), `versions` (of rules), `regs` (registers, one for each variable) and `state` (of the
+machine); `pc`, the position of a HEAD instruction in `code`. Structures in arrays are given by their position (`layout`).
+"""
 
 import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest
+from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest, newest_like
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
@@ -19,13 +25,13 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 from semi_naive.ra.tuple_at_a_time.operations import order_of_float
 from semi_naive.ra.tuple_at_a_time.searching import first_left, in_blocks, prefix_range, value_in
 
-NEW, KNOWN, BETTER = -1, -2, -3  # a head is unknown, is known or worse, or improves on the value of its key
-PREFETCH_DISTANCE = 8  # heads that are inserted while memory is fetched for one
+NEW, KNOWN, BETTER = -1, -2, -3  # a head is unknown; is known or worse; is better than the tuple of its key in the blocks
+PREFETCH_DISTANCE = 8  # heads between the one that is inserted and the one whose memory is prefetched
 
 
 @njit(**COMPILED)
 def _improves(sort, value, known):
-    """True if a value is better than the one that is known."""
+    """True if `value` is better than `known` in a lattice (`layout.MIN` and those after it)."""
     if sort == at.MIN:
         return value < known
     if sort == at.MAX:
@@ -41,7 +47,7 @@ def _improves(sort, value, known):
 
 @njit(**COMPILED)
 def _append(relations, relation, indexes):
-    """A new row, whose values are there, goes where it is looked up."""
+    """Add the row after the last one, whose values are already written, to the relation and its indexes."""
     row = value_at(relations, relation + at.COUNT)
     put_value(relations, relation + at.COUNT, row + 1)
     times, clock = value_at(relations, relation + at.TIMES), value_at(relations, relation + at.CLOCK)
@@ -53,7 +59,7 @@ def _append(relations, relation, indexes):
 
 @njit(**COMPILED)
 def _append_pair(relations, relation, indexes, left, right):
-    """A new row of two values."""
+    """Append a row of two values."""
     rows, row = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
     put_value(rows, 2 * row, left)
     put_value(rows, 2 * row + 1, right)
@@ -62,7 +68,7 @@ def _append_pair(relations, relation, indexes, left, right):
 
 @njit(**COMPILED)
 def _chain_length(chain, row):
-    """Count the rows of a chain from one on."""
+    """Count the rows of a chain of equal keys, from `row` on."""
     count = np.int64(0)
     while row >= 0:
         count += 1
@@ -72,10 +78,11 @@ def _chain_length(chain, row):
 
 @njit(**COMPILED)
 def _unite(code, values, relations, relation, indexes, regs, state):
-    """Insert a pair that is not known into an equivalence, and all that follows: how many pairs, or -1 if there is no room.
+    """Insert an unknown pair into an equivalence relation, and all pairs that follow. Return the number of new pairs, or -1 if
+    they do not fit.
 
-    The members of a value's class are the rows that begin with it; all new pairs are of a member of one class and one of the
-    other, either way round.
+    The members of a value's class are in the rows that begin with the value. The new pairs combine each member of one class
+    with each member of the other, in both directions.
     """
     by_left = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
     chain, rows = value_at(indexes, by_left + at.NEXT), value_at(relations, relation + at.ROWS)
@@ -112,10 +119,70 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 
 @njit(**COMPILED)
+def _rows_of_both(code, values, relations, relation, indexes, regs):
+    """The rows of both values of a pair in a relation of classes, -1 where a value has none."""
+    by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    _, left = newest(code, relations, relation, indexes, by_value, values, regs)
+    _, right = newest(code, relations, relation, indexes, by_value, values + 1, regs)
+    return left, right
+
+
+@njit(**COMPILED)
+def _append_member(relations, relation, indexes, value, name, before):
+    """A new row: a value is in the class of this name; `before`: its row of before, -1 if there is none."""
+    row, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD)
+    put_flag(dead, row, np.uint8(at.ALIVE))
+    if before >= value_at(relations, relation + at.DELTA_END):
+        put_flag(dead, before, np.uint8(at.SUPERSEDED))
+        increase(relations, relation + at.DEAD_COUNT, 1)
+    _append_pair(relations, relation, indexes, value, name)
+
+
+@njit(**COMPILED)
+def _unite_classes(code, values, relations, relation, indexes, regs, state):
+    """Unite the classes of two values: the members of the smaller one get the name of the other. Returns how many rows are
+    born, or -1 if there is no room. All rows with the name of a class are its members: a name that has been given up is never
+    given again. Which class is smaller is known once the shorter chain ends."""
+    by_name = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
+    chain, rows = value_at(indexes, by_name + at.NEXT), value_at(relations, relation + at.ROWS)
+    first, second = _rows_of_both(code, values, relations, relation, indexes, regs)
+    left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
+    before, moved, count, name = value_at(relations, relation + at.COUNT), np.int64(-1), np.int64(2), left
+    if first >= 0 and second >= 0:
+        one = newest_like(relations, relation, indexes, by_name, first)
+        other = newest_like(relations, relation, indexes, by_name, second)
+        to_left, to_right, count = one, other, np.int64(0)
+        while to_left >= 0 and to_right >= 0:
+            to_left, to_right, count = np.int64(row_at(chain, to_left)), np.int64(row_at(chain, to_right)), count + 1
+        moved, kept = (other, first) if to_right < 0 else (one, second)
+        name = value_at(rows, 2 * kept + 1)
+    if before + count > value_at(relations, relation + at.ROOM):
+        put_value(state, at.NEEDED, before + count)
+        return np.int64(-1)
+    if moved < 0:
+        name = value_at(rows, 2 * max(first, second) + 1) if max(first, second) >= 0 else left
+        if first < 0:
+            _append_member(relations, relation, indexes, left, name, np.int64(-1))
+        if second < 0 and left != right:
+            _append_member(relations, relation, indexes, right, name, np.int64(-1))
+    by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
+    while moved >= 0:
+        known = newest_like(relations, relation, indexes, by_value, moved)
+        _append_member(relations, relation, indexes, value_at(rows, 2 * moved), name, known)
+        moved = np.int64(row_at(chain, moved))
+    return value_at(relations, relation + at.COUNT) - before
+
+
+@njit(**COMPILED)
 def _known_or_improved(code, pc, relations, indexes, regs):
-    """KNOWN if a head is no news to the rows; else the row of a lattice that it improves on, or NEW."""
+    """Compare a head with the rows. Return KNOWN if it is known or no better; else the row of a lattice that it improves on, or
+    NEW."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
+    if sort == at.CLASSES:
+        left, right = _rows_of_both(code, values, relations, relation, indexes, regs)
+        rows, united = value_at(relations, relation + at.ROWS), left >= 0 and right >= 0
+        return np.int64(KNOWN) if united and value_at(rows, 2 * left + 1) == value_at(rows, 2 * right + 1) else np.int64(NEW)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     _, known = newest(code, relations, relation, indexes, home, values, regs)
     if known >= 0:
@@ -127,7 +194,7 @@ def _known_or_improved(code, pc, relations, indexes, regs):
 
 @njit(**COMPILED)
 def _in_base(code, pc, relations, blocks, regs):
-    """Compare a head with the tuples before the machine began, which the rows lack: NEW, KNOWN, or BETTER."""
+    """Compare a head with the tuples in blocks, which are from before the machine started. Return NEW, KNOWN or BETTER."""
     relation, access = value_at(code, pc + at.HEAD_RELATION), value_at(code, pc + at.HEAD_ACCESS)
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     keys = pc + at.HEAD_VALUES + arity
@@ -145,27 +212,32 @@ def _in_base(code, pc, relations, blocks, regs):
 
 @njit(**COMPILED)
 def _news(code, pc, relations, indexes, blocks, regs):
-    """Return KNOWN if a head changes nothing; else the row of a lattice that it improves on, NEW or BETTER."""
+    """Compare a head with all tuples. Return KNOWN if it changes nothing; else the row of a lattice that it improves on, NEW or
+    BETTER."""
     known = _known_or_improved(code, pc, relations, indexes, regs)
     return _in_base(code, pc, relations, blocks, regs) if known == NEW else known
 
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head; return the number of tuples born, or -1 if there is no room."""
+    """Insert a head. Return the number of new tuples, or -1 if they do not fit. code, pc: the instructions, and the position of
+    the HEAD instruction; regs: the registers; state: the machine's state."""
     known = _news(code, pc, relations, indexes, blocks, regs)
     return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
 
 
 @njit(**COMPILED)
 def _insert_new(code, pc, known, relations, indexes, regs, state):
-    """Insert a head that is new or improves on a row; `known`: the result of `_news`. Returns as `insert` does."""
+    """Insert a head that is new or improves on a tuple; known: the result of `_news`. Return the number of new tuples, or -1 if
+    they do not fit."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
     put_value(state, at.GROWING, relation)
     if sort == at.EQUIVALENCE:
         return _unite(code, values, relations, relation, indexes, regs, state)
+    if sort == at.CLASSES:
+        return _unite_classes(code, values, relations, relation, indexes, regs, state)
     if count == value_at(relations, relation + at.ROOM):
         put_value(state, at.NEEDED, count + 1)
         return np.int64(-1)
@@ -184,23 +256,25 @@ def _insert_new(code, pc, known, relations, indexes, regs, state):
 
 @njit(types.UniTuple(types.int64, 2)(*9 * (address,)), **COMPILED)
 def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
-    """Insert heads that lie in rows, by an instruction whose registers follow each other: (how many were done, how many tuples
-    were born). Not all are done where there is no room."""
+    """Insert heads given as rows (count, arity), by the HEAD instruction at `pc`. Return (number of rows inserted, number of
+    new tuples). It stops before a row that does not fit."""
     relation = value_at(code, pc + at.HEAD_RELATION)
     arity, born = value_at(relations, relation + at.ARITY), np.int64(0)
     for row in range(count):
         for column in range(arity):
             put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(rows, row * arity + column))
-        found = insert(code, pc, relations, indexes, blocks, regs, state)
-        if found < 0:
+        new_tuples = insert(code, pc, relations, indexes, blocks, regs, state)
+        if new_tuples < 0:
             return np.int64(row), born
-        born += found
+        born += new_tuples
     return count, born
 
 
 @njit(**COMPILED)
 def propose(code, pc, version, relations, indexes, blocks, regs, state):
-    """Keep a head, unless it is known, for `insert_proposed`: 0, or -1 if there is no room."""
+    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full. code, pc: the
+    instructions, and the position of the HEAD instruction; version: of the rule; regs: the registers; state: the thread's
+    state."""
     if _news(code, pc, relations, indexes, blocks, regs) == KNOWN:
         return np.int64(0)
     count, size = value_at(state, at.PROPOSED_COUNT), value_at(state, at.PROPOSED_SIZE)
@@ -218,8 +292,9 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
 
 @njit(**COMPILED)
 def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, state):
-    """Insert a proposed head; return the number of tuples born, or -1 if there is no room. The head was compared with the older
-    tuples before. It is compared with the tuples inserted since, and in a lattice with the earlier value once more."""
+    """Insert a proposed head, at `place` of `heads`. Return the number of new tuples, or -1 if they do not fit. The head was
+    compared with the older tuples before. It is compared with the tuples inserted since, and in a lattice with the earlier
+    value again."""
     pc = value_at(heads, place + at.INSTRUCTION)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))
@@ -236,8 +311,9 @@ def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, 
 
 @njit(types.boolean(*10 * (address,)), **COMPILED)
 def insert_proposed(code, regs, relations, indexes, blocks, versions, state, shares, shares_end, size):
-    """Insert what threads have proposed, heads of `size` numbers, version after version as if one had made them all. False
-    where there is no room: it goes on from there when there is."""
+    """Insert the heads that threads have proposed, rule version by rule version, as if one thread had made them all. Return
+    False if a relation is full; the next call continues there. shares: for each thread, the address and number of its heads;
+    size: the numbers that a head takes."""
     for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
         for share in range(0, shares_end, at.HEADS_SIZE):
             heads, count = value_at(shares, share + at.HEADS), value_at(shares, share + at.HEADS_COUNT)

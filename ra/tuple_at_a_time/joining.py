@@ -1,4 +1,11 @@
-"""Generators of bindings, and filters by relations: joins, ranges, negation, early projection."""
+"""Kernels of the machine that generate bindings (joins, ranges), and that filter them by relations (negation, early
+projection).
+
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `relations`, `indexes`, `blocks` and
+`regs` (registers, one for each variable); `pc`, the position of the current instruction in `code`; `access`, the position of
+the list of blocks to search. Structures in arrays are given by their position (`layout`). A relation's tuples are in sorted
+blocks, from before the machine started, and in rows with hash indexes, born since.
+"""
 
 import numpy as np
 
@@ -27,14 +34,14 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 )
 from semi_naive.ra.tuple_at_a_time.searching import first_left, may_have, prefix_range, value_in
 
-REPETITION_SAMPLE_BINDINGS = 1 << 13  # after which it is known whether many are repetitions
-MAX_SET_BINDINGS = 1 << 22  # in a set; later bindings may be repetitions
+REPETITION_SAMPLE_BINDINGS = 1 << 13  # bindings after which early projection stops if few were duplicates
+MAX_SET_BINDINGS = 1 << 22  # bindings in a set; later ones pass without a test
 
 
 @njit(**COMPILED)
 def _left_in_base(relations, relation, indexes, blocks, access, block, low, high):
-    """The first of the positions [low, high) of a block whose tuple is there, neither gone nor superseded; high if there is
-    none."""
+    """Return the first of the positions [low, high) of a block whose tuple has been neither deleted nor superseded; high if
+    there is none."""
     low = first_left(blocks, block, low, high)
     if relation >= 0 and value_at(relations, relation + at.SORT) >= at.MIN:
         while low < high and superseded(relations, relation, indexes, blocks, access, block, low):
@@ -44,7 +51,7 @@ def _left_in_base(relations, relation, indexes, blocks, access, block, low, high
 
 @njit(**COMPILED)
 def has_match(code, pc, relations, indexes, blocks, regs):
-    """True if a tuple begins with the keys of an instruction."""
+    """True if a relation has a tuple whose first columns equal the keys of an instruction."""
     count, keys, relation = value_at(code, pc + at.KEYS), pc + at.LISTS, value_at(code, pc + at.RELATION)
     access = value_at(code, pc + at.ACCESS)
     for number in range(value_at(blocks, access)):
@@ -64,7 +71,12 @@ def has_match(code, pc, relations, indexes, blocks, regs):
 
 @njit(**COMPILED)
 def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
-    """Bind the registers of a join to its first tuple, or `again` to the next one; whether there is one."""
+    """Bind the new variables of a join to its first matching tuple or, if `again`, to the next one. Return False if there is
+    none.
+
+    The blocks are searched first, one stage of the cursor for each, and then the rows: by a hash index if the join has keys,
+    else in order.
+    """
     cursor, count, keys = value_at(code, pc + at.CURSOR), value_at(code, pc + at.KEYS), pc + at.LISTS
     access, relation, index = value_at(code, pc + at.ACCESS), value_at(code, pc + at.RELATION), value_at(code, pc + at.INDEX)
     listed = value_at(blocks, access)
@@ -102,21 +114,24 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         shared = value_at(code, pc + at.BACK) < 0 and value_at(code, pc + at.PART) == at.DELTA
         row = _sifted(code, value_at(code, pc + at.SIEVE), relations, relation, blocks, row, end, shared)
         put_value(cursors, cursor + at.AT, row + 1)
-        found = row < end
+        has_row = row < end
     else:
         low, high = rows_of(relations, relation, value_at(code, pc + at.PART))
         row = visible(relations, relation, indexes, index, row, low, high) if row >= 0 else row
-        found = row >= 0
-        put_value(cursors, cursor + at.AT, np.int64(row_at(value_at(indexes, index + at.NEXT), row)) if found else np.int64(-1))
-    if found:
+        has_row = row >= 0
+        put_value(
+            cursors, cursor + at.AT, np.int64(row_at(value_at(indexes, index + at.NEXT), row)) if has_row else np.int64(-1)
+        )
+    if has_row:
         _bind_row(code, pc, value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY), row, regs)
-    return found
+    return has_row
 
 
 @njit(**COMPILED)
 def _sifted(code, sieve, relations, relation, blocks, row, end, shared):
-    """The first row from one on that has not been superseded, and that a sieve, if there is one, lets through. `shared`: among
-    those of this thread."""
+    """Return the first row in [row, end) that is not superseded and that the sieve, a semijoin of the delta with joined
+    relations, lets through; `end` if there is none. sieve: its position in `code`, or -1. shared: only rows of this thread
+    count."""
     row = _first_valid_row(relations, relation, row, end, shared)
     if sieve >= 0:
         rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
@@ -127,21 +142,22 @@ def _sifted(code, sieve, relations, relation, blocks, row, end, shared):
 
 @njit(**COMPILED)
 def _first_valid_row(relations, relation, row, end, shared):
-    """Return the first row from `row` on that is not superseded. If `shared`, the row must be one of this thread's: threads
+    """Return the first row in [row, end) that is not superseded. If `shared`, the row must be one of this thread's: threads
     take blocks of the delta's rows in turn, as neighbouring rows are likely to take similar time."""
     row, shares = first_alive(relations, relation, row, end), value_at(relations, relation + at.SHARES)
-    begin, taken = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.TAKEN)
+    begin, rows_per_turn = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.TAKEN)
     while shared and shares > 1 and row < end:
-        turn = (row - begin) // taken
+        turn = (row - begin) // rows_per_turn
         if turn % shares == value_at(relations, relation + at.SHARE):
             break
-        row = first_alive(relations, relation, begin + taken * (turn + 1), end)
+        row = first_alive(relations, relation, begin + rows_per_turn * (turn + 1), end)
     return row
 
 
 @njit(**COMPILED)
 def _let_through(code, sieve, blocks, rows, begin):
-    """True if all relations that a row is joined with may have its values."""
+    """True if all relations in the sieve may have the row's values in their first column. begin: the row's position in
+    `rows`."""
     sift = sieve + 1
     for _ in range(value_at(code, sieve)):
         value, access, found = value_at(rows, begin + value_at(code, sift)), value_at(code, sift + 1), False
@@ -155,7 +171,7 @@ def _let_through(code, sieve, blocks, rows, begin):
 
 @njit(**COMPILED)
 def _bind_word(code, pc, blocks, block, position, regs):
-    """Set the registers of a join's new variables from a tuple in a block."""
+    """Set the registers of a join's new variables from the tuple at a position of a block."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_in(blocks, block, value_at(code, bind), position))
@@ -173,17 +189,18 @@ def _bind_row(code, pc, rows, arity, row, regs):
 
 @njit(**COMPILED)
 def bind_value(code, pc, again, cursors, regs):
-    """Bind the register of a range to its first value, or to the next one: 1; 0 if there is none, -1 if there are too many."""
+    """Bind the result of a range to its first value or, if `again`, to the next one. Return 1; 0 if there is none, -1 if the
+    range has too many values."""
     cursor = value_at(code, pc + at.CURSOR)
     start, stop = register_value(regs, code, pc + at.START), register_value(regs, code, pc + at.STOP)
     signed = value_at(code, pc + at.SIGNED) != 0
     upward = start < stop if signed else np.uint64(start) < np.uint64(stop)
-    step, turns = np.int64(1) if upward or start == stop else np.int64(-1), True
+    step, may_descend = np.int64(1) if upward or start == stop else np.int64(-1), True
     if value_at(code, pc + at.STEP) >= 0:
-        step, turns = register_value(regs, code, pc + at.STEP), signed  # an unsigned step that is given leads upward
+        step, may_descend = register_value(regs, code, pc + at.STEP), signed  # an unsigned step that is given leads upward
     if not again:
-        rising = step > 0 if turns else step != 0
-        falling = turns and step < 0
+        rising = step > 0 if may_descend else step != 0
+        falling = may_descend and step < 0
         count = np.uint64(0)
         if rising and upward:
             count = (np.uint64(stop) - np.uint64(start) - np.uint64(1)) // np.uint64(step) + np.uint64(1)
@@ -195,41 +212,42 @@ def bind_value(code, pc, again, cursors, regs):
             return -1
         put_value(cursors, cursor + at.AT, 0)
         put_value(cursors, cursor + at.END, np.int64(count))
-    nth = value_at(cursors, cursor + at.AT)
-    put_value(cursors, cursor + at.AT, nth + 1)
-    put_value(regs, value_at(code, pc + at.VALUE), start + nth * step)
-    return 1 if nth < value_at(cursors, cursor + at.END) else 0
+    index = value_at(cursors, cursor + at.AT)
+    put_value(cursors, cursor + at.AT, index + 1)
+    put_value(regs, value_at(code, pc + at.VALUE), start + index * step)
+    return 1 if index < value_at(cursors, cursor + at.END) else 0
 
 
 @njit(**COMPILED)
 def passed(code, pc, cursors, run, regs):
-    """Return 1 if a binding has come by in this run of its version, else 0; -1 if there is no room to know."""
-    found, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
-    tested = value_at(found, at.TESTED)
-    if tested >= REPETITION_SAMPLE_BINDINGS and value_at(found, at.REPEATED) < tested >> 3:
+    """Return 1 if the set of an early projection already has the binding, else add it and return 0; -1 if the set is full. run:
+    the number of this run of the rule version, for which the set is valid."""
+    binding_set, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
+    tested = value_at(binding_set, at.TESTED)
+    if tested >= REPETITION_SAMPLE_BINDINGS and value_at(binding_set, at.REPEATED) < tested >> 3:
         return 0
-    if value_at(found, at.RUN) != run:
-        put_value(found, at.RUN, run)
-        put_value(found, at.BINDING_COUNT, 0)
-    slots, mask = value_at(found, at.BINDING_SLOTS), np.uint64(value_at(found, at.BINDING_MASK))
-    bindings, size = value_at(found, at.BINDINGS), value_at(found, at.BINDING_COUNT)
-    if size == value_at(found, at.BINDING_ROOM):
+    if value_at(binding_set, at.RUN) != run:
+        put_value(binding_set, at.RUN, run)
+        put_value(binding_set, at.BINDING_COUNT, 0)
+    slots, mask = value_at(binding_set, at.BINDING_SLOTS), np.uint64(value_at(binding_set, at.BINDING_MASK))
+    bindings, size = value_at(binding_set, at.BINDINGS), value_at(binding_set, at.BINDING_COUNT)
+    if size == value_at(binding_set, at.BINDING_ROOM):
         return 0 if size >= MAX_SET_BINDINGS else -1
-    put_value(found, at.TESTED, tested + 1)
+    put_value(binding_set, at.TESTED, tested + 1)
     slot = hash_of_registers(code, keys, count, regs) & mask
     while True:
         word = word_at(slots, np.int64(slot))
         if word >> TAG != np.uint64(run) & ROW:
             break
-        begin, same = (np.int64(word & ROW) - 1) * count, True
+        begin, equal = (np.int64(word & ROW) - 1) * count, True
         for number in range(count):
-            same &= value_at(bindings, begin + number) == register_value(regs, code, keys + number)
-        if same:
-            increase(found, at.REPEATED, 1)
+            equal &= value_at(bindings, begin + number) == register_value(regs, code, keys + number)
+        if equal:
+            increase(binding_set, at.REPEATED, 1)
             return 1
         slot = (slot + np.uint64(1)) & mask
     for number in range(count):
         put_value(bindings, size * count + number, register_value(regs, code, keys + number))
-    put_value(found, at.BINDING_COUNT, size + 1)
+    put_value(binding_set, at.BINDING_COUNT, size + 1)
     put_word(slots, np.int64(slot), (np.uint64(run) << TAG) | np.uint64(size + 1))
     return 0

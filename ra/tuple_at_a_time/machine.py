@@ -1,13 +1,14 @@
-"""The machine: an interpreter of rules, compiled once with the package, that needs no Python between iterations.
+"""The machine: a compiled interpreter of rules, for iterations with small deltas. It runs many iterations without returning to
+Python.
 
-A rule version is a row of instructions. Generators (a join, a range) bind registers to what they find, one way after the other;
-what follows goes back to the generator before it when it fails. The head inserts a tuple, and fails. This is how
-nested loops over indexes run without a compilation of each program; design: `ra.tuple_at_a_time.layout`.
+A rule version is a sequence of instructions (`layout`). A generator (a join, a range) binds registers to one solution at a
+time. If a later instruction fails, execution continues at the generator before it, with its next solution. The head inserts a
+tuple, and then fails. So nested loops over indexes run without compiling each program.
 
-An instruction takes 5 to 20 ns, and as long as its accesses of memory. Arrays are given by their addresses: as arrays, each
-call passes seven words of each and counts references, which makes an instruction ten times as long. Nothing is allocated in
-here: where a relation has no room, the machine stops, and goes on when it has. What has no value (a division by zero) stops it
-as well: the iteration is then done a block at a time, which says what is wrong and where.
+An instruction takes 5 to 20 ns, plus its memory accesses. Arrays are passed by address: passing them as arrays copies seven
+words and counts references in each call, which is ten times as slow. The machine allocates nothing. If a relation is full, it
+stops and continues after the caller has enlarged it. It also stops if a functor has no value, such as a division by zero. The
+iteration is then repeated a block at a time, which reports the error and its place.
 """
 
 import numpy as np
@@ -31,12 +32,15 @@ from semi_naive.ra.tuple_at_a_time.memory import (
 from semi_naive.ra.tuple_at_a_time.operations import compared, computed
 from semi_naive.ra.tuple_at_a_time.searching import tick_of
 
-MIN_SWEPT_ROWS = 1 << 12  # of a lattice: from there on superseded rows are removed once they are half of all
+MIN_SWEPT_ROWS = 1 << 12  # rows of a lattice from which superseded ones are removed once they are half of all
 
 
 @njit(**COMPILED)
 def _advanced(relations, indexes, relation):
-    """Delta goes into full, new becomes delta; how many tuples that is."""
+    """End an iteration of one relation: delta goes into full, new becomes delta. Return the size of the new delta.
+
+    In a lattice, earlier rows with the key of a new row are marked as superseded.
+    """
     begin, end = value_at(relations, relation + at.DELTA_END), value_at(relations, relation + at.COUNT)
     put_value(relations, relation + at.DELTA_BEGIN, begin)
     put_value(relations, relation + at.DELTA_END, end)
@@ -66,7 +70,8 @@ def _advanced(relations, indexes, relation):
 
 @njit(**COMPILED)
 def _record_iteration(state, born, tuples, work):
-    """An iteration becomes a part of the course."""
+    """Add an iteration to the record of iterations (`layout.COURSE`). If the record is full, each two neighbouring entries are
+    merged. born: the new tuples; tuples: all tuples after it; work: the instructions."""
     course, number = value_at(state, at.COURSE), value_at(state, at.COURSE_AT)
     entry = number * at.ENTRY_SIZE
     increase(course, entry + at.STEPS_DONE, 1)
@@ -81,8 +86,8 @@ def _record_iteration(state, born, tuples, work):
     for half in range(at.ENTRIES // 2):
         into, first = half * at.ENTRY_SIZE, 2 * half * at.ENTRY_SIZE
         second = first + at.ENTRY_SIZE
-        for figure in (at.STEPS_DONE, at.STEPS_BORN, at.STEPS_WORK):
-            put_value(course, into + figure, value_at(course, first + figure) + value_at(course, second + figure))
+        for statistic in (at.STEPS_DONE, at.STEPS_BORN, at.STEPS_WORK):
+            put_value(course, into + statistic, value_at(course, first + statistic) + value_at(course, second + statistic))
         put_value(course, into + at.STEPS_TUPLES, value_at(course, second + at.STEPS_TUPLES))
     for place in range(at.ENTRIES // 2 * at.ENTRY_SIZE, at.ENTRIES * at.ENTRY_SIZE):
         put_value(course, place, 0)
@@ -92,41 +97,42 @@ def _record_iteration(state, born, tuples, work):
 
 @njit(**COMPILED)
 def _turned(relations, indexes, versions, state):
-    """The end of an iteration: why the machine stops, or PAUSED if it need not."""
+    """End an iteration of all relations. Return the reason for the machine to stop, or PAUSED if it continues."""
     work = -value_at(state, at.WORKED)
     for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
         work += value_at(versions, version + at.WORK)
         for count in (at.MADE, at.BORN, at.RUNS):
             put_value(versions, version + count + at.THEN, value_at(versions, version + count))
-    delta, tuples, wasted, enough = np.int64(0), np.int64(0), False, False
+    delta, tuples, needs_compaction, limit_reached = np.int64(0), np.int64(0), False, False
     for relation in range(0, value_at(state, at.RELATIONS_END), at.RELATION_SIZE):
         delta += _advanced(relations, indexes, relation)
         count, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD_COUNT)
-        here = count - dead + value_at(relations, relation + at.BASED)
-        tuples += here
+        size = count - dead + value_at(relations, relation + at.BASED)
+        tuples += size
         limit = value_at(relations, relation + at.LIMIT)
-        enough |= limit >= 0 and here >= limit
-        wasted |= count >= MIN_SWEPT_ROWS and 2 * dead > count
+        limit_reached |= limit >= 0 and size >= limit
+        needs_compaction |= count >= MIN_SWEPT_ROWS and 2 * dead > count
     increase(state, at.ITERATION, 1)
     increase(state, at.WORKED, work)
     put_value(state, at.ITERATION_MADE, 0)
     _record_iteration(state, delta, tuples, work)
     if delta == 0:
         return at.FIXPOINT
-    if enough or value_at(state, at.ITERATION) == value_at(state, at.ITERATIONS):
+    if limit_reached or value_at(state, at.ITERATION) == value_at(state, at.ITERATIONS):
         return at.ENOUGH
     if work > value_at(state, at.MOST_WORK):
         return at.SLOW
     if delta > value_at(state, at.SMALL) or tuples > value_at(state, at.MOST):
         return at.LARGE
-    if wasted:
+    if needs_compaction:
         return at.COMPACT
     return at.SHARING if delta >= value_at(state, at.SHARED) else at.PAUSED
 
 
 @njit(**COMPILED)
 def _next_version(relations, versions, version, end):
-    """The next version whose delta is not empty; of a share, if it has any of it."""
+    """Return the position of the next rule version whose delta is not empty; `end` if there is none. A version that cannot be
+    divided runs only in the first thread."""
     version += at.VERSION_SIZE
     while version < end:
         relation = value_at(versions, version + at.DELTA_RELATION)
@@ -139,38 +145,43 @@ def _next_version(relations, versions, version, end):
 
 @njit(types.int64(*8 * (address,)), **COMPILED)
 def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state):
-    """Go on until there is a reason to stop (`layout.PAUSED` and those after it)."""
+    """Run instructions until there is a reason to stop, and return it (`layout.PAUSED` and those after it). `state` records
+    where to continue.
+
+    All arguments are addresses of arrays: the instructions, registers, cursors of generators, relations, their indexes, lists
+    of blocks, rule versions, and the state of the machine.
+    """
     pc, again, version = value_at(state, at.COUNTER), value_at(state, at.AGAIN) != 0, value_at(state, at.VERSION)
-    left, why = value_at(state, at.SLICE), np.int64(-1)
-    begun, end = left, value_at(state, at.VERSIONS_END)
-    while why < 0:
-        left -= 1
+    remaining, reason = value_at(state, at.SLICE), np.int64(-1)
+    remaining_before, end = remaining, value_at(state, at.VERSIONS_END)
+    while reason < 0:
+        remaining -= 1
         if pc < 0:  # a version is done
             if 0 <= version < end:
-                increase(versions, version + at.WORK, begun - left)
-                begun = left
+                increase(versions, version + at.WORK, remaining_before - remaining)
+                remaining_before = remaining
             version = _next_version(relations, versions, version, end)
             if version < end:
                 pc, again = value_at(versions, version + at.ENTRY), False
                 increase(versions, version + at.RUNS, 1)
                 continue
             if value_at(state, at.PROPOSED):
-                version, why = end, np.int64(at.SHARING)
+                version, reason = end, np.int64(at.SHARING)
                 continue
             if value_at(state, at.HAS_OTHERS) and not value_at(state, at.OTHERS_DONE):
                 put_value(state, at.OTHERS_DONE, 1)
-                version, why = end, np.int64(at.OTHERS)
+                version, reason = end, np.int64(at.OTHERS)
                 continue
             put_value(state, at.OTHERS_DONE, 0)
             version = np.int64(-at.VERSION_SIZE)
             stop = _turned(relations, indexes, versions, state)
             if stop != at.PAUSED:
-                why = stop
-            elif left < 0:
-                why = np.int64(at.PAUSED)
+                reason = stop
+            elif remaining < 0:
+                reason = np.int64(at.PAUSED)
             continue
-        if left < 0:
-            why = np.int64(at.PAUSED)
+        if remaining < 0:
+            reason = np.int64(at.PAUSED)
             continue
         op = value_at(code, pc)
         if op == at.JOIN:
@@ -179,11 +190,11 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
             else:
                 pc, again = value_at(code, pc + at.BACK), True
         elif op >= at.FUNCTORS:
-            value, good = computed(op, register_value(regs, code, pc + at.LEFT), register_value(regs, code, pc + at.RIGHT))
+            value, exists = computed(op, register_value(regs, code, pc + at.LEFT), register_value(regs, code, pc + at.RIGHT))
             put_value(regs, value_at(code, pc + at.INTO), value)
             pc += at.INTO + 1
-            if not good:
-                why = np.int64(at.FAULT)
+            if not exists:
+                reason = np.int64(at.FAULT)
         elif op >= at.EQUAL:
             if compared(op, register_value(regs, code, pc + at.LEFT), register_value(regs, code, pc + at.RIGHT)):
                 pc += at.RIGHT + 1
@@ -200,13 +211,13 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
             else:
                 born = insert(code, pc, relations, indexes, blocks, regs, state)
             if born < 0:
-                why = np.int64(at.GROW)
+                reason = np.int64(at.GROW)
                 continue
             increase(versions, version + at.MADE, 1)
             increase(versions, version + at.BORN, born)
             increase(state, at.ITERATION_MADE, 1)
             if value_at(state, at.ITERATION_MADE) > value_at(state, at.BUDGET):
-                why = np.int64(at.TOO_MANY)
+                reason = np.int64(at.TOO_MANY)
             pc, again = value_at(code, pc + at.BACK), True
         elif op == at.OLDER:
             tick = tick_of(code, pc, blocks, regs)
@@ -223,7 +234,7 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
             seen = passed(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
             if seen < 0:
                 put_value(state, at.GROWING, -1 - value_at(code, pc + at.SEEN))
-                why = np.int64(at.GROW)
+                reason = np.int64(at.GROW)
             elif seen:
                 pc, again = value_at(code, pc + at.BACK), True
             else:
@@ -235,16 +246,16 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
             else:
                 pc, again = value_at(code, pc + at.BACK), True
                 if found < 0:
-                    why = np.int64(at.FAULT)
+                    reason = np.int64(at.FAULT)
         else:
             pc, again = value_at(code, pc + at.BACK), True
     if 0 <= version < end:
-        increase(versions, version + at.WORK, begun - left)
+        increase(versions, version + at.WORK, remaining_before - remaining)
     put_value(state, at.COUNTER, pc)
     put_value(state, at.AGAIN, np.int64(again))
     put_value(state, at.VERSION, version)
-    put_value(state, at.SLICE, left)
-    return why
+    put_value(state, at.SLICE, remaining)
+    return reason
 
 
 KERNELS = run_machine, insert_rows, insert_proposed, index_rows, forget_new

@@ -1,4 +1,4 @@
-"""The machine's operations: functors and comparisons of two registers."""
+"""The machine's functors and comparisons of two registers. A register holds the 64 bits of a value as int64."""
 
 import numpy as np
 
@@ -13,19 +13,19 @@ NAN = kinds.NAN
 
 @njit(**COMPILED)
 def order_of_float(bits):
-    """Map the bits of a float to an int64 in the order of floats, as `kinds.order_of_values` does."""
+    """Map the bits of a float to an int64 with the order of floats, as `kinds.order_of_values` does."""
     return bits ^ ((bits >> 63) & ~LEAST)
 
 
 @njit(**COMPILED)
 def _canonical_bits(number):
-    """The bits of a float in their one form, as `kinds.as_bits` gives them."""
+    """Return the canonical bits of a float, as `kinds.as_bits` does: one NaN, and no negative zero."""
     return NAN if number != number else float_bits(number + 0.0)
 
 
 @njit(**COMPILED)
 def compared(op, left, right):
-    """True if a comparison of two registers holds."""
+    """True if comparison `op` of two registers holds."""
     if op == at.EQUAL:
         return left == right
     if op == at.DIFFERENT:
@@ -45,7 +45,7 @@ def compared(op, left, right):
 
 @njit(**COMPILED)
 def _of_integers(op, left, right):
-    """A functor of numbers or unsigneds that always has a value."""
+    """Apply a total functor of numbers or unsigned numbers."""
     if op == at.ADD:
         return left + right
     if op == at.SUBTRACT:
@@ -89,7 +89,7 @@ def _of_integers(op, left, right):
 
 @njit(**COMPILED)
 def _of_floats(op, left, right):
-    """Apply a functor of floats to bits; returns bits."""
+    """Apply a functor of floats, given and returned as bits."""
     if op == at.NUMBER_TO_FLOAT:
         return float_bits(np.float64(left))
     if op == at.UNSIGNED_TO_FLOAT:
@@ -112,7 +112,7 @@ def _of_floats(op, left, right):
 
 @njit(**COMPILED)
 def _of_some(op, left, right):
-    """(value, whether there is one) of a functor that does not have one of everything."""
+    """Apply a partial functor. Return (value, exists)."""
     if op == at.FLOAT_TO_NUMBER:
         number = as_float(left)
         fits = -(2.0**63) <= number < 2.0**63
@@ -134,7 +134,7 @@ def _of_some(op, left, right):
 
 @njit(**COMPILED)
 def computed(op, left, right):
-    """(value, whether there is one) of any functor."""
+    """Apply any functor. Return (value, exists)."""
     if op in (at.DIVIDE, at.DIVIDE_UNSIGNED, at.REMAINDER, at.REMAINDER_UNSIGNED, at.FLOAT_TO_NUMBER):
         return _of_some(op, left, right)
     return (_of_floats(op, left, right) if op >= at.ADD_FLOAT else _of_integers(op, left, right)), True

@@ -1,4 +1,9 @@
-"""Readiness of the machine: loading it takes as long as a small program, compiling it as long as a large one."""
+"""Decides when the tuple-at-a-time machine is loaded, and compiles it in the background if it was never compiled on this
+computer.
+
+Loading takes as long as a small program runs, and compiling as long as a large one. So both wait until enough time has been
+spent in small iterations.
+"""
 
 import logging
 import os
@@ -13,9 +18,9 @@ from semi_naive.host.interrupts import deferred
 if TYPE_CHECKING:
     import subprocess
 
-LOADING_SECONDS = 0.1  # of small iterations a block at a time, after which numba is loaded
-COMPILING_SECONDS = 0.5  # and after which another process compiles the machine
-RECHECK_SECONDS = 0.1  # between two checks whether it has been compiled; a check takes 0.2 ms
+LOADING_SECONDS = 0.1  # time spent in small iterations after which numba and the machine are loaded
+COMPILING_SECONDS = 0.5  # time spent in small iterations after which a background process compiles the machine
+RECHECK_SECONDS = 0.1  # time between two checks whether compilation has finished; a check takes 0.2 ms
 COMPILE = "from semi_naive.ra.tuple_at_a_time.machine import KERNELS; [kernel.compiled() for kernel in KERNELS]"
 
 
@@ -23,15 +28,15 @@ log = logging.getLogger("semi_naive")
 
 
 class _Compilation:
-    """The process that compiles the machine, once one does; until `until` (`time.monotonic`) it is not checked."""
+    """The background process that compiles the machine, if any. until: the time (`time.monotonic`) of the next check."""
 
     process: "subprocess.Popen | None" = None
     until = 0.0
 
 
 def machine_is_ready(spent: float) -> bool:
-    """True if small iterations, which have taken so many seconds a block at a time in this stratum, go to the machine from now
-    on. If it was never compiled on this computer, another process begins to do so."""
+    """True if the machine is loaded, so that small iterations can use it. spent: seconds that small iterations of this stratum
+    have taken a block at a time. Starts compilation in the background if necessary."""
     if jit.mode != "auto" or _loaded():
         return jit.mode != "uncompiled"
     if spent < LOADING_SECONDS or time.monotonic() < _Compilation.until:
@@ -43,7 +48,7 @@ def machine_is_ready(spent: float) -> bool:
 
 @part("kernels")
 def _load(spent: float) -> None:
-    """The machine, or begin to compile it."""
+    """Load the machine if its kernels are compiled; else start compiling them, once enough time was spent."""
     with deferred():
         from semi_naive.host.kernel_cache import is_cached
         from semi_naive.ra.tuple_at_a_time.machine import KERNELS
@@ -59,12 +64,13 @@ def _load(spent: float) -> None:
 
 
 def _loaded() -> bool:
+    """True if all kernels of the machine are loaded."""
     machine = sys.modules.get(f"{__package__}.machine")
     return machine is not None and all(kernel.dispatcher is not None for kernel in machine.KERNELS)
 
 
 def _compiling() -> "subprocess.Popen":
-    """A process that ends with this one."""
+    """Start a process that compiles the machine. It ends with this process."""
     import subprocess
 
     nothing = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -1,4 +1,10 @@
-"""Sorted blocks, which were there before: where the tuples are that begin with some registers."""
+"""Kernels of the machine that search sorted blocks: the positions of the tuples whose first columns equal the values of some
+registers.
+
+Parameters that the kernels share: the addresses of the arrays `code` (instructions), `blocks` and `regs` (registers); `keys`,
+the position in `code` of a list of `count` registers; `access`, the position of a list of blocks. Structures in arrays are
+given by their position (`layout`).
+"""
 
 import numpy as np
 
@@ -11,23 +17,24 @@ SIX, LOW_SIX = np.uint64(6), np.uint64(63)
 
 @njit(**COMPILED)
 def _word(blocks, block, code, keys, count, regs, lane):
-    """(the word of one lane that keys make, the mask of its bits, whether they are in bounds)."""
-    word, mask, here = np.uint64(0), np.uint64(0), True
+    """Return (word, mask, fits) for one lane of a search key: the word that the registers' values make, the mask of its bits,
+    and whether the values are within the block's bounds."""
+    word, mask, fits = np.uint64(0), np.uint64(0), True
     for number in range(count):
         field = block + at.FIELDS + number * at.FIELD_SIZE
         if value_at(blocks, field + at.LANE) == lane:
             value = register_value(regs, code, keys + number)
-            here &= value_at(blocks, field + at.LOW) <= value <= value_at(blocks, field + at.HIGH)
+            fits &= value_at(blocks, field + at.LOW) <= value <= value_at(blocks, field + at.HIGH)
             distance = np.uint64(value) - np.uint64(value_at(blocks, field + at.LOW))
             shift = np.uint64(value_at(blocks, field + at.SHIFT))
             word |= distance << shift
             mask |= np.uint64(value_at(blocks, field + at.FIELD_MASK)) << shift
-    return word, mask, here
+    return word, mask, fits
 
 
 @njit(**COMPILED)
 def may_have(blocks, block, value):
-    """True if a tuple may have a value in its first column."""
+    """True if the block's presence bitmap admits a value in the first column."""
     distance = np.uint64(value) - np.uint64(value_at(blocks, block + at.LEAST_VALUE))
     cell = distance >> np.uint64(value_at(blocks, block + at.WITHIN))
     if cell >= np.uint64(value_at(blocks, block + at.CELLS)):
@@ -38,20 +45,20 @@ def may_have(blocks, block, value):
 
 @njit(**COMPILED)
 def prefix_range(blocks, block, code, keys, count, regs):
-    """The positions [low, high) of a block's tuples that begin with keys, which some registers hold."""
+    """Return the range [low, high) of the block's tuples whose first columns equal the values of `count` registers."""
     size = value_at(blocks, block + at.WORDS_SIZE)
     if count == 0:
         return np.int64(0), size
     if not may_have(blocks, block, register_value(regs, code, keys)):
         return np.int64(0), np.int64(0)
-    word, mask, here = _word(blocks, block, code, keys, count, regs, 0)
-    low, high = np.int64(0), (size if here else np.int64(0))
-    if here and mask != np.uint64(0):
+    word, mask, fits = _word(blocks, block, code, keys, count, regs, 0)
+    low, high = np.int64(0), (size if fits else np.int64(0))
+    if fits and mask != np.uint64(0):
         low, high = _in_first_lane(blocks, block, word)
     for lane in range(1, value_at(blocks, block + at.LANES)):
         if low < high:
-            word, mask, here = _word(blocks, block, code, keys, count, regs, lane)
-            if not here:
+            word, mask, fits = _word(blocks, block, code, keys, count, regs, lane)
+            if not fits:
                 return low, low
             if mask != np.uint64(0):
                 low, high = _in_lane(blocks, block, lane, word, mask, low, high)
@@ -60,7 +67,7 @@ def prefix_range(blocks, block, code, keys, count, regs):
 
 @njit(**COMPILED)
 def _in_first_lane(blocks, block, word):
-    """The positions of the tuples whose first lane has the keys of a word."""
+    """Return the range [low, high) of the tuples whose first lane begins with the key in `word`, by the block's directory."""
     rest = np.uint64(value_at(blocks, block + at.REST))
     words, key, base = value_at(blocks, block + at.WORDS), word >> rest, np.uint64(value_at(blocks, block + at.BASE))
     if key < base:
@@ -92,7 +99,7 @@ def _in_first_lane(blocks, block, word):
 
 @njit(**COMPILED)
 def _in_lane(blocks, block, lane, word, mask, low, high):
-    """Those of [low, high), which agree in the lanes before, whose lane has the keys of a word, the bits of a mask."""
+    """Narrow a range [low, high) of tuples with equal earlier lanes to those whose lane equals `word` on the bits of `mask`."""
     words, begin = value_at(blocks, block + at.WORDS), lane * value_at(blocks, block + at.WORDS_SIZE)
     top = high
     while low < top:
@@ -113,7 +120,7 @@ def _in_lane(blocks, block, lane, word, mask, low, high):
 
 @njit(**COMPILED)
 def value_in(blocks, block, place, position):
-    """The value of a column of a block, by its place in the order, of one tuple."""
+    """Return the value of one column of the tuple at a position; place: the column's number in the block's order."""
     field = block + at.FIELDS + place * at.FIELD_SIZE
     lane = value_at(blocks, field + at.LANE) * value_at(blocks, block + at.WORDS_SIZE)
     word = word_at(value_at(blocks, block + at.WORDS), lane + position) >> np.uint64(value_at(blocks, field + at.SHIFT))
@@ -122,7 +129,7 @@ def value_in(blocks, block, place, position):
 
 @njit(**COMPILED)
 def in_blocks(code, access, blocks, keys, count, regs):
-    """True if a block of a list has a tuple that begins with keys."""
+    """True if a block of a list has a tuple whose first columns equal the values of `count` registers."""
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
         low, high = prefix_range(blocks, block, code, keys, count, regs)
@@ -133,7 +140,7 @@ def in_blocks(code, access, blocks, keys, count, regs):
 
 @njit(**COMPILED)
 def first_left(blocks, block, low, high):
-    """The first of the positions [low, high) whose tuple is not gone; high if there is none."""
+    """Return the first of the positions [low, high) whose tuple is not deleted (`ra.blocks.thinned`); high if there is none."""
     count = value_at(blocks, block + at.GONE_COUNT)
     if count == 0 or low >= high:
         return low
@@ -152,7 +159,7 @@ def first_left(blocks, block, low, high):
 
 @njit(**COMPILED)
 def tick_of(code, pc, blocks, regs):
-    """The tick of the tuple that an instruction names, -1 if it has none."""
+    """Return the tick of the tuple that an instruction names by its registers; -1 if it has none."""
     ages, count, keys = value_at(code, pc + at.AGES), value_at(code, pc + at.AGED_KEYS), pc + at.AGED_LIST
     for _ in range(value_at(blocks, ages)):
         low, high = prefix_range(blocks, value_at(blocks, ages + at.BLOCK_AGED), code, keys, count, regs)

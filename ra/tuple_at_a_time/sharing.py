@@ -1,8 +1,9 @@
-"""An iteration that threads share: each takes some rows of the delta, and keeps the heads that it makes.
+"""Parallel iterations of the machine: each thread evaluates the rules on a part of the delta's rows and buffers the heads that
+it makes.
 
-Nothing that threads read is written meanwhile. Once all have done their part, the heads are inserted by one of them, version
-after version, so that what there is then, and what each rule is said to have made, is as if one thread had made them all. A
-delta of fewer than `MIN_SHARED_DELTA_TUPLES` tuples takes as long as it takes to have threads begin, 0.1 ms.
+The arrays that threads read do not change meanwhile. When all threads have finished, one of them inserts the buffered heads,
+rule version by rule version. So the result, and the statistics of each rule, are the same as with one thread. A delta of fewer
+than `MIN_SHARED_DELTA_TUPLES` tuples is evaluated in less time than it takes to start threads, 0.1 ms.
 """
 
 import ctypes
@@ -16,15 +17,15 @@ from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time import machine
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS
 
-MIN_SHARED_DELTA_TUPLES = 1000  # it takes 0.1 ms until threads begin
-ROWS_PER_TURN = 64  # of the delta that a thread takes at a time
-NEVER = 1 << 62
+MIN_SHARED_DELTA_TUPLES = 1000  # fewer are evaluated in the 0.1 ms that threads take to start
+ROWS_PER_TURN = 64  # consecutive rows of the delta that a thread takes at a time
+NEVER = 1 << 62  # a threshold that no delta reaches
 
 InThreads = Callable[[Callable[[Any], int], Iterable[Any]], Iterator[int]]
 
 
 def address_of(array: np.ndarray) -> int:
-    """Return the address of an array. 0.3 µs; 1.4 µs for one that is empty or read-only."""
+    """Return the address of an array. Takes 0.3 µs; 1.4 µs for an array that is empty or read-only."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
     except (TypeError, ValueError):
@@ -32,8 +33,11 @@ def address_of(array: np.ndarray) -> int:
 
 
 class Cursors:
-    """The positions of a thread's joins and ranges, and its sets of bindings: `sets` has the start and the number of variables
-    of each."""
+    """The state of a thread's joins and ranges, and its sets of bindings for early projection.
+
+    words: the array that the machine reads and writes (`layout`, cursors and sets).
+    sets: the number of variables of each set, by its position in `words`.
+    """
 
     def __init__(self, size: int, sets: dict[int, int]):
         self.words, self.sets = np.zeros(size + 1, np.int64), sets
@@ -42,12 +46,12 @@ class Cursors:
             self.grow(begin)
 
     def grow(self, begin: int) -> None:
-        """More room for a set of bindings, which is empty then."""
+        """Enlarge a set of bindings, which is then empty."""
         entry = self.words[begin : begin + at.SET_SIZE]
-        room = max(INITIAL_ROWS, 4 * entry[at.BINDING_ROOM])
-        bindings, slots = np.empty((room, self.sets[begin]), np.int64), np.zeros(2 * room, np.uint64)
+        capacity = max(INITIAL_ROWS, 4 * entry[at.BINDING_ROOM])
+        bindings, slots = np.empty((capacity, self.sets[begin]), np.int64), np.zeros(2 * capacity, np.uint64)
         entry[at.BINDINGS], entry[at.BINDING_SLOTS] = address_of(bindings), address_of(slots)
-        entry[at.BINDING_MASK], entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 2 * room - 1, 0, room
+        entry[at.BINDING_MASK], entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 2 * capacity - 1, 0, capacity
         self.bindings[begin] = bindings, slots
 
     @property
@@ -57,20 +61,23 @@ class Cursors:
 
 @dataclass
 class ThreadState:
-    """The state of one thread. `whole`: the `stratum.Interpreter`; `number`: which of so many shares it is."""
+    """The machine's state for one thread. whole: the `stratum.Interpreter` that is shared; number, count: this thread evaluates
+    part `number` of `count`.
+    """
 
     whole: Any
     number: int
     count: int
 
     def __post_init__(self):
+        """Copy the parts of the machine's state that a thread changes."""
         whole = self.whole
         self.registers, self.cursors = whole.registers.copy(), Cursors(whole.cursors.words.size, whole.cursors.sets)
         self.versions, self.state = whole.versions.copy(), whole.state.copy()
         self.heads = np.empty((INITIAL_ROWS, at.VALUES + int(whole.relation_table[:, at.ARITY].max())), np.int64)
 
     def begin(self) -> None:
-        """An iteration."""
+        """Prepare for an iteration."""
         self.relations = self.whole.relation_table.copy()
         self.relations[:, [at.SHARE, at.SHARES, at.TAKEN]] = self.number, self.count, ROWS_PER_TURN
         self.versions[:, [at.MADE, at.WORK]] = 0
@@ -78,21 +85,21 @@ class ThreadState:
         self._keep(0)
 
     def _keep(self, count: int) -> None:
-        """The room for heads, of which so many are there."""
+        """Note the address and the capacity of the buffer of heads, which has `count` heads."""
         self.state[[at.PROPOSED, at.PROPOSED_COUNT]] = address_of(self.heads), count
         self.state[[at.PROPOSED_ROOM, at.PROPOSED_SIZE]] = self.heads.shape
 
     def go_on(self, instructions: int) -> int:
-        """Run so many instructions: PAUSED if there is more to do, SHARING if not, else the failure."""
+        """Run a number of instructions. Return PAUSED if more remain, SHARING if this part is finished, else the failure."""
         self.state[at.SLICE] = instructions
         while True:
             whole = self.whole
-            why = machine.run_machine(
+            status = machine.run_machine(
                 *map(address_of, (whole.code, self.registers, self.cursors.words, self.relations, whole.index_words)),
                 *map(address_of, (whole.block_words, self.versions, self.state)),
             )
-            if why != at.GROW:
-                return why
+            if status != at.GROW:
+                return status
             if self.state[at.GROWING] < 0:
                 self.cursors.grow(-1 - int(self.state[at.GROWING]))
             else:
@@ -101,6 +108,7 @@ class ThreadState:
 
     @property
     def made(self) -> int:
+        """The number of heads made in this iteration, duplicates included."""
         return int(self.state[at.ITERATION_MADE])
 
     @property
@@ -109,49 +117,53 @@ class ThreadState:
 
 
 class Shares:
-    """The shares of a machine's iterations, in as many threads."""
+    """The states of all threads that evaluate an iteration together. in_threads: calls a function for each of several objects,
+    in threads.
+    """
 
     def __init__(self, whole: Any, count: int, in_threads: InThreads):
         self.whole, self.in_threads = whole, in_threads
         self.shares = [ThreadState(whole, number, count) for number in range(count)]
 
     def make(self, instructions: int, pause: Callable[[], bool]) -> int:
-        """The heads of an iteration, in pieces of so many instructions. SHARING if all is well; FAULT, also if `pause` says not
-        to go on, or TOO_MANY: then nothing has been inserted."""
+        """Make the heads of an iteration, `instructions` at a time. Return SHARING if all parts are finished.
+
+        If the result is FAULT (also if `pause` returns False) or TOO_MANY, nothing has been inserted.
+        """
         for share in self.shares:
             share.begin()
-        runs, left = self.shares[0].versions[:, at.RUNS].copy(), self.shares
-        while left:
-            whys = list(self.in_threads(lambda share: share.go_on(instructions // len(self.shares)), left))
+        runs, running = self.shares[0].versions[:, at.RUNS].copy(), self.shares
+        while running:
+            statuses = list(self.in_threads(lambda share: share.go_on(instructions // len(self.shares)), running))
             self._tell()
             made = sum(share.made for share in self.shares)
-            if at.FAULT in whys:
+            if at.FAULT in statuses:
                 return at.FAULT
-            if at.TOO_MANY in whys or made > self.whole.state[at.BUDGET]:
+            if at.TOO_MANY in statuses or made > self.whole.state[at.BUDGET]:
                 return at.TOO_MANY
-            left = [share for share, why in zip(left, whys, strict=True) if why == at.PAUSED]
-            if left and not pause():
+            running = [share for share, status in zip(running, statuses, strict=True) if status == at.PAUSED]
+            if running and not pause():
                 return at.FAULT
-            if left:
+            if running:
                 self.whole.state[at.SLICE] = instructions
         self.whole.versions[:, at.RUNS] += self.shares[0].versions[:, at.RUNS] - runs
         self.whole.state[at.ITERATION_MADE] = made
         return at.SHARING
 
     def _tell(self) -> None:
-        """The whole how much has been done."""
+        """Add the work of the threads to the statistics of the whole."""
         for share in self.shares:
             self.whole.state[at.SLICE] -= share.versions[:, at.WORK].sum()
             self.whole.versions[:, [at.MADE, at.WORK]] += share.versions[:, [at.MADE, at.WORK]]
             share.versions[:, [at.MADE, at.WORK]] = 0
 
     def listed(self) -> np.ndarray:
-        """Return the addresses of the heads, for `inserting.insert_proposed`."""
+        """Return the address and the number of each thread's heads (threads, 3), for `inserting.insert_proposed`."""
         return np.array([[address_of(share.heads), share.state[at.PROPOSED_COUNT], 0] for share in self.shares], np.int64)
 
     @property
     def width(self) -> int:
-        """The numbers of a head."""
+        """The number of int64 values that a buffered head takes."""
         return self.shares[0].heads.shape[1]
 
     @property

@@ -1,4 +1,6 @@
-"""A stratum in the machine: its relations, its rules, and how far it has come."""
+"""The evaluation of a stratum in the machine: it lays out the relations and rules as arrays, runs the interpreter, and stores
+the new tuples in the tables.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,24 +22,31 @@ SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: s
 
 @dataclass
 class Bounds:
-    """The conditions under which the machine stops at the end of an iteration, and the bound of one. `iterations`: None if it
-    never stops."""
+    """The conditions under which the machine stops at the end of an iteration, and limits of a single iteration. iterations:
+    None for no limit.
+    """
 
     small: int  # tuples of a delta
     most: int  # tuples of all relations
-    made: int  # heads of one iteration, with repetitions
+    made: int  # heads of one iteration, duplicates included
     work: int  # instructions of one iteration
     iterations: int | None = None
-    slice: int = SLICE_INSTRUCTIONS  # instructions between two looks at the world outside
+    slice: int = SLICE_INSTRUCTIONS  # instructions between two calls of `pause`
 
 
 class Interpreter:
     """An evaluator of the delta versions of a stratum's rules, which starts from tables with a delta.
 
-    `versions`: (derivation, relation of the delta); `slow`: the places of versions that are not to run here. `tables`: the
-    stratum's tables, unchanged until `store`; `beside`: other tables whose delta some versions begin with in the first
-    iteration. `context`: the `ra.rules.steps.Context` of block-wise evaluation. `in_threads`: calls a function for each share
-    of an iteration, in `cores` threads. Raises Unknown if it can run no version.
+    versions: (derivation, relation of the delta) for each rule version.
+    slow: the places of versions that are not to run in the machine.
+    tables: the stratum's tables, unchanged until `store`.
+    beside: other tables, whose delta some versions read in the first iteration.
+    limits: for some relations, the number of tuples at which the evaluation stops.
+    context: the `ra.rules.steps.Context` of block-wise evaluation.
+    in_threads: calls a function for each part of an iteration, in `cores` threads.
+    kept: a cache of assembled programs.
+
+    Raises Unknown if the machine can run no version.
     """
 
     def __init__(
@@ -81,7 +90,7 @@ class Interpreter:
             self._give_room(rows, room_for(rows.count))
 
     def _listed(self, wanted: Searched | Dated) -> Listed:
-        """Return the entries of a list for the tables as they are now."""
+        """Return the entries of a list of blocks for the current tables."""
         if isinstance(wanted, Dated):
             return [(layer.block, layer.block.arity, layer.ticks) for layer in wanted.now.layers(wanted.relation)], ()
         relation, order, keys, part = wanted
@@ -91,7 +100,7 @@ class Interpreter:
         return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
 
     def _give_room(self, rows: NewRows, room: int) -> None:
-        """Give a relation room for a number of rows, and put its rows into every index again."""
+        """Set a relation's capacity to `room` rows, and index its rows again."""
         rows.grow(room)
         entry = self.relation_table[rows.number]
         entry[at.ROWS], entry[at.ROOM], entry[at.DEAD] = address_of(rows.rows), room, address_of(rows.dead)
@@ -108,33 +117,37 @@ class Interpreter:
     # -- running
 
     def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
-        """Run to the end of an iteration with a reason to stop: `layout.FIXPOINT` and the reasons after it. `pause`: called
-        about every 20 ms, or after a slice; if it returns False, the iteration is rolled back. `do_others`: called once in each
-        iteration, to `insert` the heads of the versions in `others`; it returns False if that was not possible."""
+        """Run until the end of an iteration at which there is a reason to stop, and return it: `layout.FIXPOINT` or one of
+        those after it.
+
+        pause: called after each slice of instructions, about every 20 ms; if it returns False, the iteration is rolled back.
+        do_others: called once in each iteration, to `insert` the heads of the versions in `others`; False if that failed.
+        """
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice
         while True:
-            why = self._share(bounds.slice, pause) if self._is_for_threads() else self._go_on()
-            if why == at.SHARING:
+            reason = self._share(bounds.slice, pause) if self._is_for_threads() else self._go_on()
+            if reason == at.SHARING:
                 continue
-            if why == at.GROW and self.state[at.GROWING] < 0:
+            if reason == at.GROW and self.state[at.GROWING] < 0:
                 self.cursors.grow(-1 - int(self.state[at.GROWING]))
-            elif why == at.GROW:
+            elif reason == at.GROW:
                 self._grow()
-            elif why == at.COMPACT:
+            elif reason == at.COMPACT:
                 self._compact()
-            elif why == at.PAUSED and pause():
+            elif reason == at.PAUSED and pause():
                 self.state[at.SLICE] = bounds.slice
-            elif why == at.OTHERS and self._advised(do_others):
+            elif reason == at.OTHERS and self._advised(do_others):
                 continue
             else:
-                why = at.FAULT if why in (at.OTHERS, at.PAUSED) else why
-                if why in (at.FAULT, at.TOO_MANY):
+                reason = at.FAULT if reason in (at.OTHERS, at.PAUSED) else reason
+                if reason in (at.FAULT, at.TOO_MANY):
                     self._forget()
-                return why
+                return reason
 
     def _go_on(self) -> int:
+        """Run the machine until it stops, and return the reason."""
         return machine.run_machine(
             *map(address_of, (self.code, self.registers, self.cursors.words, self.relation_table, self.index_words)),
             *map(address_of, (self.block_words, self.versions, self.state)),
@@ -145,12 +158,12 @@ class Interpreter:
         return self.state[at.COUNTER] < 0 and self.state[at.VERSION] < 0 and self.delta >= self.state[at.SHARED]
 
     def _share(self, size: int, pause: Callable[[], bool]) -> int:
-        """All versions of an iteration, by threads; PAUSED, and none, if it is time to."""
+        """Evaluate an iteration in threads. Return PAUSED without a change if the slice is used up."""
         if self.state[at.SLICE] < 0:
             return at.PAUSED
         self.shares = self.shares or Shares(self, self.cores, self.in_threads)
-        why = self.shares.make(size, pause)
-        if why == at.SHARING:
+        reason = self.shares.make(size, pause)
+        if reason == at.SHARING:
             listed = self.shares.listed()
             while not insert_proposed(
                 *map(address_of, (self.code, self.registers, self.relation_table, self.index_words)),
@@ -158,26 +171,27 @@ class Interpreter:
             ):  # fmt: skip
                 self._grow()
             self.state[at.VERSION] = self.state[at.VERSIONS_END]
-        return why
+        return reason
 
     def _advised(self, do_others: Callable[[], bool]) -> bool:
-        """Run the versions that the machine cannot, with the tables as they are in this iteration."""
+        """Call `do_others` with the tables as they are in this iteration, for the versions that the machine cannot run. Return
+        False if the iteration has to be rolled back."""
         self.store()
         return do_others() and self.state[at.ITERATION_MADE] <= self.state[at.BUDGET]
 
     def insert(self, relation: str, columns: list[np.ndarray], size: int) -> int:
-        """Heads of a relation, as columns in their own order, with repetitions; how many tuples were born."""
-        rows, done, born = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), size).T), 0, 0
+        """Insert heads of a relation, given as columns (size,), duplicates allowed; return the number of new tuples."""
+        rows, total, born = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), size).T), 0, 0
         self.state[at.ITERATION_MADE] += size
         while True:
-            place = address_of(rows) + done * rows.strides[0]
-            some, new = insert_rows(
+            place = address_of(rows) + total * rows.strides[0]
+            inserted, new = insert_rows(
                 address_of(self.code), self.program.inserting[relation],
                 *map(address_of, (self.registers, self.relation_table, self.index_words, self.block_words, self.state)),
-                place, size - done,
+                place, size - total,
             )  # fmt: skip
-            done, born = done + some, born + new
-            if done == size:
+            total, born = total + inserted, born + new
+            if total == size:
                 return born
             self._grow()
 
@@ -186,17 +200,17 @@ class Interpreter:
         return begin < end
 
     def _grow(self) -> None:
-        """Make room for the row that did not fit, and more."""
+        """Enlarge the relation that was full."""
         number = self.state[at.GROWING] // at.RELATION_SIZE
         rows = next(rows for rows in self.relations.values() if rows.number == number)
         self._give_room(rows, room_for(max(rows.room, int(self.state[at.NEEDED]))))
 
     def leave(self) -> None:
-        """Stop at the end of this iteration."""
+        """Make the machine stop at the end of this iteration."""
         self.state[at.SMALL] = -1
 
     def _compact(self) -> None:
-        """Between two iterations: without the rows that have been superseded."""
+        """Remove superseded rows, between two iterations."""
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
             if rows.sort >= at.MIN and entry[at.DEAD_COUNT]:
@@ -205,7 +219,7 @@ class Interpreter:
                 self._give_room(rows, room_for(rows.rows.shape[0]))
 
     def _forget(self) -> None:
-        """Go back to the beginning of the iteration."""
+        """Roll back to the beginning of the iteration: reset the counts of rule versions, and remove the rows of new tuples."""
         self.versions[:, [at.MADE, at.BORN, at.RUNS]] = self.versions[:, [at.MADE_THEN, at.BORN_THEN, at.RUNS_THEN]]
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
@@ -214,11 +228,12 @@ class Interpreter:
             entry[at.DEAD_COUNT] = np.count_nonzero(rows.dead)
 
     def _delta(self, rows: NewRows) -> tuple[int, int]:
+        """Return the range [begin, end) of the delta's rows."""
         entry = self.relation_table[rows.number]
         return entry[at.DELTA_BEGIN], entry[at.DELTA_END]
 
     def store(self) -> None:
-        """Return all rows to the tables: the tuples born last are their delta."""
+        """Store all rows in the tables; the tuples born last are their delta."""
         if self.time:
             self.time.now = int(self.clock[0])
         for name in self.stored:
@@ -232,29 +247,29 @@ class Interpreter:
 
     @property
     def course(self) -> np.ndarray:
-        """The sizes of the iterations, in their order: see `layout.ENTRY_SIZE`."""
+        """The record of iterations: for each entry, the number of iterations, born tuples, all tuples, and instructions."""
         return self.entries[self.entries[:, at.STEPS_DONE] > 0]
 
     @property
     def delta(self) -> int:
-        """Tuples of the delta."""
+        """The number of tuples in all deltas."""
         return int((self.relation_table[:, at.DELTA_END] - self.relation_table[:, at.DELTA_BEGIN]).sum())
 
     @property
     def tuples(self) -> int:
-        """Tuples of all relations."""
+        """The number of tuples of all relations."""
         table = self.relation_table
         return int((table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]).sum())
 
     def counts(self) -> dict[str, int]:
-        """Tuples of each relation of the stratum."""
+        """Return the number of tuples of each relation of the stratum."""
         table = self.relation_table
         sizes = table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]
         return {name: int(sizes[self.relations[name].number]) for name in self.stored}
 
     @property
     def begun(self) -> int:
-        """About how many of them this iteration began with."""
+        """About the number of tuples with which this iteration began."""
         return int((self.relation_table[:, at.DELTA_END] + self.relation_table[:, at.BASED]).sum())
 
     @property
@@ -264,7 +279,7 @@ class Interpreter:
 
 
 def room_for(count: int) -> int:
-    """Room for so many rows and as many more: a power of two.
+    """Return a capacity for `count` rows and as many more: a power of two.
 
     >>> room_for(1000)
     2048

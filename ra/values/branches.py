@@ -1,10 +1,10 @@
-"""Values of algebraic data types: a branch is a record of two, [tag, payload].
+"""Values of algebraic data types: a branch is stored as a record of two fields, [tag, payload].
 
     .type List = Nil {} | Cons {head: number, tail: List}
 
 The tag is the branch's number in the order of names, from 0: `$Cons(7, t)` is [0, [7, t]], and `$Nil()` is [1, 0]. The payload
-is 0 of a branch without fields, the field's own value of one with a single field, and a record of the fields of one with more.
-So equal branches have equal ids, and nothing but reading and printing has to know the types.
+is 0 for a branch without fields, the value of the field for one with a single field, and a record of the fields otherwise. So
+equal branches have equal ids, and only reading and printing need the types.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def open_(ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fields(payloads: np.ndarray, width: int, values) -> np.ndarray:
-    """The fields (width, n) of branches that have so many, given their payloads."""
+    """Return the fields (width, n) of branches of this number of fields, given their payloads."""
     if width < 2:
         return payloads.reshape(1, -1)[:width]
     return values.fields(payloads, width)

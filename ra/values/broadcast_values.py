@@ -1,4 +1,4 @@
-"""Symbols and records on hosts other than the driver's: the files of a snapshot, sent along by Spark."""
+"""The symbols and records on hosts other than the driver's: Spark broadcasts the files of a snapshot."""
 
 import os
 
@@ -8,7 +8,7 @@ from semi_naive.ra.values.values import SharedValues
 
 
 class BroadcastValues(SharedValues):
-    """A snapshot whose files a host writes when it first needs one. `files`: broadcasts of their bytes, by path."""
+    """A snapshot whose files a host writes when it first needs one. files: broadcasts of their bytes, by path."""
 
     def __init__(self, symbols, records, files: dict[str, object]):
         super().__init__(symbols, records)
@@ -27,7 +27,7 @@ class BroadcastValues(SharedValues):
         return super()._lexicon(arity)
 
     def _write(self) -> None:
-        """The files that are not here yet, each whole or not at all."""
+        """Write the files that are missing here, each completely or not at all."""
         for path, broadcast in self.files.items():
             if not os.path.exists(path):
                 with private.open_replacing(path) as file:

@@ -1,8 +1,9 @@
-"""Content ⇄ ids: strings, or the fields of records. Content gets dense ids, and hashed ones where the driver cannot be asked.
+"""Dictionaries: a two-way mapping of content (strings, or the fields of records) and ids. Ids are dense in the driver, and
+hashes if the driver cannot be asked.
 
-A lexicon is a row of segments. A segment is some content together with an index, its hashes in ascending order; it never
-changes, so it can lie in a file that every worker of a machine maps into memory. Growing appends a segment, and small
-ones are merged into their neighbours, log-structured, so each piece of content is copied O(log n) times.
+A dictionary consists of segments. A segment is content with an index, its hashes in ascending order; it never changes, so it
+can be a file that all workers of a machine map into memory. New content is appended as a segment, and small segments are merged
+with their neighbours, so that each piece of content is copied O(log n) times.
 
 The first `dense` pieces of content have the ids base, base + 1, …; any other has -(1 + its hash).
 """
@@ -17,18 +18,18 @@ import numpy as np
 from semi_naive.host import private
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.text.ids import UnknownId
-from semi_naive.ra.values.distinct import distinct_with_inverse, first_rows
+from semi_naive.ra.values.distinct import distinct_with_inverse
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
-INDEX = ".hashes.npy", ".order.npy"  # and the suffix of its form
-_MOST_BYTES = 1 << 30  # of a merged segment: the offsets of an Arrow string array end at 2 GiB
+INDEX = ".hashes.npy", ".order.npy"  # the suffixes of the index files, besides that of the content
+_MOST_BYTES = 1 << 30  # the limit of a merged segment: the offsets of an Arrow string array end at 2 GiB
 
 
 class Strings:
-    """The operations of a lexicon on strings: pyarrow string arrays."""
+    """The operations of a dictionary on strings, which are pyarrow string arrays."""
 
     noun = "symbol"
-    suffix = ".arrow"  # of the file they are saved in
+    suffix = ".arrow"  # of the file of the content
 
     @staticmethod
     def distinct(strings):
@@ -37,6 +38,7 @@ class Strings:
 
     @staticmethod
     def hashes(strings):
+        """Return the hashes of strings."""
         from semi_naive.ra.text.hashing import hash_strings
 
         return hash_strings(strings)
@@ -47,18 +49,21 @@ class Strings:
 
     @staticmethod
     def differ(left, right):
+        """Return booleans (n,): True for pairs of strings that differ."""
         import pyarrow.compute as pc
 
         return booleans_of(pc.not_equal(left, right))
 
     @staticmethod
     def concat(parts):
+        """Return several arrays as one."""
         import pyarrow as pa
 
         return pa.concat_arrays(parts) if parts else strings_of([])
 
     @staticmethod
     def save(strings, path):
+        """Write strings to a file."""
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
@@ -67,22 +72,35 @@ class Strings:
 
     @staticmethod
     def load(path):
+        """Map the strings of a file into memory."""
         import pyarrow as pa
 
         return pa.ipc.open_file(pa.memory_map(path + Strings.suffix)).get_batch(0).column(0)
 
 
 class Rows:
-    """The operations of a lexicon on the records of one arity: int64 columns (k, n)."""
+    """The operations of a dictionary on the records of one arity, which are int64 columns (arity, n)."""
 
     noun = "record"
     suffix = ".rows.npy"
 
     @staticmethod
     def distinct(rows):
-        """Return the distinct records in order of first appearance, and the place of each record among them."""
-        _, inverse = distinct_with_inverse(Rows.hashes(rows))
-        first = first_rows(inverse)
+        """Return the distinct records in order of first appearance, and the place of each record among them. 15 to 60 ns each:
+        numpy sorts positions by hash in a fourth of the time in which Arrow numbers the hashes."""
+        hashes = Rows.hashes(rows)
+        order = np.argsort(hashes)
+        ascending = hashes[order]
+        begins = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
+        if begins.size == order.size:
+            return rows, np.arange(order.size)
+        first = np.minimum.reduceat(order, begins)
+        by_first = np.argsort(first)
+        numbers = np.empty_like(by_first)
+        numbers[by_first] = np.arange(by_first.size)
+        inverse = np.empty_like(order)
+        inverse[order] = np.repeat(numbers, np.diff(begins, append=order.size))
+        first = first[by_first]
         wrong = Rows.differ(rows, rows[:, first[inverse]])
         if wrong.any():
             raise _collision("record", rows[:, np.flatnonzero(wrong)[:1]])
@@ -90,13 +108,14 @@ class Rows:
 
     @staticmethod
     def hashes(rows):
+        """Return the hashes of records."""
         from semi_naive.ra.text.hashing import hash_rows
 
         return hash_rows(rows)
 
     @staticmethod
     def take(rows, positions):
-        return rows[:, positions]
+        return rows.take(positions, axis=1)
 
     @staticmethod
     def differ(left, right):
@@ -116,6 +135,7 @@ class Rows:
 
 
 def _collision(noun: str, content) -> RuntimeError:
+    """Return the error for two contents with the same hash."""
     return RuntimeError(
         f"two different {noun}s have the same 62-bit hash, and so would have the same id; one of them is "
         f"{np.asarray(content).tolist()}. Their results cannot be told apart: please change the data or report this"
@@ -124,7 +144,7 @@ def _collision(noun: str, content) -> RuntimeError:
 
 @dataclass
 class Segment:
-    """Some content by position, its hashes in ascending order, and at which position each of those is."""
+    """Content by position, its hashes in ascending order, and the position of each hash's content."""
 
     content: object
     hashes: np.ndarray
@@ -137,17 +157,18 @@ class Segment:
     @classmethod
     def of(cls, content, hashes: np.ndarray) -> "Segment":
         order = np.argsort(hashes)
-        return cls(content, hashes[order], order)
+        return cls(content, hashes.take(order), order)
 
     @classmethod
     def merged(cls, form, first: "Segment", second: "Segment") -> "Segment":
+        """Return two segments as one."""
         hashes = np.concatenate([first.hashes, second.hashes])
         order = np.concatenate([first.order, second.order + len(first)])
         ascending = np.argsort(hashes, kind="stable")  # which notices that these are two ascending halves
-        return cls(form.concat([first.content, second.content]), hashes[ascending], order[ascending])
+        return cls(form.concat([first.content, second.content]), hashes.take(ascending), order.take(ascending))
 
     def save(self, form, directory: str) -> Saved:
-        """Write the files, unless they are there; where they are."""
+        """Write the files, unless that has been done, and return their paths and checksums."""
         if self.saved is None or os.path.dirname(self.saved[0]) != directory:
             path = os.path.join(directory, f"{form.noun}s-{uuid.uuid4().hex}")
             form.save(self.content, path)
@@ -172,6 +193,7 @@ class Segment:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _checksum(path: str) -> int:
+    """Return the checksum of a file."""
     from semi_naive.ra.storage.checksum import checksum_of_file  # a kernel: importing the package loads none
 
     return checksum_of_file(path)
@@ -188,7 +210,7 @@ def _save_array(path: str, array: np.ndarray) -> None:
 
 
 class Dictionary:
-    """Content ⇄ ids. `form` is Strings or Rows. Growing, new content gets dense ids; frozen, hashed ones.
+    """A two-way mapping of content and ids. form: Strings or Rows. frozen: new content gets hashed ids, not dense ones.
 
     >>> pairs = Dictionary(Rows, base=1)
     >>> pairs.encode(np.array([[7, 8, 7], [1, 1, 1]])).tolist(), pairs.decode(np.array([2])).tolist()
@@ -196,6 +218,7 @@ class Dictionary:
     """
 
     def __init__(self, form, base: int, segments=(), dense: int = 0, frozen: bool = False):
+        """base: the first id; dense: the number of contents with dense ids."""
         self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
         self.segments = list(segments)
         self._fixed = len(self.segments)  # given segments, which may be mapped files, are never merged
@@ -223,7 +246,7 @@ class Dictionary:
         return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))[inverse]
 
     def find(self, content, unknown: int) -> np.ndarray:
-        """The ids of content that is here, and one for all other; nothing is added."""
+        """Return the ids of known content, and the id `unknown` for other content; nothing is added."""
         hashes = self.form.hashes(content)
         positions = self._find(hashes)
         known = np.flatnonzero(positions >= 0)
@@ -243,7 +266,7 @@ class Dictionary:
         self.segments = list(segments)
 
     def decode(self, ids: np.ndarray):
-        """The content of ids. KeyError where one was never given out."""
+        """Return the content of ids. Raises UnknownId, a KeyError."""
         hashed = ids < 0
         positions = ids - self.base
         positions[hashed] = self._find((-1 - ids[hashed]).view(np.uint64))
@@ -253,7 +276,7 @@ class Dictionary:
         return self._take(positions)
 
     def added(self):
-        """The content that was added here, on top of the segments given at the start; None if there is none."""
+        """Return the content added on top of the segments given at the start; None if there is none."""
         own = self.segments[self._fixed :]
         return self.form.concat([segment.content for segment in own]) if own else None
 
@@ -267,7 +290,7 @@ class Dictionary:
         return self.form.concat(parts)
 
     def _find(self, hashes: np.ndarray) -> np.ndarray:
-        """Return the position of each hash, -1 if it is not here."""
+        """Return the position of each hash, -1 if it is unknown."""
         positions = np.full(len(hashes), -1, np.int64)
         if not len(hashes):
             return positions

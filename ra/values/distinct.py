@@ -1,4 +1,4 @@
-"""The distinct values of columns, so that whatever is costly is done once for each of them and not once a row."""
+"""Find the distinct values of columns, so that an expensive operation is done once for each of them, not for each row."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def distinct_rows(columns: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarr
 
 
 def first_rows(inverse: np.ndarray) -> np.ndarray:
-    """The row where each distinct value, numbered by first appearance, is first met.
+    """Return the row of the first occurrence of each distinct value, which are numbered by first appearance.
 
     >>> first_rows(np.array([0, 1, 0, 2])).tolist()
     [0, 1, 3]

@@ -1,4 +1,4 @@
-"""64 bits as numbers of their kind, and numbers as 64 bits.
+"""Convert 64-bit patterns to numbers of their kind, and back.
 
 Equal values have equal bits. So joins, sets of tuples, indexes and the machine compare bits, and need not know the kind. Two
 values of floats have several patterns of bits: -0.0 is stored as 0.0, and every NaN as the same NaN. Floats are in the order of
@@ -9,10 +9,11 @@ import numpy as np
 
 from semi_naive.ra.ir import Kind
 
-DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}  # symbols and records are ids, int64
+# The types of numbers; symbols and records are ids, int64.
+DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 SIGN = np.int64(-1 << 63)
-NAN = np.array(np.nan).view(np.int64)[()]  # its sign is 0: as bits it lies above infinity
-LONGEST = 4000  # digits of a whole number in text; Python makes none of more than 4,300, and no text of them
+NAN = np.array(np.nan).view(np.int64)[()]  # its sign is 0, so as bits it is above infinity
+LONGEST = 4000  # digits of an integer in text; Python's limit is 4,300
 
 
 def dtype_of(kind: Kind) -> type:
@@ -25,16 +26,16 @@ def numbers(column: np.ndarray, kind: Kind) -> np.ndarray:
     return np.ascontiguousarray(column).view(dtype_of(kind))
 
 
-def as_bits(found: np.ndarray) -> np.ndarray:
+def as_bits(array: np.ndarray) -> np.ndarray:
     """The int64 bits of numbers of any numpy type, floats in their one form.
 
     >>> np.unique(as_bits(np.array([-0.0, 0.0, -np.nan, np.nan]))).view(np.float64).tolist(), as_bits(np.array([True])).tolist()
     ([0.0, nan], [1])
     """
-    if found.dtype != np.float64:
-        return found.view(np.int64) if found.dtype.itemsize == 8 else found.astype(np.int64)
-    missing = np.isnan(found)
-    bits = (found + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
+    if array.dtype != np.float64:
+        return array.view(np.int64) if array.dtype.itemsize == 8 else array.astype(np.int64)
+    missing = np.isnan(array)
+    bits = (array + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
     return np.where(missing, NAN, bits) if missing.any() else bits
 
 

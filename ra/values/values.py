@@ -1,13 +1,13 @@
-"""The content behind the 64-bit ids of symbols and records.
+"""The symbols and records of a run: the content of the 64-bit ids in columns.
 
-A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as
-ids, equal where the content is equal. The life of an id:
+A *column* is an int64 numpy array: numbers as they are, unsigned and float values as their 64 bits, symbols and records as ids,
+which are equal if the content is equal. Ids are assigned in three phases:
 
-1. In the driver it is dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records per arity
-   from 1 (0 is nil).
-2. The first `share` freezes this: from then on, in the driver as in the workers, content that is not in the snapshot gets
-   its hash for an id, always negative. No process has to ask another, and equal content still has equal ids everywhere.
-3. A worker opens the snapshot from files, and hands over what it `made`; the driver learns it, and the next snapshot
+1. In the driver ids are dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records for each
+   arity from 1 (0 is nil).
+2. The first `share` freezes this: from then on, in the driver and in workers, content that is not in the snapshot gets its hash
+   as id, which is always negative. So no process has to ask another, and equal content has equal ids everywhere.
+3. A worker opens the snapshot from files, and returns the content that it `made`; the driver learns it, and the next snapshot
    brings it to all workers.
 """
 
@@ -22,11 +22,11 @@ from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
 from semi_naive.ra.values.dictionary import Dictionary, Rows, Saved, Segment, Strings
 
 FIRST_RECORD = 1  # nil is 0
-NOBODY = np.iinfo(np.int64).min  # no content has this id: hashes have 62 bits
+NOBODY = np.iinfo(np.int64).min  # an id that no content has: hashes have 62 bits
 
 
 class _Content(Interning):
-    """The look-ups that driver and workers have in common. `_symbols`: a Dictionary; `_records`: one for each arity."""
+    """The lookups that driver and workers share. _symbols: a Dictionary; _records: one for each arity."""
 
     _symbols: Dictionary | None
     _records: dict[int, Dictionary]
@@ -66,13 +66,14 @@ class _Content(Interning):
         return np.ascontiguousarray(self._lexicon(arity).decode(ids))
 
     def _lexicon(self, arity: int) -> Dictionary:
+        """Return the dictionary of records of an arity."""
         if arity not in self._records:
             self._records[arity] = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
         return self._records[arity]
 
 
 class Values(_Content):
-    """The driver's symbols and records, for the length of a run.
+    """The driver's symbols and records during a run.
 
     >>> values = Values()
     >>> lists = values.pack(np.array([[4, 4, 5], [0, 0, 1]]))
@@ -83,10 +84,11 @@ class Values(_Content):
     """
 
     def __init__(self, symbols: SymbolTable | None = None):
+        """symbols: the table of symbols; by default a new one on top of the process's common table."""
         self.table = SymbolTable(process_symbols()) if symbols is None else symbols
         self._symbols, self._records = None, {}
         self._counter = 0
-        self._shared: tuple | None = None  # of the last share: directory, sizes, the snapshot
+        self._shared: tuple | None = None  # the last share: directory, sizes, the snapshot
 
     @property
     def common(self) -> SymbolTable | None:
@@ -140,7 +142,7 @@ class Values(_Content):
         return self.table, self.table.own, self._symbols, symbols, records, self._counter
 
     def back_to(self, mark: tuple) -> None:
-        """Forget the symbols and records that are new since; their ids will be those of others."""
+        """Discard the symbols and records added since a mark; their ids will be reused."""
         self.table, own, self._symbols, symbols, records, self._counter = mark
         self.table.back_to(own)
         if self._symbols is not None:
@@ -157,8 +159,8 @@ class Values(_Content):
 
     def share(self, directory: str, more: bool = False) -> "SharedValues":
         """Return a snapshot for workers, in files of a directory; only missing files are written, and an unchanged snapshot is
-        reused. From the first call on new content gets hashed ids, in the driver too. With `more`, ids stay dense: more content
-        will follow, and the workers are only given content of the snapshot."""
+        reused. After the first call new content gets hashed ids, in the driver too. more: ids stay dense; more content will
+        follow, and the workers only get content of the snapshot."""
         self._open() if more else self._freeze()
         sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
         if self._shared is None or self._shared[:2] != (directory, sizes):
@@ -167,7 +169,8 @@ class Values(_Content):
         return self._shared[2]
 
     def learn(self, made: "Made") -> None:
-        """Take in what a worker made; also more than once. RuntimeError when two contents have one hash."""
+        """Add the content that a worker made; it may have been added before. Raises RuntimeError if two contents have one
+        hash."""
         self._freeze()
         if made.symbols is not None:
             self._symbols.encode(made.symbols)
@@ -208,7 +211,7 @@ class Values(_Content):
         return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
 
     def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
-        """Give the content of another process the ids that it had there. Raises ValueError if there is content here already."""
+        """Give the content of another process the ids that it had there. Raises ValueError if there is content already."""
         if len(self.table) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
         if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
@@ -228,6 +231,7 @@ class Values(_Content):
         return self._counter
 
     def _freeze(self) -> None:
+        """Give hashed ids to new content from now on."""
         self._open()
         for lexicon in [self._symbols, *self._records.values()]:
             lexicon.frozen = True
@@ -277,7 +281,7 @@ class Snapshot:
 
 @dataclass
 class Made:
-    """Content that a worker made, for the driver to learn: strings, and by arity the fields of records."""
+    """Content that a worker made, for the driver to learn: strings, and for each arity the fields of records."""
 
     symbols: object = None
     records: dict[int, np.ndarray] = field(default_factory=dict)
@@ -287,8 +291,9 @@ class Made:
 
 
 class SharedValues(_Content):
-    """A worker's symbols and records: a snapshot of the driver's, mapped into memory on first use, and the content made here.
-    Pickled, it is the snapshot's paths alone."""
+    """A worker's symbols and records: the driver's snapshot, mapped into memory at its first use, and the content added here.
+    Only the paths of the snapshot are pickled.
+    """
 
     def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
         self._snapshots = symbols, records
@@ -304,11 +309,13 @@ class SharedValues(_Content):
 
     @property
     def _symbols(self) -> Dictionary:
+        """The dictionary of symbols."""
         if Strings not in self._opened:
             self._opened[Strings] = self._snapshots[0].open(Strings)
         return self._opened[Strings]
 
     def _lexicon(self, arity: int) -> Dictionary:
+        """Return the dictionary of records of an arity."""
         if arity not in self._opened:
             self._opened[arity] = self._snapshots[1].get(arity, Snapshot(FIRST_RECORD)).open(Rows)
         return self._opened[arity]
@@ -317,7 +324,7 @@ class SharedValues(_Content):
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
 
     def made(self) -> Made:
-        """Return the content made here that the snapshot lacks, for `Values.learn`."""
+        """Return the content added here that the snapshot lacks, for `Values.learn`."""
         added = {key: lexicon.added() for key, lexicon in self._opened.items()}
         symbols = added.pop(Strings, None)
         return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})

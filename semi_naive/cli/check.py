@@ -1,4 +1,4 @@
-"""`semi-naive check PROGRAM`: prints all errors and warnings of a program, as text or, for editors, as JSON."""
+"""`semi-naive check PROGRAM`: print all errors and warnings of a program, as text or, for editors, as JSON."""
 
 import json
 from collections.abc import Callable
@@ -51,11 +51,12 @@ def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], d
 def problem_to_dict(problem: Problem) -> dict:
     """A problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
     notes = [{"message": message, **_json_span(span)} for message, span in problem.notes]
-    told = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
-    return _json_span(problem.span) | told
+    fields = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
+    return _json_span(problem.span) | fields
 
 
 def _json_span(span) -> dict:
+    """Return a span as a dictionary."""
     return {
         "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ending a command in order: on a signal (Ctrl-C, SIGTERM, a closed terminal), and before the system kills it for lack of
+"""End a command in order: on a signal (Ctrl-C, SIGTERM, a closed terminal), and before the system kills it for lack of
 memory.
 
 The first signal is raised in the main thread as `ToldToEnd`, so that it unwinds in order. If the main thread computes on for
@@ -22,7 +22,7 @@ from importlib import import_module
 
 PROCESS_START = time.perf_counter() - time.process_time()  # the start of the process, up to time in which it did not compute
 ORDERLY_END_SECONDS = 2.0  # seconds for an orderly end
-FORCED_END_SECONDS = 10.0  # seconds that the thread which ends the process at once has
+FORCED_END_SECONDS = 10.0  # seconds after which the process ends even if cleaning up has not finished
 MAX_BYTES_ALLOCATED_A_SECOND = 4 << 30  # bytes that two cores allocate in a second
 SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memory that is left; a look takes 0.1 ms
 # New objects between two looks for garbage: all that is imported would be gone through again and again. A look at 50,000 takes
@@ -34,7 +34,7 @@ SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its termina
 
 
 class ToldToEnd(BaseException):
-    """A signal of this number told the process to end. It is no KeyboardInterrupt, which click would convert."""
+    """A signal of this number asked the process to end. Not a KeyboardInterrupt, which click would convert."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -50,8 +50,13 @@ class ToldToEnd(BaseException):
 
 
 class Ending:
-    """The state of the end. `told`: the signal. `done`: nothing is left to clean up. `by`: the thread that ends the process at
-    once. `status`: the exit status of a process that no signal ends."""
+    """The state of the end of the process.
+
+    told: the signal.
+    done: everything is cleaned up.
+    by: the thread that ends the process at once.
+    status: the exit status of a process that no signal ends.
+    """
 
     told: ToldToEnd | None = None
     done = False
@@ -64,7 +69,7 @@ _alone = threading.Lock()
 
 def listen() -> None:
     """Handle signals by ending this process in order. Signals that the parent process has set to be ignored stay ignored, as
-    under nohup."""
+    with nohup."""
     numbers = [getattr(signal, name) for name in SAID if hasattr(signal, name)]
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -76,6 +81,7 @@ def listen() -> None:
 
 
 def _on_signal(number: int, frame) -> None:
+    """Raise ToldToEnd in the main thread at the first signal; end at once at the second."""
     if Ending.done or Ending.told:
         return end_now(Ending.told or ToldToEnd(number))
     Ending.told = ToldToEnd(number)
@@ -108,7 +114,7 @@ def end_now(told: ToldToEnd) -> None:
 
 
 class MemoryExhausted(ToldToEnd):
-    """Memory is used up: the system is about to kill the process without a message."""
+    """Memory is exhausted: the system is about to kill the process without a message."""
 
     status = 1
 
@@ -120,7 +126,7 @@ class MemoryExhausted(ToldToEnd):
 
 
 def watch_memory() -> None:
-    """End the process, from a thread beside the main one, when memory is about to be used up."""
+    """End the process when memory is about to be exhausted; runs in a thread."""
     memory = import_module("semi_naive.host.memory")
     while not Ending.done:
         left, error = memory.bytes_before_kill()

@@ -1,8 +1,8 @@
-"""`semi-naive run PROGRAM -t explain`: an interactive prompt that answers questions about a run's relations with proofs.
+"""`semi-naive run PROGRAM -t explain`: an interactive prompt that prints proofs of a run's tuples.
 
-The commands and the format of the answers are Soufflé's; `whynot` is our own. On a terminal, prompts are printed, and missing
-arguments (which rule, which value) are asked for. `-t explore` shows a whole proof, a line for each tuple, on a terminal in a
-pager.
+The commands and the format of answers are Soufflé's, except for `whynot`. On a terminal, prompts are printed, and the user is
+asked for missing arguments (which rule, which value). `-t explore` shows a whole proof, a line for each tuple, on a terminal in
+a pager.
 """
 
 import re
@@ -57,8 +57,13 @@ class Usage(ValueError):
 
 
 class Prompt:
-    """The commands of one stream. `depth`: levels of a proof, None for all; `subproofs`: the proofs that were cut off, by
-    label."""
+    """The commands read from one stream.
+
+    asks: True if the stream is a terminal, so that prompts are printed.
+    whole: show whole proofs, in a pager.
+    depth: the levels of a proof that are printed; None: all.
+    subproofs: the proofs that were cut off, by label.
+    """
 
     def __init__(self, why: Why, stream: TextIO, asks: bool, whole: bool = False):
         self.why, self.stream, self.asks, self.whole = why, stream, asks, whole
@@ -68,6 +73,7 @@ class Prompt:
         self.labels: dict[tuple[str, tuple], int] = {}
 
     def run(self) -> None:
+        """Read and execute commands until the end."""
         self._prompt("Explain is invoked.\n")
         while (line := self._asked("Enter command > ")) is not None:
             command, _, rest = line.strip().partition(" ")
@@ -79,6 +85,7 @@ class Prompt:
         self._prompt("Exiting explain\n")
 
     def _answer(self, command: str, rest: str) -> None:
+        """Execute a command, and print its errors. rest: the arguments."""
         do = getattr(self, f"do_{command}", None)
         try:
             self._print(HELP) if do is None or not command.isalpha() else do(rest)
@@ -101,19 +108,21 @@ class Prompt:
 
     # -- commands
 
-    def do_setdepth(self, rest: str) -> None:
-        if not rest:
+    def do_setdepth(self, argument: str) -> None:
+        """Set the number of levels."""
+        if not argument:
             raise Usage("setdepth <depth>")
-        if not rest.isdecimal():
-            raise ValueError(f"<{rest}> is not a valid depth")
-        self.depth = int(rest)
+        if not argument.isdecimal():
+            raise ValueError(f"<{argument}> is not a valid depth")
+        self.depth = int(argument)
         self._prompt(f"Depth is now {self.depth}\n")
 
-    def do_explain(self, rest: str) -> None:
-        found = self._tuple("explain", rest)
-        if found is None:
+    def do_explain(self, argument: str) -> None:
+        """Print a proof of a tuple."""
+        relation_and_row = self._tuple("explain", argument)
+        if relation_and_row is None:
             return self._show(Tree("Relation not found"))
-        name, row = found
+        name, row = relation_and_row
         try:
             self._show_proof(self.why.why(name, row))
         except SearchTooLarge:
@@ -121,8 +130,9 @@ class Prompt:
         except ValueError as error:
             self._show(Tree("Tuple not found" if self.why.absent(name, row) else str(error)))
 
-    def do_subproof(self, rest: str) -> None:
-        label = re.fullmatch(r"[^(]+\(\s*([0-9]+)\s*\)", rest)
+    def do_subproof(self, argument: str) -> None:
+        """Print a proof that was cut off."""
+        label = re.fullmatch(r"[^(]+\(\s*([0-9]+)\s*\)", argument)
         if label is None:
             raise Usage("subproof relation_name(<label>)")
         number = int(label[1])
@@ -130,75 +140,81 @@ class Prompt:
             return self._show(Tree("Subproof not found"))
         self._show_proof(self.subproofs[number])
 
-    def do_explainnegation(self, rest: str) -> None:
-        text, number, given = _without_questions(rest)
+    def do_explainnegation(self, arguments: str) -> None:
+        """Print which literals of a rule hold for an absent tuple."""
+        text, number, given = _without_questions(arguments)
         found = self._tuple("explainnegation", text)
         rules = [] if found is None else self.why.rules(found[0])
         if found is None or not rules:
             return self._print("The tuple would be an input fact!")
         name, row = found
         if questions := not number:
-            self._prompt("".join(f"{one.number}: {one.text}\n\n" for one in rules))
+            self._prompt("".join(f"{rule.number}: {rule.text}\n\n" for rule in rules))
             number = self._asked("Pick a rule number: ") or ""
         if not self.why.absent(name, row):
             return self._print("The tuple exists, cannot explain negation of it!")
         if not number.isdecimal() or not 1 <= int(number) <= len(rules):
             raise ValueError(f"{name} has the rules 1 to {len(rules)}: {number!r} is none of them")
-        of = {variable.name: variable for variable in self.why.variables(name, int(number))}
+        variables = {variable.name: variable for variable in self.why.variables(name, int(number))}
         if questions:
-            given = {variable: self._asked(f"Pick a value for {variable}: ") or "" for variable in of}
-        if unknown := given.keys() - of.keys():
+            given = {variable: self._asked(f"Pick a value for {variable}: ") or "" for variable in variables}
+        if unknown := given.keys() - variables.keys():
             raise ValueError(
-                f"the rule has no variable {', '.join(sorted(unknown))}; it has {', '.join(of) or 'none'} to choose"
+                f"the rule has no variable {', '.join(sorted(unknown))}; it has {', '.join(variables) or 'none'} to choose"
             )
-        values = {variable: _value(text, of[variable]) for variable, text in given.items()}
-        told = self.why.examined(name, row, int(number), values)
-        self._show(Tree(atom(name, row), int(number), [Tree(f"{part} {'✓' if holds else 'x'}") for part, holds in told]))
+        values = {variable: _value(text, variables[variable]) for variable, text in given.items()}
+        literals = self.why.examined(name, row, int(number), values)
+        self._show(Tree(atom(name, row), int(number), [Tree(f"{part} {'✓' if holds else 'x'}") for part, holds in literals]))
 
     def do_whynot(self, rest: str) -> None:
         found = self._tuple("whynot", rest)
         self._print("Relation not found" if found is None else str(self.why.why_not(*found)))
 
-    def do_rule(self, rest: str) -> None:
-        name, *number = rest.split()[:2] or [""]
+    def do_rule(self, arguments: str) -> None:
+        """Print the rules of a relation."""
+        name, *number = arguments.split()[:2] or [""]
         if not name or number and not number[0].isdecimal():
             raise Usage("rule <relation name> [<rule number>]")
-        found = [one for one in self.why.rules(name) if not number or one.number == int(number[0])]
-        self._print("\n".join(one.text if number else f"{one.number}: {one.text}" for one in found) or "Rule not found")
+        found = [rule for rule in self.why.rules(name) if not number or rule.number == int(number[0])]
+        self._print("\n".join(rule.text if number else f"{rule.number}: {rule.text}" for rule in found) or "Rule not found")
 
-    def do_measure(self, rest: str) -> None:
-        if not rest:
+    def do_measure(self, relation: str) -> None:
+        """Print the sizes of proofs of some tuples."""
+        if not relation:
             raise Usage("measure <relation name>")
-        if rest not in self.why.program.relations:
+        if relation not in self.why.program.relations:
             return self._print("No relation found")
-        rows = self.why.some(rest, 10)
+        rows = self.why.some(relation, 10)
         for row in rows:
-            proof = self.why.why(rest, row)
+            proof = self.why.why(relation, row)
             self._print(f"Tuples expanded: {proof.size}, height: {proof.height}")
         self._print(f"total: {len(rows)}")
 
-    def do_output(self, rest: str) -> None:
-        if rest:
-            open(rest, "w", encoding="utf-8").close()
-        self.file = rest
+    def do_output(self, path: str) -> None:
+        """Write the following answers to a file, or none."""
+        if path:
+            open(path, "w", encoding="utf-8").close()
+        self.file = path
 
-    def do_format(self, rest: str) -> None:
-        if rest not in ("json", "proof"):
+    def do_format(self, name: str) -> None:
+        """Choose the format of proofs."""
+        if name not in ("json", "proof"):
             raise Usage("format <json|proof>")
-        self.json = rest == "json"
+        self.json = name == "json"
 
-    def do_query(self, rest: str) -> None:
-        atoms = _atoms(rest)
+    def do_query(self, argument: str) -> None:
+        """Print the solutions of a conjunction of atoms."""
+        atoms = _atoms(argument)
         if not atoms:
             raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
-        asked = [query_of(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
-        for text, one in zip(atoms, asked, strict=True):
-            if not one.named and not one.of(self.why.tables[one.relation.name]).shape[1]:
+        queries = [query_of(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
+        for text, query in zip(atoms, queries, strict=True):
+            if not query.named and not query.of(self.why.tables[query.relation.name]).shape[1]:
                 return self._print(f"false.\nTuple {text} does not exist")
-        if not any(one.named for one in asked):
+        if not any(query.named for query in queries):
             return self._print("true.")
         any_ = False
-        for number, solution in enumerate(self._solutions(asked)):
+        for number, solution in enumerate(self._solutions(queries)):
             if number and not self._wants_more():
                 return None
             any_ = True
@@ -210,20 +226,23 @@ class Prompt:
 
     # -- queries
 
-    def _solutions(self, asked: list[Query]) -> Iterator[dict[str, Any]]:
-        """The values that satisfy all atoms, in the order of each atom's tuples."""
+    def _solutions(self, queries: list[Query]) -> Iterator[dict[str, Any]]:
+        """Yield the values of variables that satisfy all queries, in the order of each relation's tuples."""
         tables = []
-        for one in asked:
-            columns = one.of(self.why.tables[one.relation.name])
+        for query in queries:
+            columns = query.of(self.why.tables[query.relation.name])
             found = (nested_values(column, type_, self.why.types, self.why.values)
-                     for column, type_ in zip(columns, one.named.values(), strict=False))  # fmt: skip
-            tables.append([dict(zip(one.named, row, strict=True)) for row in zip(*found, strict=True)] if one.named else [{}])
+                     for column, type_ in zip(columns, query.named.values(), strict=False))  # fmt: skip
+            tables.append(
+                [dict(zip(query.named, row, strict=True)) for row in zip(*found, strict=True)] if query.named else [{}]
+            )
         for rows in product(*tables):
             together: dict[str, Any] = {}
             if all(together.setdefault(name, value) == value for row in rows for name, value in row.items()):
                 yield together
 
     def _wants_more(self) -> bool:
+        """True if the user asks for another solution."""
         while (line := self._asked("")) is not None:
             if line.strip() in (";", "."):
                 return line.strip() == ";"
@@ -246,11 +265,13 @@ class Prompt:
         return name, row
 
     def _show_proof(self, proof: Proof) -> None:
+        """Print a proof, cut off at the depth."""
         if self.whole and not self.json:
             return self._put(proof.to_text(self.depth))
         self._show(tree_of(proof, sys.maxsize if self.depth is None else self.depth, self._label))
 
     def _label(self, proof: Proof) -> int:
+        """Return the label of a proof that is cut off."""
         key = proof.relation, proof.tuple
         if key not in self.labels:
             self.labels[key] = len(self.subproofs)
@@ -258,6 +279,7 @@ class Prompt:
         return self.labels[key]
 
     def _show(self, tree: Tree) -> None:
+        """Print a tree in the chosen format."""
         if not self.json:
             return self._put(tree.to_text())
         rules = [one for name in sorted(self.why.program.relations) for one in self.why.rules(name)]
@@ -265,6 +287,7 @@ class Prompt:
         self._put(f'{{ "proof":\n{tree.to_json()},"rules": [\n{told}\n]\n}}')
 
     def _put(self, text: str) -> None:
+        """Write a text to the output: a pager, a file, or standard output."""
         if self.whole and self.asks and not self.file:
             return click.echo_via_pager(f"{text}\n")
         if not self.file:
@@ -274,7 +297,7 @@ class Prompt:
 
 
 def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
-    """A tuple, and the input after it: the number of a rule, and values of variables.
+    """Split the arguments of explainnegation into a tuple, the number of a rule, and values of variables.
 
     >>> _without_questions('path("a", "x (1") 2 y="b", z = 3')
     ('path("a", "x (1")', '2', {'y': '"b"', 'z': '3'})

@@ -1,4 +1,4 @@
-"""`semi-naive format PROGRAM …`: programs in the one layout, on standard output, in place, or as a difference."""
+"""`semi-naive format PROGRAM …`: format programs in the canonical layout, on standard output, in place, or as a difference."""
 
 import sys
 from difflib import unified_diff
@@ -12,35 +12,37 @@ from semi_naive.language.parsing.layout import formatted
 
 
 def format_programs(programs, in_place: bool, check: bool, diff: bool) -> int:
-    """Format each program; the exit status, which with `check` is 1 where one would change."""
+    """Format each program, and return the exit status, which with `check` is 1 if one would change."""
     if in_place and "-" in programs:
         raise BadInput("standard input cannot be changed in place", hint="name files, or leave out -i")
     changed = 0
     for program in programs:
         text = _read_program(program)
-        made = formatted(text)
-        changed += made != text
+        layout = formatted(text)
+        changed += layout != text
         if diff:
-            _print("".join(_difference(program, text, made)))
-        if in_place and made != text:
+            _print("".join(_difference(program, text, layout)))
+        if in_place and layout != text:
             with atomic_stream(program) as file:
-                file.write(_bytes(made))
-        if check and made != text:
+                file.write(_bytes(layout))
+        if check and layout != text:
             click.echo(f"{program} would change", err=True)
         if not (in_place or check or diff):
-            _print(made)
+            _print(layout)
     return int(check and changed > 0)
 
 
 def _read_program(program: str) -> str:
+    """Return the text of a program. program: its path, or - for standard input."""
     if program == "-":
         return sys.stdin.read()
     with io_errors(program):
         return read_text(program)
 
 
-def _difference(program: str, text: str, made: str):
-    lines = text.splitlines(keepends=True), made.splitlines(keepends=True)
+def _difference(program: str, text: str, layout: str):
+    """Yield the lines of a unified difference."""
+    lines = text.splitlines(keepends=True), layout.splitlines(keepends=True)
     for line in unified_diff(*lines, program, f"{program} (formatted)"):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 

@@ -33,6 +33,7 @@ def live_page(port: str | None, host: str, name: str):
 
 
 def _number(port: str) -> int:
+    """Parse the port of --live."""
     if not port.isdecimal():
         raise ValueError(f"--live {port}: expected the number of a port; --live=0 takes a free one")
     return int(port)

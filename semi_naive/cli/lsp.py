@@ -1,4 +1,4 @@
-"""`semi-naive lsp`: the language server, which editors start."""
+"""`semi-naive lsp`: the language server, which editors start as a process."""
 
 
 def run_lsp() -> None:
@@ -6,6 +6,6 @@ def run_lsp() -> None:
     try:
         from semi_naive.editor.server import serve_editor
     except ImportError as missing:
-        told = f"semi-naive lsp needs the package {missing.name}, which is not installed"
-        raise ValueError(f"{told}: pip install 'semi-naive[editor]'") from None
+        message = f"semi-naive lsp needs the package {missing.name}, which is not installed"
+        raise ValueError(f"{message}: pip install 'semi-naive[editor]'") from None
     serve_editor()

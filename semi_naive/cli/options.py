@@ -7,11 +7,11 @@ import click
 from semi_naive.host.numbers import parse_bytes
 
 
-def option_group(*made: Callable) -> Callable:
-    """A decorator that adds some `click.option`s to a command, in this order."""
+def option_group(*options: Callable) -> Callable:
+    """Return a decorator that adds some `click.option`s to a command, in this order."""
 
     def given(command):
-        for option in reversed(made):
+        for option in reversed(options):
             command = option(command)
         return command
 
@@ -32,6 +32,7 @@ def settings(given: dict) -> dict:
 
 
 def assignment(text: str) -> tuple[str, str]:
+    """Split NAME=VALUE of --set."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}: expected NAME=VALUE")
@@ -59,6 +60,7 @@ class Bytes(click.ParamType):
     name = "bytes"
 
     def convert(self, value, param, ctx):
+        """Parse a value of the option."""
         try:
             found = parse_bytes(str(value))
         except ValueError:

@@ -1,4 +1,4 @@
-"""`semi-naive profile`: prints a record written by `semi-naive run -p`."""
+"""`semi-naive profile`: print a profile written by `semi-naive run -p` as tables."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from semi_naive.io.files import io_errors
 from semi_naive.plots.pages.summary import bytes_a_tuple, memory_of
 
 COLUMN_GAP = 2  # spaces between two columns
-MIN_RULE_CHARACTERS = 24  # least characters of a rule, on the narrowest terminal
-UNLIMITED_WIDTH = 10_000  # characters of a line if the output is no terminal
+MIN_RULE_CHARACTERS = 24  # the least width of rules, on the narrowest terminal
+UNLIMITED_WIDTH = 10_000  # the width of a line if the output is not a terminal
 
 
 def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
-    """Print the record as tables of rules and relations, under a summary of the run. top: rows of each table, None for all. A
-    rule takes one line, cut to the terminal's width; `whole`: it is printed as it was written."""
+    """Print a profile as tables of rules and relations, after a summary of the run. top: the rows of each table; None: all.
+    whole: print rules as written; otherwise a rule takes one line, cut to the terminal's width."""
     from rich.console import Console
 
     record = read_profile(path)
@@ -40,7 +40,7 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
 
 
 def _lines_of_strata(record: dict) -> Iterator[str]:
-    """A line for each recursive stratum without times by rule, such as a transitive closure along its edges."""
+    """Yield a line for each recursive stratum without times by rule, such as a transitive closure."""
     ruled = {rule["relation"] for rule in record["rules"]}
     for stratum in record["strata"]:
         if stratum.get("recursive") and not ruled & set(stratum["relations"]):
@@ -49,7 +49,7 @@ def _lines_of_strata(record: dict) -> Iterator[str]:
 
 
 def _order(sort: str, name: str):
-    """The sort key of rows; large values come first."""
+    """Return the sort key of rows; large values come first."""
     by = {"time": lambda row: -row.get("seconds", 0), "tuples": lambda row: -row["tuples"], "name": lambda row: row[name]}
     return by[sort]
 
@@ -67,7 +67,7 @@ def _source_of_rule(rule: dict) -> str:
 
 
 def read_profile(path: str) -> dict:
-    """Read a record of -p. Raises BadInput if the file is something else."""
+    """Read a profile. Raises BadInput if the file is something else."""
     hint = "expected a file that `semi-naive run -p FILE` wrote"
     with io_errors(path), open(path, encoding="utf-8") as file:
         try:

@@ -1,4 +1,4 @@
-"""The program of a command, from a file, standard input, or -e; and the facts that -F names."""
+"""The program of a command, given by a file, standard input, or -e; and the facts given by -F."""
 
 import os
 import re
@@ -13,12 +13,12 @@ from semi_naive.io.files import io_errors
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NAMED = re.compile(r"([A-Za-z_?][\w?.]*)=(.+)", re.DOTALL)
 DATA = ".facts", ".tsv", ".csv", ".mtx", ".gz", ".json", ".parquet", ".sqlite", ".db"  # extensions of data, never of programs
-LINE = "-e"  # the name in messages of a program given by -e
+LINE = "-e"  # the name of a program given by -e, in messages
 
 
 @dataclass
 class FactOptions:
-    """The values of -F: a folder, and files or patterns of files of relations. header: these begin with a line of names."""
+    """The values of -F: a folder, and files or patterns of files of relations. header: the files begin with a line of names."""
 
     folder: str | None = None
     files: dict[str, str] = field(default_factory=dict)
@@ -52,8 +52,7 @@ class FactOptions:
         return {name: self._source(program, name, path) for name, path in self.files.items()}
 
     def of_session(self, program):
-        """Return the facts that a session starts from: those that -F names. A missing file in the folder of -F is an empty
-        relation."""
+        """Return the initial facts of a session: those given by -F. A missing file in the folder is an empty relation."""
         if not self.files:
             return self.folder
         beside = {} if self.folder is None else self._of_folder(program, self.folder)
@@ -85,8 +84,9 @@ class FactOptions:
 
 @dataclass
 class Origin:
-    """A program that is not read yet. path: "-" is standard input. rules: the text of -e, in which declarations may be left out
-    and are inferred with the help of `facts`."""
+    """A program that has not been read. path: "-" is standard input. rules: the text of -e; missing declarations in it are
+    inferred with the help of `facts`.
+    """
 
     path: str
     rules: str | None = None

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, and the same line on the live page."""
+"""A progress bar on standard error; the same text is shown on the live page."""
 
 import logging
 import sys
@@ -23,6 +23,7 @@ class Progress(ProgressText):
     """A progress bar, shown while the `with` block runs if standard error is a terminal. `rich` is loaded only then."""
 
     def __init__(self, what: str, quiet: bool, page=None):
+        """what: the name of the run; page: the live page, if any."""
         self.bar, self.page, self.what = None, page, what
         if quiet or not sys.stderr.isatty():
             return
@@ -35,6 +36,7 @@ class Progress(ProgressText):
         self.lines = _LogAboveBar(self.bar.console)
 
     def __enter__(self):
+        """Show the bar."""
         if self.bar:
             _log.addHandler(self.lines)
             _compiling.setLevel(logging.INFO)
@@ -43,11 +45,13 @@ class Progress(ProgressText):
         return self
 
     def __exit__(self, *error):
+        """Remove the bar."""
         if self.bar:
             self.bar.stop()
             _log.removeHandler(self.lines)
 
     def show(self, text: str, name: str, done: int | None, total: int | None) -> None:
+        """Show a text. name: of the stratum; done, total: steps, if known."""
         if self.page:
             self.page.say(f"{name}: {text}" if name else text)
         if self.bar:

@@ -1,4 +1,4 @@
-"""The command `semi-naive run`; `__main__` defines its options."""
+"""The implementation of the command `semi-naive run`, whose options are in `__main__`."""
 
 import json
 import logging
@@ -83,7 +83,7 @@ def run_program(program: str | None, given: dict) -> None:
 
 def printing(given: dict) -> dict:
     """The destination and format of results. Results of -e, or with --format, are printed: as a table for a person, as rows for
-    a program. Raises BadInput if the format does not fit files."""
+    a program. Raises BadInput if the format does not fit files. given: the options of the command line."""
     unsaid = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT and given["output"] == "."
     output = "-" if unsaid and (given["format"] or given["rules"] is not None) else given["output"]
     if given["format"] and output != "-":
@@ -95,7 +95,7 @@ def printing(given: dict) -> dict:
 
 
 def print_summary(trace: dict, strata: bool) -> None:
-    """Print the last line of a run on standard error: the results, and the time of each part; if asked for, also of each
+    """Print the last line of a run on standard error: the results, and the time of each part. strata: also a line for each
     stratum."""
     from semi_naive.plots.pages.summary import outcome
 
@@ -106,7 +106,7 @@ def print_summary(trace: dict, strata: bool) -> None:
 
 
 def libraries_of(given: dict):
-    """The `Libraries` of functors that -l and -L name."""
+    """The `Libraries` of functors that -l and -L name. given: the options of the command line."""
     from semi_naive.libraries import Libraries
 
     dirs = given["library_dirs"] or (".",)
@@ -143,7 +143,7 @@ def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
 
 
 def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
-    """The folder of facts: that of -F, of -P, or of the program's own pragma."""
+    """The folder of facts: that of -F, of -P, or of the program's own pragma. given: the values of -P."""
     if facts.folder is None and "fact-dir" not in given:
         check_pragma(pragmas.get("fact-dir"), sandbox)
     folder = facts.folder or pragmas.get("fact-dir", ".")
@@ -157,7 +157,7 @@ def check_pragma(path: str | None, sandbox) -> None:
 
 
 def check_folders(facts: str, output: str, include_dirs) -> None:
-    """Raise errors before the run that would otherwise come after it."""
+    """Raise errors for folders that do not exist before the run begins."""
     if not os.path.isdir(facts):
         raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
     for folder in include_dirs:
@@ -202,7 +202,8 @@ def check_cores(master: str | None, cores: int | None) -> None:
 
 
 def spark_of(master: str | None, jobs: str | None):
-    """Spark as the command line says, started when it is needed; None leaves it to the run."""
+    """Return Spark as the command line requests, started when it is first needed; None leaves the choice to the run. jobs: the
+    value of -j."""
     if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
         raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
     cores = int(jobs) if jobs and jobs != "auto" else None
@@ -215,9 +216,9 @@ def spark_of(master: str | None, jobs: str | None):
     return OnDemand(master, cores)
 
 
-def show_modes(asked) -> list[str]:
+def show_modes(texts) -> list[str]:
     """The distinct modes that --show names; commas separate several."""
-    modes = [ALIASES.get(mode, mode) for text in asked for mode in text.split(",")]
+    modes = [ALIASES.get(mode, mode) for text in texts for mode in text.split(",")]
     for mode in modes:
         if mode.endswith("-ram"):
             raise BadInput(f"--show={mode}: there is no RAM, as rules are planned while they run", hint="--explain tells how")

@@ -54,7 +54,8 @@ def _encrypted(given: dict) -> dict:
 
 
 def run_server(program: str, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
-    """Serve until a signal ends the process. place: the address and port."""
+    """Serve until a signal ends the process. place: the address and port. state: the directory of the session, if any; retain:
+    epochs kept; given: the other options of the command."""
     try:
         import uvicorn
 

@@ -1,4 +1,4 @@
-"""`semi-naive session`: reads transactions and queries line by line, and prints the changes.
+"""`semi-naive session`: read transactions and queries line by line, and print the changes.
 
 Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. A change
 outside of begin and commit is a transaction of its own.
@@ -42,7 +42,8 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def run_session(program: str, state: str | None, given: dict) -> None:
-    """Read commands from standard input until it ends. given: the other options of the command, by their names."""
+    """Read commands from standard input until it ends. given: the other options of the command, by their names. state: the
+    directory that makes it durable, if any."""
     if program == "-":
         raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
     with open_session(program, state, given) as session:
@@ -50,7 +51,8 @@ def run_session(program: str, state: str | None, given: dict) -> None:
 
 
 def open_session(program: str, state: str | None, given: dict, retain: int = 0):
-    """Open the session of a program in a file."""
+    """Open the session of a program in a file. state: the directory that makes it durable, if any; given: the other options of
+    the command; retain: see `Program.session`."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
     from semi_naive.cli.run import check_folders, definitions, libraries_of, print_warnings, sandbox_of
@@ -69,14 +71,16 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0):
 
 
 class Shell:
-    """The commands of one session, read from a stream. An error ends it unless the stream is a terminal; an open transaction is
-    rolled back, so nothing is half done."""
+    """Executes the commands for one session, read from a stream. An error ends it unless the stream is a terminal; then an open
+    transaction is rolled back.
+    """
 
     def __init__(self, session, stream, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
         self.open = None
 
     def run(self) -> None:
+        """Read and execute commands until the end."""
         try:
             for number, line in self._lines():
                 try:
@@ -88,12 +92,13 @@ class Shell:
                         raise wrong from error
                     click.echo(f"semi-naive: {wrong}", err=True)
             if self.open is not None:
-                told = "the input ends inside of a transaction, which is rolled back"
-                raise BadInput(told, "<stdin>", hint="end it with commit")
+                message = "the input ends inside of a transaction, which is rolled back"
+                raise BadInput(message, "<stdin>", hint="end it with commit")
         finally:
             self._abort()
 
     def _lines(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, line) of the stream, after a prompt on a terminal."""
         number = 0
         while True:
             if self.interactive:
@@ -120,21 +125,25 @@ class Shell:
     # -- commands
 
     def _begin(self) -> None:
+        """Begin a transaction."""
         if self.open is not None:
             raise BadInput("a transaction is open already", hint="commit or abort it")
         self.open = self.session.transaction().begin()
 
     def _commit(self) -> None:
+        """Commit the open transaction, and print its changes."""
         transaction, self.open = self._opened(), None
         transaction.commit()
         self._print(transaction)
 
     def _abort(self) -> None:
+        """Roll back the open transaction, if any."""
         if self.open is not None:
             transaction, self.open = self.open, None
             transaction.abort()
 
     def _opened(self):
+        """Return the open transaction. Raises BadInput if there is none."""
         if self.open is None:
             raise BadInput("no transaction is open", hint="begin one with begin")
         return self.open
@@ -152,13 +161,15 @@ class Shell:
         self._change("delete", *self._file(rest, "unload"))
 
     def _change(self, operation: str, relation: str, rows) -> None:
+        """Change facts, in the open transaction or in one of their own. operation: the method of a transaction."""
         if self.open is not None:
             getattr(self.open, operation)(relation, rows)
         else:
             self._print(getattr(self.session, operation)(relation, rows))
 
-    def _query(self, rest: str) -> None:
-        answer = self.session.query(rest)
+    def _query(self, atom: str) -> None:
+        """Print the answers of a query."""
+        answer = self.session.query(atom)
         for line in self._texts(answer.relation, answer.encoded()):
             click.echo(line)
 
@@ -168,11 +179,11 @@ class Shell:
 
     # -- in
 
-    def _fact(self, rest: str) -> tuple[str, list[tuple]]:
+    def _fact(self, text: str) -> tuple[str, list[tuple]]:
         """Parse `R v…`: the relation, and one fact."""
-        name, rest = _split_word(rest)
+        name, text = _split_word(text)
         relation = self.session.relations[self.session.known(name)]
-        fields = [] if not relation.arity and rest.strip() == "()" else _fields(rest)
+        fields = [] if not relation.arity and text.strip() == "()" else _fields(text)
         if len(fields) != relation.arity:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
             hint = "fields are separated by blanks; one that has some is in double quotes"
@@ -182,9 +193,10 @@ class Shell:
             )
         return name, [tuple(map(_python, fields, relation.kinds))]
 
-    def _file(self, rest: str, command: str) -> tuple[str, str]:
-        name, rest = _split_word(rest)
-        path = _fields(rest)
+    def _file(self, text: str, command: str) -> tuple[str, str]:
+        """Return the relation and the path that are the arguments of a command."""
+        name, text = _split_word(text)
+        path = _fields(text)
         if len(path) != 1:
             raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
         if "://" not in path[0] and match_files(path[0]) is None and not os.path.exists(path[0]):
@@ -194,6 +206,7 @@ class Shell:
     # -- out
 
     def _print(self, transaction) -> None:
+        """Print the changes of a committed transaction."""
         for name, changes in transaction.changes.items():
             relation, columns = self.session.relations[name], changes.encoded()
             for sign in (-1, 1):
@@ -223,7 +236,7 @@ def _split_word(text: str) -> tuple[str, str]:
 
 
 def _printed(kind: Kind, value) -> str:
-    r"""A value as `_fields` reads it between tabs: text with a tab, a line break or a leading quote is quoted.
+    r"""Return a value as text that `_fields` reads back: text with a tab, a line break or a leading quote is quoted.
 
     >>> print(_printed(Kind.SYMBOL, "a b"), _printed(Kind.SYMBOL, "a\nb"))
     a b "a\nb"
@@ -259,7 +272,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _unquoted(field: str) -> str:
-    """A field between tabs, without its quotes if it has them."""
+    """Return a field between tabs, without its quotes if it has them."""
     if not field.startswith('"'):
         return field
     found, end = _quoted_field(field, 1)
@@ -269,7 +282,7 @@ def _unquoted(field: str) -> str:
 
 
 def _quoted_field(text: str, at: int) -> tuple[str, int]:
-    """The field up to a closing quote, and its end."""
+    """The field up to a closing quote, and its end. at: the position after the opening quote."""
     made = []
     while at < len(text) and text[at] != '"':
         if text[at] == "\\" and at + 1 < len(text):
@@ -284,7 +297,7 @@ def _quoted_field(text: str, at: int) -> tuple[str, int]:
 
 
 def _unquoted_field(text: str, at: int) -> tuple[str, int]:
-    """The field up to a blank outside of brackets, and its end. Branches have round brackets."""
+    """The field up to a blank outside of brackets, and its end. Branches have round brackets. at: its position."""
     begin, depth, within = at, 0, False
     opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
     while at < len(text) and (depth > 0 or within or not text[at].isspace()):
@@ -302,6 +315,7 @@ def _python(field: str, kind: Kind):
 
 
 def _message(error: Exception) -> str:
+    """Return the text of an error."""
     if isinstance(error, BadInput):
         return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -1,4 +1,4 @@
-"""`semi-naive simulate`: simulates a closure, a program or a recorded run on many ranks, and prints tables."""
+"""`semi-naive simulate`: simulate a closure, a program or a recorded run on many ranks, and print tables."""
 
 import contextlib
 import sys
@@ -15,7 +15,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 
 TUPLE_BYTES = 8  # bytes of a tuple in memory
-MAX_RANKS = 1 << 20  # ranks; with more, the lists for each phase and iteration do not fit into memory
+MAX_RANKS = 1 << 20  # with more ranks, the lists for each phase and iteration do not fit into memory
 POLICIES = ("work", "paper", "none")
 
 
@@ -77,7 +77,7 @@ def configured(policy: str | None, options: dict, ranks: int) -> Config:
 
 
 def _of_edges(source: str, header: bool, numbers: list[int], policies, options: dict, say) -> Iterator[tuple[str, int, dict]]:
-    """Yield (title, ranks, record) for each policy; the births of the closure are found once."""
+    """Yield (title, ranks, record) for each policy and number of ranks; the births of the closure are computed once."""
     from semi_naive.io.edges import as_edges
     from semi_naive.simulation import Replayable
 

@@ -1,6 +1,6 @@
-"""The flags of Soufflé 2.5. `semi-naive run` accepts all of them: it obeys each one, or says why it has no effect.
+"""The flags of Soufflé 2.5. `semi-naive run` accepts all of them: it obeys a flag, or says why it has no effect.
 
-A flag that changes no answer is noted in a line, and the run continues. A flag that asks for something other than a run is
+For a flag that changes no answer, a note is printed and the run continues. A flag that requests something other than a run is
 refused.
 """
 
@@ -15,7 +15,9 @@ from semi_naive.io.errors import BadInput
 
 
 class Flag(NamedTuple):
-    """here: the note if `run` has no option of this name; refused: the error for a flag that cannot be obeyed."""
+    """A flag of Soufflé. here: the note if `run` has no option of this name; refused: the error for a flag that cannot be
+    obeyed.
+    """
 
     letter: str
     name: str
@@ -73,9 +75,10 @@ WARNINGS = (
     "deprecated-qualifier", "deprecated-type-decl", "no-rules-nor-facts", "no-subsumptive-rule", "useless-annotation",
     "useless-doc-comment", "var-appears-once",
 )  # fmt: skip
-PREPROCESSORS = ("gcc", "mcpp", "cpp", "cc", "clang")  # which do what the one that is built in does
-PRAGMAS = ("semantics",)  # which are no flags
-OF_THE_PROGRAM = ("inline-exclude", "magic-transform", "magic-transform-exclude")  # options that are pragmas and nothing else
+PREPROCESSORS = ("gcc", "mcpp", "cpp", "cc", "clang")  # programs that do what the built-in preprocessor does
+PRAGMAS = ("semantics",)  # pragmas that are not flags
+# Options that only exist as pragmas of a program.
+OF_THE_PROGRAM = ("inline-exclude", "magic-transform", "magic-transform-exclude")
 IN_THE_TEXT = (
     "output-dir", "jobs", "no-warn", "profile", "provenance", "verbose", "warn", "wno",
 )  # fmt: skip  # pragmas of a program that are options
@@ -100,7 +103,7 @@ def _note_ignored(context, option, value):
 
 
 def _silent(flag: Flag):
-    """The option of a flag that has no effect here and is only noted."""
+    """Return the click option of a flag that is only noted."""
     names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
     how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
     return click.option(*names, callback=_note_ignored, expose_value=False, hidden=True, **how)
@@ -126,7 +129,7 @@ def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
 
 
 def pragmas_of(given: dict) -> dict[str, str]:
-    """The pragmas of -P, "key:value" each, and the options among them.
+    """The pragmas of -P, "key:value" each, and the options among them. given: the options of the command line.
 
     >>> pragmas_of({"pragmas": ("legacy", "magic-transform:a,b"), "inline_exclude": "c"})
     {'legacy': '', 'magic-transform': 'a,b', 'inline-exclude': 'c'}
@@ -154,7 +157,8 @@ def _several(option, value: str):
 
 
 def shown_warnings(problems: list, given: dict) -> list:
-    """The warnings that -w, -W and --wno leave. -W names the only ones to show, or all."""
+    """The warnings that -w, -W and --wno leave. -W names the only ones to show, or all. given: the options of the command
+    line."""
     on, off = set(given["warn"]) or {"all"}, set(given["wno"]) - {"none"}
     for name in sorted((on | off) - {"all", *WARNINGS}):
         raise BadInput(f"there is no warning {name!r}", hint=f"known are all, {', '.join(WARNINGS)}")

@@ -1,1 +1,1 @@
-"""The language server. `server` speaks the protocol; the other modules are independent of it."""
+"""The language server: `server` implements the protocol; the other modules are independent of it."""

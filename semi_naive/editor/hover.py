@@ -24,7 +24,9 @@ MAX_RECORDS = 100
 
 @dataclass(frozen=True)
 class LastRun:
-    """file: the record's name; at: when it was written; tuples: the number of tuples by relation."""
+    """The last run of a program. file: the name of its record; at: when that was written; tuples: the number of tuples by
+    relation.
+    """
 
     file: str
     at: datetime
@@ -42,6 +44,7 @@ def last_run(program: str) -> LastRun | None:
 
 
 def _records(folder: Path):
+    """Yield (path, time, size) of the JSON files in a folder."""
     try:
         for entry in os.scandir(folder):
             if entry.name.endswith(".json") and entry.is_file():
@@ -103,13 +106,14 @@ def _fields(pairs) -> str:
 
 
 def _behind(node: syntax.RelationDecl) -> str:
+    """Return the text after a relation's attributes: qualifiers and choice domains."""
     words = "".join(f" {word}" for word in sorted(node.qualifiers))
     keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
     return words + f" choice-domain {keys}" * bool(keys)
 
 
 def _comment(line: int, lines: list[str]) -> str:
-    """The comment after a declaration, else the one directly above it."""
+    """Return the comment after a declaration, or else the one directly above it. line: of the declaration."""
     behind = lines[line - 1].partition("//")[2].strip()
     if behind:
         return behind
@@ -122,14 +126,15 @@ def _comment(line: int, lines: list[str]) -> str:
 
 
 def _source_text(span: Span, lines: list[str]) -> str:
+    """Return the text of a span."""
     found = lines[span.line - 1 : span.end_line]
     found[-1] = found[-1][: span.end_column - 1]
     return "\n".join([found[0][span.column - 1 :], *found[1:]])
 
 
 def _types(declaration: Declaration, clause: str, checked: ir.Program | None) -> str:
-    """The types of a variable in the rules made from its clause, found by the clause's text, as its position may have
-    changed."""
+    """Return the types of a variable in the rules made from its clause. The rules are found by the clause's text, as its
+    position may have changed."""
     from semi_naive.cli.show import types_of
 
     found: dict[str, None] = {}
@@ -141,7 +146,7 @@ def _types(declaration: Declaration, clause: str, checked: ir.Program | None) ->
 
 
 def _relations(declaration: Declaration, root: str, checked: ir.Program, compiled: Compiled | None) -> str:
-    """A line for the relation, or for each instance of it: its stratum, and its number of tuples."""
+    """Return a line for the relation, or for each instance of it: its stratum, and its number of tuples."""
     names = [name for name, relation in checked.relations.items() if relation.span == declaration.span and "@" not in name]
     names = names or [name for name in checked.relations if name == declaration.name and declaration.within is None]
     run = last_run(root)
@@ -151,11 +156,12 @@ def _relations(declaration: Declaration, root: str, checked: ir.Program, compile
 
 
 def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
+    """Return the stratum and the number of tuples of a relation."""
     strata = [stratum for stratum in compiled.strata if stratum.rules] if compiled is not None else []
-    told = [
+    facts = [
         f"stratum {number} of {len(strata)}{', recursive' * stratum.recursive}"
         for number, stratum in enumerate(strata, 1) if name in stratum.relations
     ]  # fmt: skip
     if run is not None and name in run.tuples:
-        told.append(f"{quantity(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
-    return "; ".join(told)
+        facts.append(f"{quantity(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
+    return "; ".join(facts)

@@ -1,4 +1,4 @@
-"""The programs open in an editor, read again when a file changes, and checked like `semi-naive check`.
+"""The programs that are open in an editor: read again when a file changes, and checked like `semi-naive check`.
 
 The program that includes a file is searched for in the file's folder and above, up to the workspace.
 """
@@ -21,7 +21,7 @@ from semi_naive.ra import ir
 
 @dataclass
 class Reading:
-    """A program as far as it can be parsed. texts: the text of each file, by path."""
+    """The part of a program that can be parsed. texts: the text of each file, by path."""
 
     root: str
     names: Names
@@ -30,24 +30,26 @@ class Reading:
 
 @dataclass
 class Checked:
-    """A program without errors; compiled: its strata."""
+    """A program without errors. compiled: its strata."""
 
     program: ir.Program
     compiled: Compiled
 
 
 class Programs:
-    """folder: the workspace; reading: options of `Program`; unsaved: the editor's texts by path, an immutable mapping that is
-    replaced on each change."""
+    """The programs of a workspace. folder: the workspace; reading: options of `Program`; unsaved: the editor's texts by path,
+    an immutable mapping that is replaced on each change.
+    """
 
     def __init__(self, folder: str | None = None, reading: Mapping | None = None):
         self.folder, self.reading = folder, dict(reading or {})
         self.unsaved: Mapping[str, str] = {}
         self._roots: dict[str, str] = {}
-        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root, with the texts that were read
-        self._checked: dict[str, Checked] = {}  # by root, the last version without errors
+        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root: the unsaved texts at the time, and the program
+        self._checked: dict[str, Checked] = {}  # by root: the last version without errors
 
     def root(self, path: str) -> str:
+        """Return the program to which a file belongs."""
         if path not in self._roots:
             self._roots[path] = root_of(path, self.folder)
         return self._roots[path]
@@ -63,11 +65,13 @@ class Programs:
         return reading if path in reading.texts else self._reading(path)
 
     def _reading(self, root: str) -> Reading:
+        """Return a program, read again if the editor's texts have changed."""
         if root not in self._read or self._read[root][0] != self.unsaved:
             self._read[root] = self.unsaved, self._read_now(root)
         return self._read[root][1]
 
     def _read_now(self, root: str) -> Reading:
+        """Read a program; if it cannot be parsed, one without names."""
         token = UNSAVED.set(self.unsaved)
         try:
             source, _ = parse_all(_text(root, self.unsaved), root, **self.reading)
@@ -101,36 +105,38 @@ def _text(root: str, unsaved: Mapping[str, str]) -> str:
     return text if text is not None else read_text(root) if os.path.exists(root) else ""
 
 
-MAX_PROGRAMS = 2_000  # programs of a workspace that are looked at
+MAX_PROGRAMS = 2_000  # the most programs of a workspace that are read
 INCLUDE = re.compile(r'^[ \t]*(?:\.include|#[ \t]*include)[ \t]*"([^"\n]+)"', re.MULTILINE)
 SUFFIXES = ".dl", ".datalog"
 
 
 def root_of(path: str, folder: str | None) -> str:
-    """The program that includes a file, directly or not, the first by name; the file itself if there is none. folder: the
-    workspace; None: only programs beside the file are considered."""
-    by = defaultdict(set)
+    """Return the program that includes a file, directly or indirectly, the first by name; the file itself if there is none.
+    folder: the workspace; None: only programs in the file's folder are considered."""
+    including = defaultdict(set)
     for program in _programs(Path(folder or os.path.dirname(path))):
         for name in _includes(program):
-            by[os.path.abspath(os.path.join(os.path.dirname(program), name))].add(program)
+            including[os.path.abspath(os.path.join(os.path.dirname(program), name))].add(program)
     seen, root = {path}, path
-    while above := sorted(by[root] - seen):
+    while above := sorted(including[root] - seen):
         root = above[0]
         seen.add(root)
     return root
 
 
 def _programs(folder: Path) -> list[str]:
-    found: list[str] = []
-    for place, inside, names in os.walk(folder):
-        inside[:] = [name for name in inside if not name.startswith(".") and name != "node_modules"]
-        found += [os.path.abspath(os.path.join(place, name)) for name in names if name.endswith(SUFFIXES)]
-        if len(found) >= MAX_PROGRAMS:
+    """Return the paths of the programs in a folder and below."""
+    programs: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+        programs += [os.path.abspath(os.path.join(place, name)) for name in names if name.endswith(SUFFIXES)]
+        if len(programs) >= MAX_PROGRAMS:
             break
-    return found[:MAX_PROGRAMS]
+    return programs[:MAX_PROGRAMS]
 
 
 def _includes(program: str) -> list[str]:
+    """Return the names of the files that a program includes."""
     try:
         return INCLUDE.findall(read_text(program))
     except OSError:

@@ -1,4 +1,4 @@
-"""`semi-naive lsp`: the language server over standard input and output, by pygls.
+"""`semi-naive lsp`: the language server on standard input and output, by pygls.
 
 Texts are checked after a pause in typing. Columns are counted in the editor's units; in the rest of the engine they count from
 1, in characters.
@@ -30,12 +30,12 @@ KINDS = {
 
 
 class EditorServer(LanguageServer):
-    """uris: of the open documents, by path."""
+    """The server. uris: of the open documents, by path."""
 
     def __init__(self):
         super().__init__("semi-naive", __version__)
         self.uris: dict[str, str] = {}
-        self.told: dict[str, set[str]] = {}  # by program, the files whose problems an editor has
+        self.told: dict[str, set[str]] = {}  # by program: the files whose problems have been published
         self.programs = Programs()
         self.checking = asyncio.Lock()
 
@@ -69,6 +69,7 @@ class EditorServer(LanguageServer):
         return self.workspace.position_codec
 
     def span_range(self, span: Span, texts: dict[str, str]) -> lsp.Range:
+        """Return a span in the editor's units."""
         lines = texts.get(span.file, "").split("\n")
         begin = lsp.Position(span.line - 1, span.column - 1)
         end = lsp.Position(span.end_line - 1, span.end_column - 1)
@@ -110,6 +111,7 @@ class EditorServer(LanguageServer):
         self.told[root] = {file for file, diagnostics in found.items() if diagnostics}
 
     def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
+        """Return a problem in the form of the protocol."""
         warning = problem.severity == "Warning"
         notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
         return lsp.Diagnostic(
@@ -122,7 +124,7 @@ class EditorServer(LanguageServer):
 
 
 def make_server() -> EditorServer:
-    """A server with all its handlers."""
+    """Return a server with all its handlers."""
     made = EditorServer()
     _documents(made)
     _questions(made)
@@ -131,6 +133,8 @@ def make_server() -> EditorServer:
 
 
 def _documents(server: EditorServer) -> None:
+    """Register the handlers of opened, changed, saved and closed documents."""
+
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams):
         server.begin(params.initialization_options)
@@ -157,6 +161,8 @@ def _documents(server: EditorServer) -> None:
 
 
 def _questions(server: EditorServer) -> None:
+    """Register the handlers of hover, definition, references and symbols."""
+
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
         reading, found = server.asked(params)
@@ -176,8 +182,8 @@ def _questions(server: EditorServer) -> None:
     def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
         reading, found = server.asked(params)
         spans = reading.names.of(found[1]) if found is not None else []
-        kept = [span for span in spans if params.context.include_declaration or span != found[1].span]
-        return [server.location(span, reading.texts) for span in kept]
+        wanted = [span for span in spans if params.context.include_declaration or span != found[1].span]
+        return [server.location(span, reading.texts) for span in wanted]
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
@@ -196,6 +202,8 @@ def _questions(server: EditorServer) -> None:
 
 
 def _changes(server: EditorServer) -> None:
+    """Register the handlers of formatting and renaming."""
+
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
         text = server.workspace.get_text_document(params.text_document.uri).source

@@ -1,4 +1,5 @@
-"""Where the seconds of a run go: at any moment exactly one part of an account is charged, so its parts add up to the whole.
+"""Measure where the seconds of a run go: at any moment exactly one part of an account is charged, so the parts add up to the
+whole.
 
     with opened() as account:
         with part("load"):
@@ -35,7 +36,7 @@ _here = threading.local()
 
 
 class Account:
-    """The seconds of one run, split into `PARTS`. `claimed`: true once a run has adopted it."""
+    """The seconds of one run, divided into `PARTS`. claimed: True once a run has adopted it."""
 
     def __init__(self) -> None:
         self.started = time.time()
@@ -61,7 +62,7 @@ class Account:
         return {part: spent[part] for part in PARTS if spent.get(part)}
 
     def paid(self) -> dict:
-        """The seconds so far and those of each part, for the record of a run."""
+        """Return the seconds so far and those of each part, for the record of a run."""
         parts = self.parts()
         return {"seconds": sum(parts.values()), "account": parts}
 
@@ -83,8 +84,9 @@ class Account:
 
 
 class part(ContextDecorator):
-    """Charge this thread's time to a part of the open account, if there is one, while the block or function runs. `of`: only
-    while that part is charged."""
+    """Charge this thread's time to a part of the open account, if there is one, while the block or function runs. of: only if
+    that part is being charged.
+    """
 
     def __init__(self, name: str, of: str = ""):
         self.name, self.of = name, of
@@ -93,6 +95,7 @@ class part(ContextDecorator):
         return part(self.name, self.of)  # a function may call itself
 
     def __enter__(self) -> None:
+        """Begin to charge the part."""
         account = current()
         if account is not None and self.of and (account.paying or ("",))[0] != self.of:
             account = None

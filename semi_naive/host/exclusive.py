@@ -1,8 +1,8 @@
-"""Mutual exclusion among the processes of a host: one process makes a thing while the others that need it wait.
+"""Mutual exclusion among the processes of a host: one process makes something while the others that need it wait.
 
-The lock is the system's (flock), so the end of a process always releases it. It saves work, and correctness does not depend on
-it: files are written under temporary names and renamed, so two processes that make the same thing do no harm. A fork closes its
-copies of its parent's locks.
+The lock is the system's (flock), so the end of a process always releases it. It only saves work: correctness does not depend on
+it, as files are written under temporary names and renamed, so two processes that make the same file do no harm. A fork closes
+its copies of its parent's locks.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ log = logging.getLogger("semi_naive")
 
 _files: set = set()  # files of the locks that this process holds
 
-POLL_SECONDS = 0.005  # seconds between two looks at a lock
-LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process: what it makes takes 3, ten times that on a busy machine
+POLL_SECONDS = 0.005  # seconds between two attempts to get a lock
+LOCK_TIMEOUT_SECONDS = 60.0  # seconds to wait for another process, which takes 3, or ten times as long on a busy machine
 
 
 @contextlib.contextmanager
@@ -55,6 +55,7 @@ def _is_locked(path, patience: float, opened: list) -> bool:
 
 
 def _let_go(path, opened: list) -> None:
+    """Release a lock and remove its file."""
     for file in opened:
         if file in _files and not file.closed:
             _files.discard(file)
@@ -86,6 +87,7 @@ def _lock_taken(file, until: float) -> bool:
 
 
 def _is_at(file, path) -> bool:
+    """True if a path still names an open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

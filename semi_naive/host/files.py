@@ -1,4 +1,4 @@
-"""Atomic replacement of files."""
+"""Replace files atomically."""
 
 import contextlib
 import uuid

@@ -1,4 +1,4 @@
-"""Deferring interrupts, by Ctrl-C and other signals, while a step must not be left half done.
+"""Defer interrupts, by Ctrl-C and other signals, while a step must not be left incomplete.
 
 Python calls a signal's handler in the main thread, between two bytecode instructions. The handler of Ctrl-C raises
 KeyboardInterrupt. Two rules limit the effects of such an exception. A step that must complete is idempotent, and runs in
@@ -24,15 +24,17 @@ SECOND_SIGNAL_SECONDS = (
 
 
 class _Waiting:
-    """Signal handlers of a block that defer signals. If an interrupt arrives in `end`, a handler stays installed, and forwards
-    signals."""
+    """The signal handlers of a block, which defer signals. If an interrupt arrives in `end`, a handler stays installed, and
+    forwards signals.
+    """
 
     def __init__(self):
         self.handlers: dict[int, Callable[..., Any]] = {}
-        self.came: dict[int, float] = {}  # signals, and when each was sent first
+        self.came: dict[int, float] = {}  # the time at which each signal was first received
         self.over = False
 
     def begin(self) -> None:
+        """Install the handlers, in the main thread."""
         for number in SIGNALS if get_ident() == main_thread().ident else ():
             handler = _signal.getsignal(number)
             if callable(handler):
@@ -40,6 +42,7 @@ class _Waiting:
                 _signal.signal(number, self._wait)
 
     def _wait(self, number: int, frame) -> None:
+        """Record a signal; forward it if the block is over, or at a second signal some time after the first."""
         now = time.monotonic()
         if self.over or now - self.came.setdefault(number, now) > SECOND_SIGNAL_SECONDS:
             self.came.pop(number, None)
@@ -94,7 +97,7 @@ def locked(lock) -> Iterator[None]:
 
 
 def interrupt_in(error: BaseException) -> BaseException:
-    """The interrupt behind an error that C code raised in its place, such as `SystemError: … returned a result with an
+    """Return the interrupt behind an error that C code raised in its place, such as `SystemError: … returned a result with an
     exception set`; if there is none, the error itself."""
     cause: BaseException | None = error
     while cause is not None and isinstance(cause, Exception):

@@ -1,4 +1,4 @@
-"""A lazy `njit`: a kernel is compiled, or its machine code loaded, only when that pays.
+"""A lazy `njit`: a kernel is compiled, or its machine code loaded, only when that is worth the time.
 
 Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as plain Python while its arrays are
 small, until all kernels together have taken UNCOMPILED_SECONDS that way. Then numba is loaded, and the machine code of a kernel
@@ -28,9 +28,9 @@ __all__ = ["Kernel", "load_kernels", "njit", "types"]
 
 log = logging.getLogger("semi_naive")
 
-UNCOMPILED_NUMBERS = 2000  # numbers in the arrays of a call: 2 ms uncompiled, where a pass over them is all there is
-UNCOMPILED_SECONDS = 0.3  # seconds
-UNLOADED_NUMBERS = 50  # below this, machine code is not loaded either
+UNCOMPILED_NUMBERS = 2000  # numbers in the arrays of a call below which it runs uncompiled: 2 ms for one pass over them
+UNCOMPILED_SECONDS = 0.3  # seconds of uncompiled kernels in total, before numba is loaded
+UNLOADED_NUMBERS = 50  # numbers in the arrays of a call below which not even machine code is loaded
 LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, once numba is, or compiled
 
 mode = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" and "uncompiled" or "auto"  # or "compiled"
@@ -40,7 +40,7 @@ _known: list[Kernel] = []  # kernels that have signatures
 
 
 class _Now(threading.local):
-    """The thread-local state: true while this thread runs a kernel uncompiled."""
+    """The state of a thread: uncompiled is True while it runs a kernel uncompiled."""
 
     uncompiled = False
 
@@ -49,16 +49,21 @@ _now = _Now()
 
 
 class _Spent:
-    """Times of all kernels: run uncompiled, and compiling or loading machine code; and whether numba is loaded."""
+    """The times of all kernels: running uncompiled, and compiling or loading machine code; and whether numba is loaded."""
 
     seconds = 0.0
     numba = False
 
 
 def njit(*given, cache=False, few=UNCOMPILED_NUMBERS, scratch="", uncompiled=None, **options):
-    """A lazy `numba.njit`. few: the numbers in the arguments' arrays below which a call is not worth compiling; `scratch` names
-    arguments that do not count, as they are buffers. uncompiled: a numpy function to run instead of the kernel's Python until
-    it is compiled. With signatures, one process of the host compiles a kernel, and the others wait for it."""
+    """A lazy `numba.njit`.
+
+    few: the numbers in the arguments' arrays below which a call is not worth compiling; scratch: names of arguments that do not
+    count, as they are buffers.
+    uncompiled: a numpy function to run instead of the kernel's Python until it is compiled.
+
+    With signatures, one process of the host compiles a kernel, and the others wait for it.
+    """
     if len(given) == 1 and isinstance(given[0], FunctionType):
         return njit(cache=cache, **options)(given[0])
     signatures = given[0] if given and isinstance(given[0], list) else given
@@ -78,18 +83,20 @@ class Kernel:
     uncompiled: Callable
     targetoptions: dict
     dispatcher: Any = None
-    seconds: float = 0.0  # seconds that it has run uncompiled
+    seconds: float = 0.0  # the time that it has run uncompiled
     worth: float | None = None  # seconds that it may run uncompiled; unknown until numba is loaded
 
     def __post_init__(self):
+        """Determine which arguments count towards the size of a call, and register the kernel."""
         functools.update_wrapper(self, self.py_func)
         names = self.py_func.__code__.co_varnames[: self.py_func.__code__.co_argcount]
         self.counted = [place for place, name in enumerate(names) if name not in self.scratch]
-        self.typed = all(isinstance(one, Signature) for one in self.signatures)
+        self.typed = all(isinstance(signature, Signature) for signature in self.signatures)
         if self.signatures:
             _known.append(self)
 
     def __call__(self, *given):
+        """Call the kernel, compiled or not."""
         if self.dispatcher is None and (_now.uncompiled or self._small(given)):
             return self._run(given) if _now.uncompiled else self._timed(given)
         try:
@@ -101,7 +108,7 @@ class Kernel:
         return self.py_func.__qualname__
 
     def _small(self, given) -> bool:
-        """True if compiling is not worth while for this call."""
+        """True if compiling is not worth while for this call. given: the arguments."""
         if not self.typed or mode != "auto":
             return mode == "uncompiled"
         numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
@@ -118,7 +125,8 @@ class Kernel:
         return self.seconds < self.worth and (self.worth > LOADING or numbers <= UNLOADED_NUMBERS)
 
     def _timed(self, given):
-        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around."""
+        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around. given: the
+        arguments."""
         begun, _now.uncompiled = time.perf_counter(), True
         try:
             with np.errstate(over="ignore"):
@@ -130,6 +138,7 @@ class Kernel:
             _Spent.seconds += spent
 
     def _run(self, given):
+        """Call the uncompiled function with arguments and result converted as compiled code does."""
         if not self.signatures:
             return self.uncompiled(*given)
         signature, values = self._matching(given)
@@ -166,8 +175,8 @@ def defined_kernels() -> list[Kernel]:
 
 
 def load_kernels(names: Iterable[str] = ()) -> None:
-    """Load the machine code of kernels, as far as it is cached, 5 ms each: of those with the given names, as "words.sort", or
-    of all that are defined, for a process that forks others."""
+    """Load the machine code of kernels, if it is cached, 5 ms each: of those with the given names, as "words.sort", or of all
+    that are defined, for a process that forks others."""
     with deferred():
         from semi_naive.host.kernel_cache import is_cached
 

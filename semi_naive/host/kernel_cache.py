@@ -1,4 +1,4 @@
-"""A cache of kernels that numba has compiled: machine code in a file, keyed by everything that it is made from.
+"""A cache of kernels compiled by numba: machine code in files, keyed by everything that determines it.
 
 Numba's own cache is not verified: a truncated file is an error in every later run, and a file with a flipped bit is executed.
 Its folder may be writable by other users, and it does not notice changes of functions that a kernel calls. Here each file has a
@@ -39,8 +39,9 @@ NOTED_COMPILE_SECONDS = 1.0  # seconds of compiling after which a note is logged
 
 
 class _Compiling:
-    """The state of compiling in this process: the time it has taken, the start of the current one, and whether a note was
-    logged."""
+    """The state of compilation in this process: the time it has taken, the start of the current one, and whether a note was
+    logged.
+    """
 
     seconds, since, told = 0.0, 0.0, False
 
@@ -62,14 +63,15 @@ def dispatcher_of(kernel) -> Dispatcher:
 
 
 def _make_dispatcher(kernel) -> Dispatcher:
-    made: Any = numba.njit(**kernel.targetoptions)(kernel.py_func)
+    """Compile a kernel for its signatures, or load its machine code from the cache."""
+    dispatcher: Any = numba.njit(**kernel.targetoptions)(kernel.py_func)
     if kernel.cache:
-        made._cache = KernelCache(kernel)  # not public; `Dispatcher.enable_caching` sets it
+        dispatcher._cache = KernelCache(kernel)  # not public; `Dispatcher.enable_caching` sets it
     for signature in map(_of_numba, kernel.signatures):
-        with made._cache.made_by_one(signature) if kernel.cache else nullcontext():
-            made.compile(signature)
-    made.disable_compile(bool(kernel.signatures))
-    return made
+        with dispatcher._cache.made_by_one(signature) if kernel.cache else nullcontext():
+            dispatcher.compile(signature)
+    dispatcher.disable_compile(bool(kernel.signatures))
+    return dispatcher
 
 
 def is_cached(kernel) -> bool:
@@ -95,7 +97,7 @@ def type_of(intrinsic) -> types.Type:
 
 
 class KernelCache:
-    """The cache of one kernel, with the interface of `numba.core.caching._Cache`, which a test pins."""
+    """The cache of one kernel, with the interface of `numba.core.caching._Cache`, which a test checks."""
 
     def __init__(self, kernel):
         self.kernel, self.enabled = kernel, True
@@ -105,13 +107,14 @@ class KernelCache:
         return str(cache_folder())
 
     def made_by_one(self, signature):
-        """Hold the lock in which numba's compiler asks for a file and saves it."""
+        """Hold the lock under which one process compiles a kernel and saves it."""
         return nullcontext() if self.kept(signature) else exclusive(f"{self.path(signature)}.lock")
 
     def kept(self, signature) -> bool:
         return any(path.exists() for path in self.places(signature))
 
     def load_overload(self, signature, context):
+        """Return the compiled code for a signature; None if it must be compiled."""
         for path in self.places(signature) if self.enabled else ():
             data = private.load(path)
             if data is not None:
@@ -123,6 +126,7 @@ class KernelCache:
         return None
 
     def save_overload(self, signature, made) -> None:
+        """Save the compiled code for a signature."""
         if not self.enabled or made.lifted or made.library.has_dynamic_globals:  # addresses of this process
             return
         path = self.path(signature)
@@ -141,7 +145,8 @@ class KernelCache:
         """Do nothing: entries never become stale."""
 
     def places(self, signature) -> tuple[Path, Path]:
-        """The folders where its machine code may be: the cache, and the package if it was installed from a wheel."""
+        """Return the files in which its machine code may be: in the cache, and in the package if it was installed from a
+        wheel."""
         path = self.path(signature)
         return path, wheel_kernels() / path.name
 
@@ -150,8 +155,9 @@ class KernelCache:
 
 
 class _Loading(pickle.Unpickler):
-    """An unpickler of machine code. It imports none of numba's modules for results handed to interpreted code, which machine
-    code without Python objects does not need."""
+    """An unpickler of machine code. It does not import the modules of numba that convert results for interpreted code, which
+    machine code without Python objects does not need.
+    """
 
     def find_class(self, module, name):
         return _environment if (module, name) == (environment.__name__, "_rebuild_env") else super().find_class(module, name)
@@ -169,8 +175,8 @@ def _environment(module: str, consts, name: str):
 
 @cache
 def _name_allocator() -> None:
-    """Tell the linker where numba allocates arrays. `Context.refresh` does that too, but loads all that a compiler needs: 0.4
-    seconds, and 0.7 if scipy is installed. Compiling refreshes the context by itself."""
+    """Tell the linker the addresses of numba's allocation functions. `Context.refresh` does that too, but loads all that a
+    compiler needs: 0.4 seconds, and 0.7 if scipy is installed. Compiling refreshes the context anyway."""
     for name, place in c_helpers.items():
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", place)
 
@@ -192,10 +198,8 @@ def cache_folder() -> Path:
 
 @cache
 def wheel_kernels() -> Path:
-    """The directory of the kernels installed from a wheel (see `setup.py`), as trustworthy as the package itself.
-
-    A checkout has none itself. It uses those of an installed wheel, whose names match if the code is the same.
-    """
+    """Return the folder of the kernels installed from a wheel (see `setup.py`), as trustworthy as the package itself. A source
+    checkout has none; it uses those of an installed wheel, whose names match if the code is the same."""
     own = Path(sys.modules[OURS].__file__ or "").with_name("kernels")
     installed = (folder for entry in sys.path if (folder := Path(entry, OURS, "kernels")).is_dir())
     return own if own.is_dir() else next(installed, own)
@@ -203,19 +207,21 @@ def wheel_kernels() -> Path:
 
 @cache
 def kernel_inputs(kernel) -> tuple:
-    """All inputs of a kernel's machine code: its options and code, and those of the functions that it calls."""
+    """Return everything that determines a kernel's machine code: its options and code, and those of the functions that it
+    calls."""
     return tuple(_fingerprint_parts(kernel, set()))
 
 
 def _fingerprint_parts(thing, seen: set) -> Iterator:
+    """Yield the parts of a kernel, function or constant that determine machine code."""
     if hasattr(thing, "py_func"):  # a kernel
         yield sorted(map(repr, thing.targetoptions.items()))
         yield from _fingerprint_parts(thing.py_func, seen)
     elif isinstance(thing, FunctionType) and thing not in seen:
         seen.add(thing)
         yield from _code(thing.__code__)
-        for one in _globals_of(thing):
-            yield from _fingerprint_parts(one, seen)
+        for used in _globals_of(thing):
+            yield from _fingerprint_parts(used, seen)
     elif isinstance(thing, int | float | str | tuple | np.generic):
         yield repr(thing)
     elif isinstance(thing, np.ndarray):
@@ -237,9 +243,10 @@ def _globals_of(function: FunctionType) -> Iterator:
 
 
 def _code(code: CodeType) -> Iterator:
+    """Yield the parts of a function's code that determine machine code."""
     yield code.co_code, code.co_names, code.co_varnames
-    for one in code.co_consts:
-        yield from _code(one) if isinstance(one, CodeType) else [repr(one)]
+    for constant in code.co_consts:
+        yield from _code(constant) if isinstance(constant, CodeType) else [repr(constant)]
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Cleaning up at the end of the process: child processes to end, and temporary files to remove.
+"""Clean up at the end of the process: end child processes, and remove temporary files.
 
-They are ended and removed when Python ends, or by `end` when it ends at once. What no process can clean up after itself, as it
-was killed with signal 9, ends by itself (`ra.spark.java`) or is swept by the next one (`Store.create`).
+This is done when Python ends, or by `end` if it ends at once. A process that is killed by signal 9 cannot clean up: then
+children end by themselves (`ra.spark.java`), or a later process removes the files (`Store.create`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end in once its standard input is closed
+ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end after its standard input is closed
 SECOND_REMOVAL_SECONDS = (
     0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
 )
@@ -83,6 +83,7 @@ def end(patience: float = 0.0) -> None:
 
 
 def _remove(path: str) -> None:
+    """Remove a file or folder, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         import shutil
 

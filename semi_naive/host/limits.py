@@ -27,13 +27,14 @@ from semi_naive.host.numbers import quantity
 
 MEASURE_SECONDS = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
 WAITING_CHECK_SECONDS = 0.1  # seconds between two checks of an evaluation that waits for a lock
-CALL = 500  # bindings: the time that a step takes for a batch of nothing, measured in bench.sessions (2026-11)
+CALL = 500  # bindings that are counted for a call of a step with an empty batch, by its time (bench.sessions, 2026-11)
 HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bound, as in n < 1000"
 
 
 class LimitExceeded(RuntimeError):
-    """An evaluation exceeded one of its limits, or was cancelled. said: the limit. place: the iteration and rule that was
-    running. made: the number of tuples. helps: advice."""
+    """An evaluation exceeded one of its limits, or was cancelled. said: which limit. place: the iteration and rule that was
+    running. made: the number of tuples. helps: advice.
+    """
 
     def __init__(self, said: str, place: str = "", made: str = "", helps: str = ""):
         super().__init__(said, place, made, helps)
@@ -49,13 +50,13 @@ class LimitExceeded(RuntimeError):
 
 
 class Limits:
-    """Limits in force from now on. around: those of the caller, which also apply."""
+    """The limits of an evaluation from now on. around: those of the caller, which also apply."""
 
     def __init__(self, seconds: float | None = None, nbytes: int | None = None, around: "Limits | None" = None):
         self.seconds, self.nbytes, self.around = seconds, nbytes, around
         self.until = math.inf if seconds is None else time.monotonic() + seconds
         self.cancelled = ""  # the reason of a cancellation
-        self.held: Callable[[], int] | None = None  # the bytes of all relations
+        self.held: Callable[[], int] | None = None  # returns the bytes of all relations
         self.before, self.due = 0, 0.0  # bytes at the start; time of the next measurement
 
     def cancel(self, why: str) -> None:
@@ -63,6 +64,7 @@ class Limits:
         self.cancelled = why
 
     def check(self) -> None:
+        """Raise LimitExceeded after a cancellation or the deadline."""
         if self.cancelled:
             raise LimitExceeded(self.cancelled)
         if time.monotonic() > self.until:
@@ -76,12 +78,14 @@ class Limits:
             self.held, self.before = held, held()
 
     def check_bytes(self, beside: Callable[[], int], now: bool) -> None:
+        """Raise LimitExceeded if more bytes have been added than allowed. beside: returns the bytes that belong to no relation
+        yet; now: measure even if the last measurement was recent."""
         if self.nbytes is None or self.held is None or not now and time.monotonic() < self.due:
             return
         self.due = time.monotonic() + MEASURE_SECONDS
-        made = self.held() + beside() - self.before
-        if made > self.nbytes:
-            limit = f"it has made {quantity(made, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
+        added = self.held() + beside() - self.before
+        if added > self.nbytes:
+            limit = f"it has made {quantity(added, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
             raise LimitExceeded(limit, helps=HELPS.format("query_bytes"))
 
 
@@ -137,8 +141,8 @@ def measure(held: Callable[[], int]) -> None:
 
 
 def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
-    """Raise LimitExceeded if too many bytes were allocated; measured a few times a second, or if `now`. beside: bytes that
-    belong to no relation yet."""
+    """Raise LimitExceeded if too many bytes have been added; measured a few times a second, or now. beside: returns the bytes
+    that belong to no relation yet."""
     if _here.get() is not None:
         for limits in in_force():
             limits.check_bytes(beside, now)
@@ -161,12 +165,13 @@ class OverBudget(Exception):
 
 
 class Work:
-    """The bindings that an evaluation has visited, and may visit at `most`."""
+    """The bindings that an evaluation has visited. most: its budget."""
 
     def __init__(self, most: float):
         self.most, self.bindings, self.alone = most, 0, Lock()
 
     def visit(self, bindings: int) -> None:
+        """Count bindings. Raises OverBudget above the budget."""
         with self.alone:  # threads of one evaluation share it
             self.bindings += bindings
         if self.bindings > self.most:
@@ -193,7 +198,7 @@ def budget(most: float = math.inf) -> Iterator[Work]:
 
 
 def visit(bindings: int) -> None:
-    """Count bindings, if there is a budget. 0.1 µs without one."""
+    """Count bindings, if the evaluation has a budget. 0.1 µs if not."""
     if (work := _work.get()) is not None:
         work.visit(bindings)
 

@@ -1,4 +1,4 @@
-"""Detection of memory shortage while an error can still be raised, before the system kills the process."""
+"""Detect that memory is running out while an error can still be raised, before the system kills the process."""
 
 import contextlib
 import gc
@@ -20,7 +20,7 @@ from semi_naive.host.memory_limits import (
 )
 
 OWN_SHARE_TO_BLAME = 0.25  # share of the machine's memory below which this process is not the cause of a shortage
-CHECK_SECONDS = 0.2  # seconds between two looks
+CHECK_SECONDS = 0.2  # seconds between two measurements
 DRIVER_SHARE = 0.4  # share of all memory that the driver alone may use before a stratum moves to the partitions
 
 SIGNS = (
@@ -48,8 +48,9 @@ def uncollected() -> Iterator[None]:
 
 
 class OutOfMemory(MemoryError):
-    """Memory is used up, or about to be. said: the usage, or the failed allocation. place: the work in progress. helps:
-    advice."""
+    """Memory is exhausted, or about to be. said: the usage, or the failed allocation. place: the work in progress. helps:
+    advice.
+    """
 
     def __init__(self, said: str, place: str = "", helps: str = HELPS):
         super().__init__(said, place, helps)

@@ -1,6 +1,6 @@
 """Memory limits and usage: of the control group (a container), the machine, and this process.
 
-Where the system does not tell, as there is no /proc, no limit is known.
+If the system does not report them, as without /proc, no limit is known.
 """
 
 import contextlib
@@ -66,6 +66,7 @@ def rooms() -> Iterator[Room]:
 
 
 def _address_space() -> int:
+    """Return the limit of this process's address space in bytes."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -88,8 +89,9 @@ class GroupV2:
 
     @staticmethod
     def used(folder: Path) -> int:
-        told = _numbers(folder / "memory.stat")
-        cached = told["file"] - told["shmem"] + told.get("slab_reclaimable", 0)
+        """Return the used bytes of a group."""
+        counters = _numbers(folder / "memory.stat")
+        cached = counters["file"] - counters["shmem"] + counters.get("slab_reclaimable", 0)
         return int((folder / "memory.current").read_text()) - cached
 
 
@@ -102,8 +104,9 @@ class GroupV1:
 
     @staticmethod
     def used(folder: Path) -> int:
-        told = _numbers(folder / "memory.stat")
-        cached = told["total_cache"] - told.get("total_shmem", 0)
+        """Return the used bytes of a group."""
+        counters = _numbers(folder / "memory.stat")
+        cached = counters["total_cache"] - counters.get("total_shmem", 0)
         return int((folder / "memory.usage_in_bytes").read_text()) - cached
 
 
@@ -121,7 +124,8 @@ def _groups() -> list[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
 
 
 def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
-    """A group and its parents, as far as they have a limit. In a container the group may be mounted at the root."""
+    """Yield a control group and its parents that have a limit, as (folder, description, reader). In a container the group may
+    be mounted at the root."""
     folder = root / path.lstrip("/")
     for group in dict.fromkeys([folder, *folder.parents, root]):
         if group == root or root in group.parents:
@@ -131,8 +135,8 @@ def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[Gro
 
 
 def kills() -> int:
-    """The number of processes that the system has killed for lack of memory: in our control groups, else on the whole
-    machine."""
+    """Return the number of processes that the system has killed for lack of memory: in the control groups of this process, or
+    else on the whole machine."""
     files = [folder / name for folder, *_ in _groups() for name in ("memory.events", "memory.oom_control")]
     for file in [*files, Path("/proc/vmstat")]:
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -152,7 +156,7 @@ def ours() -> int:
 
 
 def peak(process: int | None = None) -> int:
-    """The peak of resident bytes of a process, by default this one; 0 if the system does not tell."""
+    """Return the peak of resident bytes of a process, by default this one; 0 if the system does not report it."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         for line in Path(f"/proc/{process or os.getpid()}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):  # getrusage starts from the peak of the parent process

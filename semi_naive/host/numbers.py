@@ -1,10 +1,10 @@
-"""Parts of messages: counts, bytes, durations, counted nouns, series of items; and numbers of bytes that users write."""
+"""Format the numbers in messages (counts, bytes, durations, counted nouns, lists of items), and parse numbers of bytes."""
 
 from collections.abc import Callable, Iterable
 
 
 def in_full(value: float) -> str:
-    """A count with all its digits.
+    """Return a count with all its digits.
 
     >>> in_full(21_402_960), in_full(0.3)
     ('21,402,960', '0')
@@ -13,7 +13,7 @@ def in_full(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A count: in full if it is short, otherwise in thousands, millions, …
+    """Return a count: in full if it is short, otherwise in thousands, millions, …
 
     >>> [number(n) for n in (0, 8114, 99_999, 1_234_567, 21_402_960, 131_675_775, 4_000_000_000)]
     ['0', '8,114', '99,999', '1.2 M', '21.4 M', '132 M', '4.0 G']
@@ -24,7 +24,7 @@ def number(value: float) -> str:
 
 
 def quantity(count: float, what: str, several: str = "", show: Callable[[float], str] = in_full) -> str:
-    """A number with its noun. several: the plural, if it is not formed by an s.
+    """Return a number with its noun. several: the plural, if it is not formed by an s.
 
     >>> quantity(1, "iteration"), quantity(1200, "tuple"), quantity(0.3, "rule"), quantity(2, "stratum", "strata")
     ('1 iteration', '1,200 tuples', '0 rules', '2 strata')
@@ -34,7 +34,7 @@ def quantity(count: float, what: str, several: str = "", show: Callable[[float],
 
 
 def with_article(word: str) -> str:
-    """A word with its indefinite article, as far as the spelling tells.
+    """Return a word with its indefinite article, as the spelling suggests.
 
     >>> with_article("int"), with_article("list")
     ('an int', 'a list')
@@ -43,7 +43,7 @@ def with_article(word: str) -> str:
 
 
 def about(count: float, what: str, several: str = "") -> str:
-    """A count in a few digits.
+    """Return a count, rounded to a few digits, with its noun.
 
     >>> about(1, "tuple"), about(21_402_960, "tuple")
     ('1 tuple', '21.4 M tuples')
@@ -52,7 +52,7 @@ def about(count: float, what: str, several: str = "") -> str:
 
 
 def size(count: float) -> str:
-    """A number of bytes.
+    """Return a number of bytes as text.
 
     >>> [size(n) for n in (0, 999, 12_300_000, 171_000_000)]
     ['0 B', '999 B', '12.3 MB', '171 MB']
@@ -61,6 +61,7 @@ def size(count: float) -> str:
 
 
 def _scaled(value: float, prefixes: str) -> str:
+    """Return a value with the prefix by which it is below 1000."""
     step = 0
     while abs(value) >= 999.5 and step < len(prefixes) - 1:
         value, step = value / 1000, step + 1
@@ -68,7 +69,7 @@ def _scaled(value: float, prefixes: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration.
+    """Return a duration as text.
 
     >>> [seconds(s) for s in (0, 0.00087, 0.25, 2.664, 12.34, 59.96, 75, 3725)]
     ['0 s', '0.9 ms', '250 ms', '2.66 s', '12.3 s', '1 min 0 s', '1 min 15 s', '1 h 2 min']
@@ -82,7 +83,7 @@ def seconds(value: float) -> str:
 
 
 def summands(values: dict[str, float]) -> dict[str, float]:
-    """Whole milliseconds that add up to their sum in whole milliseconds, of seconds; those without any are left out.
+    """Round seconds to whole milliseconds that add up to their rounded sum; values of 0 ms are left out.
 
     >>> summands({"load": 0.0014, "plan": 0.0014, "iterate": 1.0002, "other": 0.0001})
     {'load': 0.002, 'plan': 0.001, 'iterate': 1.0}
@@ -118,7 +119,8 @@ UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def parse_bytes(text: str) -> int:
-    """A whole number of bytes, or any number with K, M, G or T of 1,024 times as many each. ValueError for anything else.
+    """Parse an integer number of bytes, or any number with K, M, G or T (powers of 1,024). Raises ValueError for anything
+    else.
 
     >>> parse_bytes("64M"), parse_bytes("1.5g"), parse_bytes("2GB"), parse_bytes("500_000")
     (67108864, 1610612736, 2147483648, 500000)

@@ -1,4 +1,4 @@
-"""Optional packages, with an error that says what needs them and how to install them."""
+"""Import optional packages, with an error that says what needs them and how to install them."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Private folders and files, which only this user can write: their contents are trusted, and code in them is run.
+"""Private folders and files, which only this user can write: their contents are trusted, and code in them is executed.
 
 A folder is private if it belongs to this user and is writable by no other. Folders are made with mode 0700 and files with 0600,
 independent of the umask. Files are written atomically. Files that can be made again are saved with a checksum.
@@ -19,7 +19,7 @@ from semi_naive.host import files, leftovers
 log = logging.getLogger("semi_naive")
 
 OTHERS_WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH  # mode bits by which others may write
-CHECKSUM_BYTES = 4  # bytes, before what is saved
+CHECKSUM_BYTES = 4  # bytes of the checksum in front of the content
 
 
 class NotPrivate(PermissionError):
@@ -40,20 +40,20 @@ def folder(path: str | os.PathLike) -> str:
 
 
 def privacy_fault(path: str | os.PathLike) -> str:
-    """The reason why others could have written to a folder; empty if they could not."""
-    facts = os.lstat(path)
-    if not stat.S_ISDIR(facts.st_mode):
+    """Return the reason why other users could have written to a folder; "" if they could not."""
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
         return "is not a folder"
-    if hasattr(os, "geteuid") and facts.st_uid != os.geteuid():
-        return f"belongs to another user (number {facts.st_uid})"
-    if hasattr(os, "geteuid") and facts.st_mode & OTHERS_WRITE_BITS:
-        return f"may be written by other users (its mode is {stat.S_IMODE(facts.st_mode):04o})"
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        return f"belongs to another user (number {status.st_uid})"
+    if hasattr(os, "geteuid") and status.st_mode & OTHERS_WRITE_BITS:
+        return f"may be written by other users (its mode is {stat.S_IMODE(status.st_mode):04o})"
     return ""
 
 
 def first_private(folders: Iterable[str | os.PathLike]) -> Path:
-    """The first of some folders that is or can be made private; if there is none, a fresh one that lasts until the process
-    ends."""
+    """Return the first of some folders that is or can be made private; if there is none, a new one that is removed when the
+    process ends."""
     for path in folders:
         try:
             found = folder(path)
@@ -79,6 +79,7 @@ def cache(name: str) -> Path:
 
 
 def _cache_places(name: str) -> Iterator[str]:
+    """Yield the possible folders of a cache: in the user's cache folder, then in the temporary one."""
     yield os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "semi-naive", name)
     import tempfile  # it tries to write there
 
@@ -87,10 +88,10 @@ def _cache_places(name: str) -> Iterator[str]:
 
 
 def _check_above(path: str) -> None:
-    """Raise NotPrivate if others can replace this folder by another."""
+    """Raise NotPrivate if other users can replace this folder by another."""
     for above in Path(path).resolve().parents if hasattr(os, "geteuid") else ():
-        facts = above.stat()
-        if facts.st_uid not in (0, os.geteuid()) or (facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX):
+        status = above.stat()
+        if status.st_uid not in (0, os.geteuid()) or (status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX):
             raise NotPrivate(f"{path} is in {above}, where other users can exchange folders")
 
 
@@ -118,12 +119,12 @@ def _created(path: Path):
 
 
 def opener(path: str, flags: int) -> int:
-    """An `opener` for `open` that makes files with mode 0600."""
+    """Open a file as `os.open` does, with mode 0600 if it is new; for the parameter `opener` of `open`."""
     return os.open(path, flags, 0o600)
 
 
 def digest(*things) -> str:
-    """A name for a file, the same in every process for things with equal `repr`."""
+    """Return a name for a file, which is the same in every process for values with equal `repr`."""
     return hashlib.sha256(repr(things).encode()).hexdigest()[:24]
 
 

@@ -38,7 +38,7 @@ class KernelType:
 
 @dataclass(frozen=True)
 class Scalar(KernelType):
-    """A number of the type that numpy calls so."""
+    """A number of the numpy type of this name."""
 
     name: str
 
@@ -56,7 +56,10 @@ class Scalar(KernelType):
 
 
 class Integer(Scalar):
+    """An integer of the numpy type."""
+
     def given(self, value):
+        """Convert an argument as compiled code does: a larger one wraps around."""
         try:
             return self.dtype.type(value)
         except OverflowError:  # which a cast does not know
@@ -67,6 +70,8 @@ class Integer(Scalar):
 
 
 class Boolean(Scalar):
+    """A boolean."""
+
     def given(self, value) -> bool:
         return bool(value)
 
@@ -74,6 +79,8 @@ class Boolean(Scalar):
 
 
 class Nothing(Scalar):
+    """The type of a kernel without result."""
+
     def returned(self, value) -> None:
         return None
 
@@ -91,6 +98,7 @@ class Array(KernelType):
         return types.Array(self.of.of_numba(types), self.dimensions, self.layout, readonly=self.readonly)
 
     def given(self, value) -> np.ndarray:
+        """Check that an argument is an array of this type."""
         if isinstance(value, np.ndarray) and value.dtype == self.of.dtype and value.ndim == self.dimensions:
             flags = value.flags
             if flags.c_contiguous and (self.readonly or flags.writeable):

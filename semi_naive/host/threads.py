@@ -1,4 +1,4 @@
-"""Cores and threads: a thread pool for work that releases the interpreter lock, such as kernels, Arrow, files."""
+"""A thread pool for calls that release the interpreter lock, such as kernels, Arrow, files; and the number of cores."""
 
 import os
 from collections import defaultdict, deque
@@ -11,7 +11,7 @@ from semi_naive.host import limits
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-WAITING_RESULTS_A_THREAD = 2  # results of each thread that may wait for the caller
+WAITING_RESULTS_A_THREAD = 2  # results for each thread that are computed before the caller takes them
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -25,16 +25,19 @@ def cpus() -> int:
 def in_threads(
     make: Callable[[Given], Made], given: Iterable[Given], threads: int | None = None, leave: Callable[[], None] = lambda: None
 ) -> Iterator[Made]:
-    """`map` on as many threads as there are cores. At most `WAITING_RESULTS_A_THREAD` results of each thread wait, which bounds
-    memory. When it ends, even by an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls
-    run in the caller's context, and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2
-    ms, as long as many a rule."""
+    """Yield make(x) for each x of `given`, in order, computed by as many threads as there are cores.
+
+    At most `WAITING_RESULTS_A_THREAD` results for each thread are stored, which bounds memory. When the iteration ends, even by
+    an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls run in the caller's context,
+    and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2 ms, as long as many rules
+    take.
+    """
     threads, pool = threads or cpus(), None
     waiting: deque[Future] = deque()
     try:
-        for each in given:
+        for argument in given:
             pool = pool or _take_pool(threads)
-            waiting.append(pool.submit(copy_context().run, make, each))
+            waiting.append(pool.submit(copy_context().run, make, argument))
             limits.check_limits()
             if len(waiting) > WAITING_RESULTS_A_THREAD * threads:
                 yield _first_result(waiting)
@@ -55,7 +58,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _take_pool(threads: int) -> "ThreadPoolExecutor":
-    """A pool for one caller. A call that waits for other calls must not share their pool."""
+    """Return an idle pool for one caller. Calls that wait for other calls must not share their pool."""
     try:
         return _idle[threads].pop()
     except IndexError:
@@ -65,13 +68,14 @@ def _take_pool(threads: int) -> "ThreadPoolExecutor":
 
 
 def _wait(futures: Iterable) -> None:
+    """Wait until all futures are done."""
     from concurrent.futures import wait
 
     wait(futures)
 
 
 def _first_result(waiting: deque) -> Any:
-    """The result of the first future, which stays in the queue until it is done."""
+    """Return the result of the first future, which stays in the queue until it is done."""
     result = waiting[0].result()
     waiting.popleft()
     return result

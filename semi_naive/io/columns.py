@@ -1,4 +1,4 @@
-"""The columns of a file of facts, for relations that are not declared: their names, if the file has any, and their types."""
+"""Infer the columns of a file of facts, for relations that are not declared: names, if the file has any, and types."""
 
 import re
 from itertools import islice
@@ -13,18 +13,19 @@ from semi_naive.io.patterns import match_files
 from semi_naive.io.values.bits import DECIMAL
 from semi_naive.io.values.fields import kind_of_arrow
 
-SAMPLED_ROWS = 1000  # rows of a text that are read to infer types
+SAMPLED_ROWS = 1000  # rows of a text from which types are inferred
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
-AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}  # by part of a column's type, as in SQLite
+# The type of a column of SQLite by a part of its declared type.
+AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
 
 def inferred_columns(path: str, header: bool = False, table: str = "") -> list[tuple[str, str]]:
-    """The (name, type) of each column of a file, or of a pattern's first file; the name is "" if the file has none.
+    """Return the (name, type) of each column of a file, or of a pattern's first file; the name is "" if the file has none.
 
     Parquet has both. The types of text are inferred from the first 1,000 rows: number if all fields are decimal integers, float
-    if all are numbers, else symbol. header: the first line has the names. The columns of a `table` of SQLite are inferred from
-    values likewise, as SQLite does not enforce types. Raises BadInput if there is nothing to infer from.
+    if all are numbers, else symbol. header: the first line has the names. The types of a `table` of SQLite are also inferred
+    from values, as SQLite does not enforce types. Raises BadInput if there is nothing to infer from.
     """
     path = (match_files(path) or [path])[0]
     if is_parquet(path):
@@ -36,18 +37,22 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
         from semi_naive.io.formats.sqlite import sample_table
 
         names, declared, rows = sample_table(path, table, SAMPLED_ROWS)
-        types = [_of_sqlite(each, [row[at] for row in rows if row[at] is not None]) for at, each in enumerate(declared)]
+        types = [
+            _of_sqlite(declared_type, [row[at] for row in rows if row[at] is not None])
+            for at, declared_type in enumerate(declared)
+        ]
         return list(zip(identifiers(names), types, strict=True))
     with io_errors(path):
         names, rows = _json(path) if extension == ".json" else _text(path, extension, header)
     wide = max(map(len, rows), default=len(names))
     if not wide:
         raise BadInput("there is no row to infer the columns from", path, hint=DECLARE)
-    found = [_type([row[at] for row in rows if len(row) == wide]) for at in range(wide)]
-    return list(zip([*identifiers(names), *[""] * wide], found, strict=False))
+    inferred = [_type([row[at] for row in rows if len(row) == wide]) for at in range(wide)]
+    return list(zip([*identifiers(names), *[""] * wide], inferred, strict=False))
 
 
 def _of_arrow(name: str, type_, path: str) -> str:
+    """Return the type of a column by its Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_uint64(type_):
@@ -58,7 +63,7 @@ def _of_arrow(name: str, type_, path: str) -> str:
 
 
 def _of_sqlite(declared: str, values: list) -> str:
-    """The type of a column by its values; if there are none, by its declared type.
+    """Return the type of a column by its values; if there are none, by its declared type.
 
     >>> _of_sqlite("ANY", [1, 2]), _of_sqlite("INTEGER", [1, 2.5]), _of_sqlite("", [1, "x"]), _of_sqlite("BIGINT", [])
     ('number', 'float', 'symbol', 'number')
@@ -97,6 +102,7 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def _json(path: str) -> tuple[list[str], list[list[str]]]:
+    """Return (names, rows as texts) of a JSON file."""
     from semi_naive.io.formats.json_data import json_rows
 
     rows = json_rows(contents(path), path)[:SAMPLED_ROWS]
@@ -106,7 +112,7 @@ def _json(path: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _json_text(value) -> str:
-    """A number as its text; any other value as a text that is not numeric."""
+    """Return a number as its text; any other value as a text that is not numeric."""
     return repr(value) if type(value) in (int, float) else f"'{value}'"
 
 

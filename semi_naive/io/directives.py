@@ -1,4 +1,4 @@
-"""The parameters of .input and .output, with Soufflé's defaults, and the file that they name."""
+"""The parameters of .input and .output, with Soufflé's defaults, and the path of the file that they name."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
 from semi_naive.sandbox import Sandbox
 
-STDOUT = "-"  # as an output folder
+STDOUT = "-"  # an output folder that stands for standard output
 EXTENSIONS = {"file": ".facts", "jsonfile": ".json", "sqlite": ".sqlite", "parquet": ".parquet"}
 READABLE = ("file", "stdin", "jsonfile", "json", "sqlite", "parquet")
 WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "sqlite", "parquet")
@@ -22,8 +22,12 @@ def _complain(text: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of reading and writing, independent of the program. `missing_ok`: a missing fact file is an empty relation,
-    reported to `warn`. `out`: standard output (None: the current sys.stdout). `sandbox`: the folder that files stay below."""
+    """Settings of reading and writing, independent of the program.
+
+    missing_ok: a missing fact file is an empty relation, which is reported to `warn`.
+    out: standard output (None: the current sys.stdout).
+    sandbox: the folder that contains all files.
+    """
 
     missing_ok: bool = False
     warn: Callable[[str], None] = _complain
@@ -80,8 +84,8 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
 
 
 def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
-    """The file that a directive names: an absolute path, or one below the directive's fact-dir or output-dir, else below
-    `folder`. Raises BadInput for a path outside of the sandbox."""
+    """Return the path of the file that a directive names: an absolute path, or one below the directive's fact-dir or
+    output-dir, else below `folder`. Raises BadInput for a path outside of the sandbox."""
     path = _path_of(directive, form, folder)
     check_sandbox([path], directive, sandbox)
     return path
@@ -96,19 +100,20 @@ def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
 
 
 def _path_of(directive, form: Format, folder: str) -> str:
-    given = directive.parameters
+    """Return the path as `path_of` does, without a check."""
+    parameters = directive.parameters
     reading = directive.kind == "input"
     extension = EXTENSIONS[form.io]
     if form.io == "file" and not reading:
         extension = ".csv.gz" if form.compress else ".csv"
-    name = given.get("filename", given.get("dbname", form.name + extension))
+    name = parameters.get("filename", parameters.get("dbname", form.name + extension))
     if name.startswith(("/", "file:", ":memory:")) or "://" in name:
         return name
-    return os.path.join(given.get("fact-dir" if reading else "output-dir", folder), name)
+    return os.path.join(parameters.get("fact-dir" if reading else "output-dir", folder), name)
 
 
 def directive_place(directive) -> tuple:
-    """(file, line, column) of a directive in its program; unknown parts are None."""
+    """Return (file, line, column) of a directive in its program; unknown parts are None."""
     span = directive.span
     return (span.file, span.line, span.column) if span else (None, None, None)
 
@@ -118,6 +123,7 @@ def _is_true(given: dict, name: str) -> bool:
 
 
 def _columns(directive, relation) -> dict | None:
+    """Return {number of a column of the file: attribute} from the `columns` parameter; None if there is none."""
     text = directive.parameters.get("columns", "")
     if not text:
         return None

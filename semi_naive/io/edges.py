@@ -30,10 +30,10 @@ ACCEPTED = "expected a path, an (n, 2) integer array, a data frame, an Arrow tab
 
 @dataclass(frozen=True)
 class Edges:
-    """A graph as read: in the order of its source, duplicates included.
+    """The edges of a graph in the order of the source, duplicates included.
 
-    `pairs` is an (n, 2) int64 array, whose columns are contiguous. `names` is None when the vertices were integers; otherwise a
-    pyarrow string array, and the ids in `pairs` are positions in it.
+    pairs: an (n, 2) int64 array, whose columns are contiguous.
+    names: if the vertices are not integers, a pyarrow string array; the ids in `pairs` are positions in it. Otherwise None.
     """
 
     pairs: np.ndarray
@@ -46,7 +46,7 @@ class Edges:
         return len(self.pairs)
 
     def named(self):
-        """The edges as a list of tuples, by vertex names if there are any. For small graphs, as it makes Python objects."""
+        """Return the edges as a list of tuples of vertex names or numbers. For small graphs, as it creates Python objects."""
         if self.names is None:
             return [tuple(pair) for pair in self.pairs.tolist()]
         names = self.names.to_pylist()
@@ -67,24 +67,24 @@ def load_edges(source: Source) -> Edges:
 
 
 def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Source:
-    """The edges in `data` as a `Source`: facts of a relation `edges` whose two attributes are both numbers or both symbols, as
-    `source.relation` says; `Program.run` takes it as the facts of any relation of these types.
+    """Return the edges in `data` as a `Source`: facts of a relation `edges` with two attributes, both numbers or both symbols,
+    as `source.relation` says. `Program.run` accepts it as the facts of any relation of these types.
 
     data: a path (.facts .tsv .csv .txt .mtx, each also with .gz; .parquet, a file or a directory; .json; .sqlite .db, with a
     table `edges` or a single one), a pattern of paths (edges/*.parquet), an (n, 2) integer array, a pandas, polars or Spark
     DataFrame or a pyarrow table of two columns, a networkx DiGraph (nodes all integers or all strings), or an iterable of such
     pairs, which becomes a list.
 
-    - header: skip the first line that is no comment.
+    - header: skip the first line that is not a comment.
     - expand_symmetric: both directions of each entry of a symmetric MatrixMarket matrix.
-    - strings: True reads vertices as names, False insists on integers, None lets the first row, or the columns' types, decide
-      (in .mtx they are integers always).
-    - any_ids: allow any int64; without it ids from 0 to 2^32 are expected.
-    - delimiter: one character instead of the extension's (tab, comma; any white space for .txt, as " " means here).
+    - strings: True reads vertices as names, False requires integers, None decides by the first row or the columns' types
+      (.mtx files always have integers).
+    - any_ids: allow any int64; otherwise ids from 0 to 2^32 are expected.
+    - delimiter: one character in place of the extension's (tab, comma; any white space for .txt, as " " means here).
 
-    Lines of text that begin with # (in .mtx also %) and blank lines are skipped. Looks at the first rows only, so that
-    `source.columns(values)` then reads some 10 M rows/s in this process, and `semi_naive.io.parallel` reads it in Spark's
-    tasks. BadInput, here or there, names file, line and column of the first thing wrong.
+    Lines of text that begin with # (in .mtx also %) and blank lines are skipped. Reads only the first rows. Then
+    `source.columns(values)` reads some 10 M rows/s in this process, and `semi_naive.io.parallel` reads it in Spark's tasks.
+    BadInput, raised here or there, names file, line and column of the first error.
     """
     vertex = ANY_VERTEX if any_ids else VERTEX
     if isinstance(data, Source):

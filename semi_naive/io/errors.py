@@ -21,10 +21,11 @@ class BadInput(ValueError):
         self.message, self.file, self.line, self.column, self.hint, self.shell = message, file, line, column, hint, shell
 
     def in_shell(self) -> "BadInput":
-        """The same error as the command line prints it."""
+        """Return the error with the advice for the command line."""
         return BadInput(self.message, self.file, self.line, self.column, self.shell or self.hint)
 
     def __str__(self):
+        """file:line:column: message, and the hint in a line of its own."""
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
         text = f"{place}: {self.message}" if place else self.message
         return f"{text}\n  {self.hint}" if self.hint else text

@@ -1,4 +1,4 @@
-"""Opening files of facts, and writing files of results atomically. Errors are `BadInput`."""
+"""Open files of facts, and write files of results atomically. Errors are `BadInput`."""
 
 import contextlib
 import contextvars
@@ -24,7 +24,7 @@ def contents(path: str) -> bytes:
 
 
 def open_binary(path: str):
-    """A seekable binary stream over a local path or URI. It is decompressed if the name ends with .gz, or the content is
+    """Return a seekable binary stream over a local path or URI. It is decompressed if the name ends with .gz, or the content is
     gzip."""
     if is_uri(path):
         system, inside = filesystem(path)
@@ -158,8 +158,8 @@ _waiting = contextvars.ContextVar("files that are to appear together", default=N
 
 @contextlib.contextmanager
 def atomic_files():
-    """Make all files written in the block appear at its end, or none of them; old files stay until then. A database is no such
-    file: it changes when its own transaction commits."""
+    """Make all files written in the block appear at its end, or none of them; old files remain until then. Databases are
+    excluded: they change when their own transaction commits."""
     waiting = []
     token = _waiting.set(waiting)
     try:
@@ -179,8 +179,8 @@ def atomic_files():
 
 @contextlib.contextmanager
 def atomic_path(path: str):
-    """Yield a temporary path beside `path` to write to. It is renamed to `path` at the end (see `atomic_files`), or removed
-    after an error."""
+    """Yield a temporary path in the same directory, to write to. It is renamed to `path` at the end (see `atomic_files`), or
+    deleted after an error."""
     check_folder(path)
     unfinished = unfinished_name(path)
     try:
@@ -197,7 +197,7 @@ def atomic_path(path: str):
 
 
 def unfinished_name(path: str) -> str:
-    """A temporary name in the directory of `path`, so that renaming suffices."""
+    """Return a temporary name in the directory of `path`, so that renaming suffices."""
     name = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}.partial")
     leftovers.add(name)
     return name
@@ -205,6 +205,7 @@ def unfinished_name(path: str) -> str:
 
 @contextlib.contextmanager
 def _denied(path: str):
+    """Translate errors of the operating system into BadInput."""
     try:
         yield
     except OSError as error:
@@ -212,6 +213,7 @@ def _denied(path: str):
 
 
 def _remove(path: str) -> None:
+    """Delete an unfinished file."""
     leftovers.forget_folder(path)
     with contextlib.suppress(OSError):
         os.unlink(path)

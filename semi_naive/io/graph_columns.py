@@ -1,4 +1,4 @@
-"""The columns of a graph: the two that are its vertices, and their type."""
+"""The two columns of a table that are the vertices of a graph's edges, and their type."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def graph_columns(columns: list, file: str | None = None) -> tuple[list[str], li
 
 
 def first_vertex(pairs):
-    """The first vertex of some pairs; 0 if there are none."""
+    """Return the first vertex of some pairs; 0 if there are none."""
     first = pairs[0] if len(pairs) else ()
     return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
 

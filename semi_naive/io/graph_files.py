@@ -1,4 +1,4 @@
-"""Graphs in files: the format, and the types of the vertices."""
+"""Graphs in files: detect the format and the type of the vertices."""
 
 from functools import partial
 
@@ -19,17 +19,19 @@ from semi_naive.ra.ir import Relation
 
 
 def combined_source(path: str, parts: list[Source]) -> Source:
-    """One source of several. Raises BadInput if some have names for vertices and others numbers."""
-    of = {part.relation.kinds[0]: part for part in reversed(parts)}
-    if len(of) > 1:
+    """Return one source of several. Raises BadInput if the vertices are names in some and numbers in others."""
+    part_by_kind = {part.relation.kinds[0]: part for part in reversed(parts)}
+    if len(part_by_kind) > 1:
         raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")
-    return Files(parts[0].relation, BUILT_IN, path, tuple(one for part in parts for one in part.each()))
+    return Files(parts[0].relation, BUILT_IN, path, tuple(member for part in parts for member in part.each()))
 
 
 def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
+    """Return the source of the edges in a file, or in the files that match a pattern. The options are those of
+    `edge_source`."""
     if (found := match_files(path)) is not None:
         return combined_source(
-            path, [edges_of_path(each, vertex, header, expand, strings, any_ids, delimiter) for each in found]
+            path, [edges_of_path(file, vertex, header, expand, strings, any_ids, delimiter) for file in found]
         )
     if is_parquet(path):
         empty, _ = read_schema(path)

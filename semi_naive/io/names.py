@@ -1,4 +1,4 @@
-"""Matching columns to attributes by name: one rule for all readers, in this process and in Spark's tasks.
+"""Match columns to attributes by name: one rule for all readers, in this process and in Spark's tasks.
 
 1. If every attribute of the relation has a column of its name, columns are read by name, in any order; others are ignored.
 2. If no attribute has one, columns are read in their order, and a note is logged.
@@ -16,7 +16,7 @@ from semi_naive.io.formats.layouts import Format
 from semi_naive.ra.ir import Relation
 
 log = logging.getLogger("semi_naive")
-EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # usual names of the two columns of a graph
+EDGES = (("source", "target"), ("src", "dst"), ("from", "to"), ("x", "y"))  # common names of the two columns of a graph
 _noted: set[tuple[str, str, str]] = set()
 HINT = "give every attribute a column of its name, or none, to read the columns in their order"
 
@@ -40,23 +40,22 @@ def _identifier(name) -> str:
 
 
 def column_places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
-    """Find the column of each attribute by name; None if no name matches.
-
-    BadInput, with both lists, if only some attributes have a column, or if two columns have the name of one. `where` begins its
-    message.
-    """
+    """Return the column of each attribute, found by name; None if no name matches. Raises BadInput with both lists if only some
+    attributes have a column, or if two columns have an attribute's name. where: the beginning of its message."""
     attributes, exact = [name for name, _ in relation.attributes], [str(name) for name in columns]
-    found = {name: at for names in (identifiers(columns), exact) for at, name in reversed(list(enumerate(names)))}
-    matched = [name for name in attributes if name in found]
+    column_of = {name: at for names in (identifiers(columns), exact) for at, name in reversed(list(enumerate(names)))}
+    matched = [name for name in attributes if name in column_of]
     if not matched:
         return None
-    chosen = [found[name] for name in matched]
-    twice = [name for at, name in enumerate(exact) if name in matched and at not in chosen]
-    if len(matched) == len(attributes) and not twice:
+    chosen = [column_of[name] for name in matched]
+    duplicates = [name for at, name in enumerate(exact) if name in matched and at not in chosen]
+    if len(matched) == len(attributes) and not duplicates:
         return chosen
-    wrong = f"two columns are called {twice[0]}" if twice else f"only {', '.join(matched)} {_is(matched)} in both lists"
+    reason = (
+        f"two columns are called {duplicates[0]}" if duplicates else f"only {', '.join(matched)} {_is(matched)} in both lists"
+    )
     lists = f"{relation.name} has the attributes {', '.join(attributes)}, its facts have the columns {_column_list(columns)}"
-    raise BadInput(f"{where}{lists}: {wrong}", file, line, hint=HINT)
+    raise BadInput(f"{where}{lists}: {reason}", file, line, hint=HINT)
 
 
 def _is(names: list) -> str:
@@ -93,7 +92,8 @@ def with_header(form: Format, names: list[str], relation, path: str, line: int) 
 
 
 def edge_relation(vertex, columns: Sequence = ()) -> Relation:
-    """The relation of a graph. Its two attributes are named like the columns if these have usual names, else source and target.
+    """Return the relation of a graph. Its two attributes are named like the columns if these have common names, else source and
+    target.
 
     >>> edge_relation("vertex", ["dst", "src", "weight"]).attributes
     (('src', 'vertex'), ('dst', 'vertex'))

@@ -1,8 +1,8 @@
-"""Sources read by Spark's tasks: large files, and Spark DataFrames. No row passes through the driver.
+"""Read sources by Spark's tasks: large files, and Spark DataFrames. No row passes through the driver.
 
-A text file is cut into byte ranges, a parquet file into row groups, and every span is parsed by a task; a DataFrame comes as
-Arrow from the tasks that make it. Tasks return errors as data, so that the user sees one `BadInput` instead of a Java trace.
-Line numbers are counted from the start of a range; only after an error does the driver count the lines before it.
+A text file is cut into byte ranges, a parquet file into row groups, and every span is parsed by a task. A DataFrame is
+converted to Arrow by the tasks that compute it. Tasks return errors as data, so that the user sees one `BadInput` instead of a
+Java trace. Line numbers are counted from the start of a range; only after an error does the driver count the lines before it.
 """
 
 import pickle
@@ -24,7 +24,8 @@ MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and eve
 
 class SourcePart(NamedTuple):
     """A part of a source that a task has read: columns, in which a symbol is a position in `symbols` (a pyarrow array or None);
-    the number of rows; or a fault with its span."""
+    the number of rows; or a fault with its span.
+    """
 
     columns: np.ndarray | None
     symbols: Any
@@ -42,13 +43,15 @@ class SourcePart(NamedTuple):
 
 @dataclass
 class GatheredSymbols(Interning):
-    """Stands in for a run's values while a task reads: symbols are numbered in order of arrival, equal symbols possibly
-    twice."""
+    """A substitute for a run's values while a task reads: symbols are numbered in order of occurrence; equal symbols may have
+    several numbers.
+    """
 
     found: list = field(default_factory=list)
     size: int = 0
 
     def intern(self, strings) -> np.ndarray:
+        """Return the numbers of some strings, which are appended to the gathered ones."""
         import pyarrow as pa
 
         array = strings if isinstance(strings, pa.Array) else pa.array(strings, pa.string())
@@ -57,6 +60,7 @@ class GatheredSymbols(Interning):
         return np.arange(self.size - len(array), self.size)
 
     def array(self):
+        """Return all gathered strings as a pyarrow array, or None."""
         import pyarrow as pa
 
         return pa.concat_arrays(self.found) if self.found else None
@@ -64,11 +68,14 @@ class GatheredSymbols(Interning):
 
 @dataclass
 class ReadSpan:
-    """The function of a task on a span: yields its parts; a fault is in the last one."""
+    """A task's function that reads a span of a file (a range of bytes, or a row group) and yields `SourcePart`s: columns, new
+    symbols, number of rows. An error is in the last one.
+    """
 
     source: Source
 
     def __call__(self, span):
+        """Yield the parts of a span; an error becomes a part, so that the driver reports the first one."""
         try:
             gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):
@@ -79,7 +86,7 @@ class ReadSpan:
 
 
 def frame_parts(source: SparkFrame):
-    """An RDD of the `SourcePart`s of a DataFrame. Runs no job."""
+    """Return an RDD of the `SourcePart`s of a DataFrame. Starts no job."""
     empty = schema_of(source.frame).empty_table()
     columns_of_table(empty, source.relation, source.types, GatheredSymbols(), source.relation.name)  # its names and its width
     note_order(source.relation, empty.column_names, source.relation.name)
@@ -89,12 +96,13 @@ def frame_parts(source: SparkFrame):
 
 @dataclass
 class ReadBatches:
-    """The function of `DataFrame.mapInArrow`: turns Arrow batches into batches of one pickled part each."""
+    """A function for `DataFrame.mapInArrow` that turns Arrow batches into batches of one pickled part each."""
 
     relation: Any
     types: dict
 
     def __call__(self, batches):
+        """Yield the parts of Arrow record batches; an error becomes a part."""
         import pyarrow as pa
 
         for table in _tables(batches):

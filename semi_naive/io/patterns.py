@@ -10,10 +10,10 @@ from semi_naive.io.formats.parquet import is_parquet
 
 
 def match_files(path: str) -> list[str] | None:
-    """The files that match a pattern, sorted by name; None for a path without wildcards, or one that exists as it is written.
+    """Return the files that match a pattern, sorted by name; None for a path without wildcards, or one that exists as written.
 
-    ** is any number of folders. A folder counts if it holds parquet files, and those in it do not count again. Of a URI the
-    last part may be a pattern. BadInput where no file fits.
+    ** matches any number of folders. A folder with parquet files counts as one file. In a URI, only the last part may be a
+    pattern. Raises BadInput if no file matches.
     """
     if not glob.has_magic(path) or (not is_uri(path) and os.path.exists(path)):
         return None
@@ -25,13 +25,15 @@ def match_files(path: str) -> list[str] | None:
 
 
 def _local(path: str) -> list[str]:
+    """Return the local files that match a pattern; a folder of parquet files is one file."""
     found = sorted(glob.glob(path, recursive=True))
-    folders = [each for each in found if os.path.isdir(each) and is_parquet(each)]
-    within = tuple(os.path.join(folder, "") for folder in folders)
-    return [each for each in found if not each.startswith(within) and (each in folders or not os.path.isdir(each))]
+    folders = [name for name in found if os.path.isdir(name) and is_parquet(name)]
+    inside_folders = tuple(os.path.join(folder, "") for folder in folders)
+    return [name for name in found if not name.startswith(inside_folders) and (name in folders or not os.path.isdir(name))]
 
 
 def _remote(path: str) -> list[str]:
+    """Return the files that match a pattern in the last part of a URI."""
     from pyarrow import fs
 
     parent, _, name = path.rpartition("/")
@@ -41,4 +43,4 @@ def _remote(path: str) -> list[str]:
         system, inside = filesystem(parent)
         infos = system.get_file_info(fs.FileSelector(inside))
     names = sorted(info.base_name for info in infos if info.type == fs.FileType.File or is_parquet(info.base_name))
-    return [f"{parent}/{each}" for each in names if fnmatch.fnmatchcase(each, name) and not each.startswith(".")]
+    return [f"{parent}/{entry}" for entry in names if fnmatch.fnmatchcase(entry, name) and not entry.startswith(".")]

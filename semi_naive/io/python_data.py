@@ -16,26 +16,29 @@ from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_desc
 from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
 from semi_naive.ra.ir import Kind
 
-ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))  # one column, which is not a table
+# The types of a single column, which is not a table.
+ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))
 ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
 
 
 def as_columns(data, relation, types: dict, values) -> np.ndarray:
-    """The facts of `relation` in `data`, as int64 columns (arity, n); rows may repeat. See `source_of`."""
+    """Return the facts of `relation` in `data` as int64 columns (arity, n); rows may repeat. data: see `source_of`."""
     if type(data) is list:  # most transactions: no module is asked whether it is one of its objects
         return from_rows(data, relation, BUILT_IN | types, values)
     return source_of(data, relation, types).columns(values)
 
 
 def source_of(data, relation, types: dict) -> Source:
-    """The source of the facts of `relation` in `data` that a Python program passes. No row is read yet.
+    """Return the source of the facts of `relation` in `data`, which a Python program passes. No row is read yet.
 
-    `data`: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet),
-    an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; bare values where there is one
-    attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's interface,
-    such as a result of another run, with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source`
-    (of `semi_naive.io.edge_source`, say). BadInput names the relation, the row and the column of a value that does not fit.
-    True and NULL fit no type, and None only a record.
+    data: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet), an
+    iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; single values for a relation of
+    one attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's
+    interface, such as a result of another run, with columns by the attributes' names or in their order, a networkx DiGraph, or
+    a `Source` (for example from `semi_naive.io.edge_source`).
+
+    Raises BadInput with the relation, the row and the column of an invalid value. True and NULL are invalid for all types, and
+    None for all but records.
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
@@ -87,7 +90,7 @@ def gives_arrow(data) -> bool:
 
 
 def to_arrow_table(data):
-    """A pyarrow Table of Arrow data; nothing is copied that Arrow can share."""
+    """Return Arrow data as a pyarrow Table, without a copy where Arrow can share memory."""
     import pyarrow as pa
 
     if is_a("polars", "LazyFrame", data):
@@ -129,6 +132,7 @@ def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -
 
 
 def _check_row(row, number: int, relation) -> None:
+    """Raise BadInput unless a row is a sequence of as many values as the relation has attributes."""
     unordered = isinstance(row, (str, bytes, dict, set, frozenset))
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
         names = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
@@ -142,6 +146,7 @@ def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInp
 
 
 def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
+    """Return the columns (arity, n) of facts in a numpy array (n, arity)."""
     array = array.reshape(-1, 1) if array.ndim == 1 and relation.arity == 1 else array
     if array.ndim != 2 or array.shape[1] != relation.arity:
         message = f"{relation.name} has {relation.arity} attributes, found an array of shape {array.shape}"
@@ -162,6 +167,7 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
 
 
 def _from_table(data, relation, types: dict, values) -> np.ndarray:
+    """Return the columns (arity, n) of facts in Arrow data."""
     table = to_arrow_table(data)
     note_order(relation, table.column_names, relation.name)
     return columns_of_table(table, relation, types, values, relation.name)
@@ -173,8 +179,8 @@ def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
 
 
 def pandas_to_arrow(frame, relation=None):
-    """A pandas DataFrame as an Arrow table, without its index. Python objects that Arrow has no type for are converted as rows,
-    with columns in the order of the relation's attributes."""
+    """Return a pandas DataFrame as an Arrow table, without its index. If Arrow has no type for a column of Python objects,
+    return a list of rows, with columns in the order of the relation's attributes."""
     import pyarrow as pa
 
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)

@@ -1,4 +1,4 @@
-"""Read facts from files, named by an .input directive or a path."""
+"""Create the sources of facts that an .input directive or a path names."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Construction of a `Relation`: the kinds of its columns, and its tuples as facts that runs share."""
+"""Construct a `Relation` from data: the kinds of its columns, and its tuples as facts that several runs can use."""
 
 from numbers import Real
 from typing import Any
@@ -31,6 +31,7 @@ def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
 
 
 def _kind_of(values: list) -> Kind:
+    """Return the kind of a column of Python values."""
     if values and isinstance(values[0], str):
         return Kind.SYMBOL
     real = any(issubclass(kind, Real) and not issubclass(kind, (int, np.integer)) for kind in set(map(type, values)))
@@ -65,15 +66,16 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
     return _schema_and_table(schema, table.rename_columns(list(names)))
 
 
-def _kinds(names, types: list, told, where: str = "") -> list[Kind]:
-    """The kinds of columns by their Arrow types; a column without values has numbers. told: the types as errors show them."""
+def _kinds(names, types: list, type_names, where: str = "") -> list[Kind]:
+    """Return the kinds of columns by their Arrow types; a column without values has numbers. type_names: the types as text, for
+    errors."""
     import pyarrow as pa
 
     kinds = []
-    for name, found, called in zip(names, types, told, strict=True):
-        kind = Kind.NUMBER if pa.types.is_null(found) else kind_of_arrow(found)
+    for name, arrow_type, type_name in zip(names, types, type_names, strict=True):
+        kind = Kind.NUMBER if pa.types.is_null(arrow_type) else kind_of_arrow(arrow_type)
         if kind is None:
-            raise BadInput(f"{where}column {name!r} has type {called}: {EXPECTED}", hint="cast it, or drop it")
+            raise BadInput(f"{where}column {name!r} has type {type_name}: {EXPECTED}", hint="cast it, or drop it")
         kinds.append(kind)
     return kinds
 

@@ -1,9 +1,9 @@
-"""The tasks that read a source and send every tuple to the partition of its bucket. No row passes through the driver.
+"""Tasks that read a source of facts and send every tuple to the partition of its bucket. No row passes through the driver.
 
-Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct
-strings to partitions by their hash, where they are united (`SendSymbols`, `UniteSymbols`); the driver numbers them, and every
-host gets the table. In the second pass the rows are read, typed and sent to their buckets (`SendParts`), and inserted where
-they arrive (`ra.partitions.local_insert`).
+Symbols need the same numbers on every host, so a source with symbols is read twice. First each task sends its distinct strings
+to partitions by their hash, where they are merged (`SendSymbols`, `UniteSymbols`). The driver numbers them, and every host gets
+the table. Then the rows are read again, converted and sent to their buckets (`SendParts`), and inserted there
+(`ra.partitions.local_insert`).
 """
 
 from collections.abc import Callable
@@ -22,41 +22,45 @@ from semi_naive.ra.text.hashing import hash_strings
 
 @dataclass
 class SendSymbols:
-    """Sends the distinct strings of a partition's input to partitions by their hash, and reports the number of rows.
+    """A task that sends the distinct strings of a partition's input to partitions by their hash, and reports the number of
+    rows.
 
-    `read`: turns a record of the source into parts; None if the records are parts already.
+    read: turns a record of the source into parts; None if the records are parts already.
     """
 
     read: Callable | None
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield (0, report) and (partition by hash, distinct strings) for the parts that this task reads."""
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
                 strings = part.symbols.unique()
-                where = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
+                destinations = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
                 for destination in range(self.partitions):
-                    if (where == destination).any():
-                        yield destination, strings.filter(where == destination)
+                    if (destinations == destination).any():
+                        yield destination, strings.filter(destinations == destination)
 
 
 class UniteSymbols:
-    """Yields the distinct strings that arrived, as one Arrow array."""
+    """A task that yields the distinct strings that arrived, as one Arrow array."""
 
     def __call__(self, partition, records):
+        """Yield the distinct strings that arrived."""
         import pyarrow as pa
 
         yield from reports(records, partition)
-        found = [record for record in records if isinstance(record, pa.Array)]
-        if found:
-            yield pa.concat_arrays(found).unique()
+        arrays = [record for record in records if isinstance(record, pa.Array)]
+        if arrays:
+            yield pa.concat_arrays(arrays).unique()
 
 
 @dataclass
 class SendParts:
-    """Sends each tuple of a partition's input to its bucket's partition. `symbols`: the columns of symbols, whose ids are those
-    of `values`."""
+    """A task that sends each tuple of a partition's input to its bucket's partition. symbols: the columns of symbols, whose ids
+    refer to `values`.
+    """
 
     relation: PartitionedRelation
     read: Callable | None
@@ -64,6 +68,7 @@ class SendParts:
     values: Any
 
     def __call__(self, partition, records):
+        """Yield (0, report) and the parcels of tuples for their home partitions."""
         home, streams = self.relation.home, parcels.Streams(partition)
         for part in parts_in(records, self.read):
             yield 0, report_of(part)

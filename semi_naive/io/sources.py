@@ -1,4 +1,6 @@
-"""Facts in files that are not read yet. Spark's tasks read the *spans* of a file independently (`semi_naive.io.parallel`)."""
+"""Sources of facts in files, which are read on demand. Spark's tasks read the *spans* of a file independently
+(`semi_naive.io.parallel`).
+"""
 
 import gzip
 from collections.abc import Iterator, Sequence
@@ -19,10 +21,10 @@ from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source
 
-MIN_BYTES_FOR_JOB = 64 << 20  # bytes; below, starting a job costs more than reading the file here
+MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
 BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
-GZIP_RATIO = 4  # edge lists shrink to a quarter
+GZIP_RATIO = 4  # the assumed compression of gzipped edge lists
 SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
@@ -55,7 +57,7 @@ class File(Source):
 
 @dataclass(frozen=True)
 class TextFile(File):
-    """A file with one tuple a line. `expand`: both directions of each entry of a symmetric matrix."""
+    """A file with one tuple a line. expand: both directions of each entry of a symmetric matrix."""
 
     form: Format
     expand: bool = True
@@ -83,8 +85,8 @@ class TextFile(File):
 
     @cached_property
     def layout(self) -> Format:
-        """The format, with the place where the rows begin and the order of their fields. The driver reads it from the file;
-        tasks get it with the source."""
+        """The format, with the position where the rows begin and the order of their fields. The driver reads it from the file;
+        tasks receive it with the source."""
         with io_errors(self.path), open_binary(self.path) as stream:
             return located_rows(stream, self.form, self.relation, self.path)
 
@@ -142,7 +144,7 @@ class TextFile(File):
                 line += text.count(b"\n")
 
     def lines_before(self, span) -> int:
-        """Return the number of the file's lines before line 1 of a span, as `read` counts."""
+        """Return the number of lines of the file before a span, as line numbers in it count from 1."""
         begin, line = self.begin()
         if span[0] <= begin:
             return line - 1
@@ -192,6 +194,7 @@ class ParquetFile(File):
         return row_groups(self.path)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row)."""
         part, group, first_row = span
         table = read_row_group(self.path, part, group, self.relation)
         yield self._of_table(table, values, part, first_row), table.num_rows
@@ -202,7 +205,7 @@ class ParquetFile(File):
 
 @dataclass(frozen=True)
 class Files(File):
-    """Several files with facts of one relation, in this order. `path`: the pattern that they match."""
+    """Several files with facts of one relation, in order. path: the pattern that they match."""
 
     parts: tuple[Source, ...]
 
@@ -222,7 +225,7 @@ class Files(File):
         return None if None in found else sum(found)  # type: ignore[arg-type]
 
     def columns(self, values) -> np.ndarray:
-        """Read the files on all cores, and number their symbols one file after the other."""
+        """Read the files on all cores, and number their symbols in the order of the files."""
         found = [columns(values) for columns in in_threads(lambda part: part.prepared(), self.parts)]
         return np.concatenate(found, axis=1)
 

@@ -1,7 +1,7 @@
-"""Facts that are not read yet: in this process, in files (`sources`), or in Spark.
+"""Sources of facts that are read on demand: from this process, from files (`sources`), or from Spark.
 
-A source knows its relation, so values are typed. The driver reads a source as whole columns; or, if it `can_spread`, Spark's
-tasks read its parts.
+A source knows its relation, so values have types. The driver reads a source as complete columns; or, if it `can_spread`,
+Spark's tasks read its parts.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from semi_naive.ra.spark.spark_context import is_connect
 
 @dataclass(frozen=True)
 class Source:
-    """The facts of `relation`; `types`: all types by name, for records in its attributes."""
+    """A source of the facts of `relation`. types: all types by name, for records in its attributes."""
 
     relation: Relation
     types: dict
 
-    large = False  # true if it is large enough for a Spark job
+    large = False  # True if it is large enough for a Spark job
     matrix = None
 
     @property
@@ -38,11 +38,12 @@ class Source:
         return (self,)
 
     def prepared(self) -> Callable[[object], np.ndarray]:
-        """A function from values to columns. Work that needs no values may be done at once. Any thread may call it."""
+        """Return a function from values to columns. Work that does not depend on values may be done immediately. Any thread may
+        call it."""
         return self.columns
 
     def rows(self) -> int | None:
-        """The approximate number of rows, without reading them; None if only reading tells."""
+        """Return the approximate number of rows without reading them; None if it is unknown."""
         return None
 
 
@@ -60,7 +61,7 @@ class Given(Source):
 
 @dataclass(frozen=True)
 class SparkFrame(Source):
-    """A Spark DataFrame, whose rows stay in Spark."""
+    """A Spark DataFrame, whose rows remain in Spark."""
 
     frame: object
 

@@ -1,4 +1,4 @@
-"""From a parsed program to checked rules, or to a list of all errors."""
+"""Check a parsed program: return its rules, or a list of all errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +35,8 @@ from semi_naive.language.reductions.user_lattices import (
 )
 from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
+from semi_naive.language.stepping.recognition import StepComponent, find_components
+from semi_naive.language.stepping.rules import clauses, declarations, said, with_loops
 from semi_naive.language.trees import walk
 from semi_naive.language.types.inference import typed
 from semi_naive.language.types.type_checks import type_problems
@@ -93,7 +95,13 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     bounds = lattice_bounds(source, env, problems)
     problems += attribute_problems(source, relations)
     found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]
-    graph = _graph(found, relations, [*birth_edges(relations), *(companion_edges(relations) if wellfounded else [])])
+    written, declared = found, relations
+    more = [*birth_edges(relations), *(companion_edges(relations) if wellfounded else [])]
+    graph = _graph(found, relations, more)
+    stepping = _Stepping([], {}) if wellfounded else _stepping(source, found, relations, graph, env)
+    if stepping.components:
+        found, relations = stepping.rewritten(found, relations)
+        graph = _graph(found, relations, more)
     heads = head_aggregates(found, relations, problems)
     ops = lattices(heads, found)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
@@ -114,20 +122,21 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     cannot = list(inline_problems(source, relations, found, graph.edges))
     problems += cannot or _expansion_problems(found, relations)
     problems += companion_problems(source, found, relations) if wellfounded else []
-    problems += _unstratified(graph, relations, wellfounded)
+    problems += _unstratified(graph, relations, wellfounded, stepping.nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
         if not typing.single.dominates:
             problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
-    warnings = source.warnings + _warnings(source, relations, found, companions(relations) if wellfounded else ())
+    warnings = source.warnings + _warnings(source, declared, written, companions(relations) if wellfounded else ())
     if problems:
-        raise ProgramError(_distinct(problems + warnings), source.texts)
+        raise ProgramError(_distinct(said(problems, stepping.components) + warnings), source.texts)
     kept = subsumed_lattices(source, typings, relations, ops, graph.group)
     typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in kept)]
     program = lowered(source, env, relations, typings, (ops | kept, summed), graph.group, functors)
     program.warnings = warnings
+    program = with_loops(program, stepping.components) if stepping.components else program
     return three_valued(program) if wellfounded else program
 
 
@@ -152,12 +161,44 @@ def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
     return _Graph(edges, strong_components(relations, edges))
 
 
-def _unstratified(graph: _Graph, relations, wellfounded: bool) -> list[Problem]:
-    """Report relations in a cycle through negation or aggregation. Where tuples may be undefined, negation is allowed."""
+@dataclass
+class _Stepping:
+    """The components that are evaluated in steps, and the problems of those that nearly are, by relation."""
+
+    components: list[StepComponent]
+    nearly: dict[str, Problem]
+
+    def rewritten(self, found: list[Single], relations: dict) -> tuple[list[Single], dict]:
+        """The clauses and the declarations, with relations that hold one step each."""
+        inside = {name for component in self.components for name in component.columns}
+        rest = [single for single in found if single.head.relation not in inside]
+        made = [single for component in self.components for single in clauses(component, relations)]
+        more = {name: node for component in self.components for name, node in declarations(component, relations).items()}
+        return rest + made, relations | more
+
+
+def _stepping(source, found: list[Single], relations, graph: "_Graph", env: TypeEnvironment) -> _Stepping:
+    """Find the components in steps."""
+    heads = head_aggregates(found, relations, [])
+    ops = lattices(heads, found)
+
+    def not_monotone(singles: list[Single], group: set[str]) -> bool:
+        own = [single for single in singles if not single.dominates] if group & ops.keys() and not env.problems else []
+        typings = (typed(resolve_scopes(single).single, env, relations) for single in own)
+        return any(problem for typing in typings for problem in lattice_problems(typing, ops, group))
+
+    groups = [group for group in graph.groups if graph.group(group[0])]
+    return _Stepping(*find_components(found, relations, groups, graph.edges, env, source, not_monotone))
+
+
+def _unstratified(graph: _Graph, relations, wellfounded: bool, nearly: dict[str, Problem]) -> list[Problem]:
+    """Report relations in a cycle through negation or aggregation. Where tuples may be undefined, negation is allowed. nearly:
+    the problems of relations that are nearly in steps, which are reported instead."""
     edges, made = graph.edges, companion_edges(relations) if wellfounded else []
     if wellfounded:
         edges = [edge if edge in made or edge.via != "negation" else replace(edge, via="") for edge in edges]
-    return unstratified(graph.groups, edges, {name: node.span for name, node in relations.items()})
+    groups = [group for group in graph.groups if group[0] not in nearly]
+    return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
 
 
 def _edges(single: Single):
@@ -176,14 +217,15 @@ def _edges(single: Single):
 
 
 def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
+    """Yield the problems of all clauses: structure, aggregates, groundedness and plans."""
     inline = inline_relations(relations)
-    for each in scoped:
-        single = each.single
+    for scoped_clause in scoped:
+        single = scoped_clause.single
         group = graph.group(single.head.relation)
         recursive = any(isinstance(n, syntax.Atom) and n.relation in group for literal in single.body for n in walk(literal))
         yield from clause_problems(single, relations, recursive)
-        yield from each.problems
-        yield from grounded_problems(single, inline, each.injected, each.refused)
+        yield from scoped_clause.problems
+        yield from grounded_problems(single, inline, scoped_clause.injected, scoped_clause.refused)
         if recursive and single.clause.plan and not single.dominates:
             yield from plan_problems(single, group)
 
@@ -194,7 +236,11 @@ def _expansion_problems(found: list[Single], relations) -> list[Problem]:
 
 
 def _warnings(source, relations, found, made) -> list[Problem]:
-    warnings = list(empty_warnings(source, {name: each for name, each in relations.items() if name not in made}, found))
+    """Return the warnings about relations and clauses. found: clauses with a single head; made: relations that were declared by
+    inference."""
+    warnings = list(
+        empty_warnings(source, {name: declaration for name, declaration in relations.items() if name not in made}, found)
+    )
     for node in without_rules(source, relations):
         message = f"No subsumptive rule for relation {node.name}"
         warnings.append(Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule"))

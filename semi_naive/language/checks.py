@@ -1,4 +1,4 @@
-"""Checks of relations, directives and clauses, apart from types and groundedness."""
+"""Check relations, directives and clauses, apart from types and groundedness."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from semi_naive.language.types.types import TypeEnvironment
 
 COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"
-MAX_EXPRESSION_DEPTH = 250  # levels of an expression; each takes several frames of Python's stack in every pass
+MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes several frames of Python's stack in every pass
 
 
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
@@ -34,6 +34,7 @@ def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, probl
 
 
 def _declaration_problems(declaration, env):
+    """Yield the problems of a relation's declaration: attributes, types and keys."""
     names = set()
     for at, (name, type_name) in enumerate(declaration.attributes):
         span = declaration.spans[at] if declaration.spans else declaration.span
@@ -56,14 +57,15 @@ def _declaration_problems(declaration, env):
 
 
 def directive_problems(source: syntax.SourceProgram, relations):
+    """Yield a problem for each directive of an undefined relation."""
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.relation not in relations:
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
-def empty_warnings(source: syntax.SourceProgram, relations, found: list[Single]):
+def empty_warnings(source: syntax.SourceProgram, relations, singles: list[Single]):
     """Warn of relations without rules, facts and inputs."""
-    filled = {single.head.relation for single in found}
+    filled = {single.head.relation for single in singles}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, declaration in relations.items():
         if name not in filled and not declaration.born_of:
@@ -72,6 +74,7 @@ def empty_warnings(source: syntax.SourceProgram, relations, found: list[Single])
 
 
 def _similar(name, relations) -> str:
+    """Return a hint for an undefined relation: one with a similar name, or how to declare it."""
     last = name.split(".")[-1].lower()
     near = [other for other in relations if other.split(".")[-1].lower() == last]
     return f"did you mean {near[0]}?" if near else f"declare it: .decl {name}(…)"
@@ -123,6 +126,7 @@ def clause_problems(single: Single, relations, recursive: bool):
 
 
 def _atom_problems(atom, relations):
+    """Yield the problems of an atom: an undefined relation, or a wrong number of arguments."""
     declaration = relations.get(atom.relation)
     if declaration is None:
         yield Problem(f"Undefined relation {atom.relation}", atom.span, _similar(atom.relation, relations))
@@ -147,6 +151,7 @@ def _constraint_underscores(constraint):
 
 
 def _without_aggregates(node):
+    """Yield a node and its descendants, except those inside aggregates."""
     yield node
     if not isinstance(node, syntax.Aggregate):
         for child in children(node):
@@ -154,6 +159,7 @@ def _without_aggregates(node):
 
 
 def _constant(arg) -> bool:
+    """True if an argument has neither variables nor functors that count."""
     return not any(
         isinstance(node, (syntax.Variable, syntax.Underscore)) or isinstance(node, syntax.Functor) and node.name in COUNTING
         for node in walk(arg)
@@ -179,7 +185,7 @@ def occurrence_warnings(clause: syntax.Clause):
 
 
 def plan_problems(single: Single, group: set[str]):
-    """Report `.plan` errors in a recursive clause. A plan is an order of all atoms for a version; there is a version for each
+    """Yield `.plan` errors in a recursive clause. A plan is an order of all atoms for a version; there is a version for each
     recursive atom."""
     plan = single.clause.plan or {}
     atoms = [literal for literal in single.body if isinstance(literal, syntax.Atom)]

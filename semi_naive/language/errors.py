@@ -21,18 +21,18 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning. flag: the command line's name of such a warning."""
+    """One error or warning. flag: the command line's name of a kind of warning."""
 
     message: str
     span: Span
     hint: str = ""
     severity: str = "Error"
-    notes: list[tuple[str, Span]] = field(default_factory=list)  # other places that matter: "declared here"
+    notes: list[tuple[str, Span]] = field(default_factory=list)  # other relevant places, such as "declared here"
     flag: str = ""
 
 
 class ProgramError(ValueError):
-    """A program with errors. `problems` are sorted by place; the text is that of the command line."""
+    """A program with errors. problems: sorted by place; the text is that of the command line."""
 
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
         self.problems = sorted(problems, key=lambda p: p.span)
@@ -40,13 +40,14 @@ class ProgramError(ValueError):
         super().__init__(self.render())
 
     def render(self) -> str:
+        """Return all problems as text, with their number."""
         errors = sum(p.severity == "Error" for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
         return f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted"
 
 
 def rendered(problem: Problem, sources: dict[str, str]) -> str:
-    """A problem in Soufflé's format, with a column and a hint in addition.
+    """Return a problem in Soufflé's format, with a column and a hint in addition.
 
     >>> span = Span("p.dl", 1, 9, 1, 13)
     >>> print(rendered(Problem("Undefined relation B", span, "declare it: .decl B(x: number)"), {"p.dl": "A(x) :- B(x)."}))
@@ -66,6 +67,7 @@ def _where(span: Span) -> str:
 
 
 def _excerpt(span: Span, sources: dict[str, str]) -> list[str]:
+    """Return the source line of a span, and a line that marks the span; [] if the text is unknown."""
     lines = sources.get(span.file, "").split("\n")
     if not 1 <= span.line <= len(lines) or not lines[span.line - 1].strip():
         return []

@@ -1,4 +1,4 @@
-"""Groundedness: whether each variable of a clause is bound.
+"""Groundedness: determine the variables of a clause that are bound, and report the others.
 
 A positive atom grounds its arguments. An equality propagates groundedness in both directions, a record or a branch from all of
 its arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once its
@@ -10,7 +10,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.trees import children, variable_names, variable_occurrences, walk, written_name
 from semi_naive.language.types.inference import key
 
-PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes imply nothing by themselves
+PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imply nothing themselves
 
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
@@ -31,7 +31,12 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
 
 
 def _collect(node, negated, ground, rules, enters, needs):
-    """Collect what one node implies: facts go to `ground`, implications (set of keys, key) to `rules`."""
+    """Collect the implications of a node and its descendants: grounded keys go to `ground`, implications (set of keys, key) to
+    `rules`.
+
+    negated: the node is negated; enters: True for aggregates whose bodies are included; needs: returns the keys on which an
+    aggregate depends, or None.
+    """
     me, below = key(node), children(node)
     if isinstance(node, syntax.Atom) and not negated:
         ground.update(map(key, below))
@@ -67,12 +72,12 @@ def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], e
 
 
 def _mutual_problems(literals, injected) -> list[Problem]:
-    """Report two aggregates that inject variables into each other. Their meaning is clear, but Soufflé refuses them, and
-    programs stay exchangeable."""
-    found = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
-    if len(found) < 2:
+    """Report two aggregates that inject variables into each other. Their meaning would be clear, but Soufflé rejects them, and
+    programs remain exchangeable."""
+    aggregates = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
+    if len(aggregates) < 2:
         return []
-    bound = {id(node): injected[id(node)] & grounded(node.body, enters=lambda _: True) for node in found}
+    bound = {id(node): injected[id(node)] & grounded(node.body, enters=lambda _: True) for node in aggregates}
     hint = "each binds a variable that the other takes from outside: make one of them a relation of its own"
 
     def leans(one, other) -> bool:
@@ -80,13 +85,14 @@ def _mutual_problems(literals, injected) -> list[Problem]:
 
     return [
         Problem("Mutually dependent aggregate", one.span, hint)
-        for one in found
-        if any(leans(one, other) and leans(other, one) for other in found)
+        for one in aggregates
+        if any(leans(one, other) and leans(other, one) for other in aggregates)
     ]
 
 
 def _scope_problems(literals, given, injected) -> list[Problem]:
-    """Report the ungrounded expressions of a clause's body or an aggregate's."""
+    """Report the ungrounded expressions of a clause's body or an aggregate's. given: the variables that are grounded outside;
+    injected: by the id of an aggregate, the names that it takes from outside."""
     ground = hopeful = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
     nodes = list(_own_nodes(literals))
     if any(isinstance(node, syntax.Aggregate) for node in nodes):
@@ -113,7 +119,7 @@ def _scope_problems(literals, given, injected) -> list[Problem]:
 
 
 def _use(term) -> syntax.Constraint:
-    """A literal that reads a term without binding variables in it."""
+    """Return a literal that reads a term without binding variables in it."""
     return syntax.Constraint("!=", (term, syntax.Nil()), span=term.span)
 
 
@@ -135,7 +141,7 @@ def ungrounded_names(literals, ground) -> set[str]:
 
 
 def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variable]:
-    """Occurrences of variables in an aggregate's body, optionally without those in nested aggregates."""
+    """Return the occurrences of variables in an aggregate's body; with `nested`, also those in nested aggregates."""
     nodes = (n for literal in aggregate.body for n in walk(literal)) if nested else _own_nodes(aggregate.body)
     return [node for node in nodes if isinstance(node, syntax.Variable)]
 

@@ -1,4 +1,4 @@
-"""Inlined relations: which they are, restrictions on them, and checks of clauses after inlining."""
+"""Inlined relations: determine them, and check restrictions on them and on clauses after inlining."""
 
 from dataclasses import replace
 from itertools import count
@@ -22,8 +22,8 @@ def inline_relations(relations) -> set[str]:
 
 
 def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
-    """The declarations without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses revoke
-    it."""
+    """Return the declarations, without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses
+    revoke it."""
     pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
     excluded = {name.strip() for value in pragmas for name in value.split(",")}
     excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}
@@ -36,6 +36,7 @@ def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
 
 
 def inline_problems(source: syntax.SourceProgram, relations, found: list[Single], edges: list[Edge]):
+    """Yield the problems of inlined relations. found: all clauses with a single head; edges: the dependencies of relations."""
     inline = inline_relations(relations)
     if not inline:
         return
@@ -52,6 +53,7 @@ def inline_problems(source: syntax.SourceProgram, relations, found: list[Single]
 
 
 def _io_problems(source, relations, inline):
+    """Yield a problem for each inlined relation with a directive."""
     used = {node.relation for node in source.statements if isinstance(node, syntax.Directive)}
     for name in relations:
         if name in inline and name in used:
@@ -59,6 +61,7 @@ def _io_problems(source, relations, inline):
 
 
 def _cycle_problems(relations, inline, edges):
+    """Yield a problem for each recursion of inlined relations."""
     among = [edge for edge in edges if edge.head in inline and edge.body in inline]
     groups = strong_components([name for name in relations if name in inline], among)
     cyclic = recursive_relations(groups, among)
@@ -69,6 +72,7 @@ def _cycle_problems(relations, inline, edges):
 
 
 def _counter_problems(single, inline):
+    """Yield the problems of counters (autoinc) in inlined clauses and atoms."""
     for literal in single.literals:
         for node in walk(literal):
             if isinstance(node, syntax.Atom) and node.relation in inline:
@@ -89,6 +93,7 @@ def _invents(single) -> bool:
 
 
 def _negation_problems(node, inventive):
+    """Yield the problems of a negated inlined atom. inventive: inlined relations whose rules have further variables."""
     if node.body.relation in inventive:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
     stack = [node.body]
@@ -102,6 +107,7 @@ def _negation_problems(node, inventive):
 
 
 def _aggregate_problems(node, inline):
+    """Yield a problem for each inlined atom in an aggregate."""
     for below in walk(node):
         if isinstance(below, syntax.Atom) and below.relation in inline:
             yield Problem("Cannot inline relations that appear in aggregator", below.span)
@@ -111,11 +117,11 @@ def _aggregate_problems(node, inline):
 
 
 class Expansions:
-    """Clauses with inline relations expanded, for the check of groundedness."""
+    """Clauses with inlined relations expanded, to check that variables are grounded."""
 
-    def __init__(self, found: list[Single], inline: set[str]):
+    def __init__(self, singles: list[Single], inline: set[str]):
         self.inline, self.definitions = inline, {}
-        for single in found:
+        for single in singles:
             if single.head.relation in inline:
                 self.definitions.setdefault(single.head.relation, []).append(single)
         self._numbers = count(1)
@@ -136,11 +142,13 @@ class Expansions:
             yield from grounded_problems(each.single, set(), each.injected, each.refused)
 
     def _expanded(self, body, turn: int) -> tuple:
-        """A body with inline relations expanded, each atom once; stops when there are too many atoms."""
+        """Return a body with inlined relations expanded, each atom once; stop when there are too many atoms. turn: see
+        `_literals`."""
         return tuple(literal for part in dict.fromkeys(body) for literal in self._literals(part, turn))
 
     def _literals(self, literal, turn: int) -> tuple:
-        """x = a, y = b, body for s(a, b) and the definition s(x, y) :- body, with fresh variables."""
+        """Return the literals that replace a literal: for an atom s(a, b) and the definition s(x, y) :- body, x = a, y = b,
+        body with fresh variables. turn: the number of the definition to use."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
         limits.check_limits()

@@ -1,9 +1,9 @@
-"""Iteration numbers, and the tuples of each iteration: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
+"""Iteration numbers and the tuples of each iteration: `recursive_iteration_cnt()` and `.decl born = debug_delta(path)`.
 
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
-The rules without recursion are the iteration 0. `born` has the tuples of `path` with one attribute more, the number of the
-iteration that made them. How both are evaluated is in `running.driver.iterations`.
+Rules without recursion are iteration 0. `born` has the tuples of `path` with an additional attribute, the number of the
+iteration that made them. `running.driver.iterations` evaluates both.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,24 +30,27 @@ def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax
 
 
 def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[Problem]):
+    """Return the declaration of a relation that records another one, with that one's attributes; report errors."""
     if not isinstance(node, syntax.RelationDecl) or not node.born_of:
         return node
-    of = declared.get(node.born_of)
-    if of is None:
+    recorded = declared.get(node.born_of)
+    if recorded is None:
         problems.append(Problem(f"Undefined relation {node.born_of}", node.span, f"declare it: .decl {node.born_of}(…)"))
         return node
-    if of.born_of:
-        hint = f"take the relation that {of.name} records: {of.born_of}"
-        problems.append(Problem(f"Relation {of.name} is made by no rules, and so by no iterations", node.span, hint))
+    if recorded.born_of:
+        hint = f"take the relation that {recorded.name} records: {recorded.born_of}"
+        problems.append(Problem(f"Relation {recorded.name} is made by no rules, and so by no iterations", node.span, hint))
         return node
-    if "inline" in of.qualifiers:
-        problems.append(Problem(f"Relation {of.name} is inlined, and so made by no iterations", node.span, "leave out inline"))
-    return replace(node, attributes=(*of.attributes, ATTRIBUTE))
+    if "inline" in recorded.qualifiers:
+        problems.append(
+            Problem(f"Relation {recorded.name} is inlined, and so made by no iterations", node.span, "leave out inline")
+        )
+    return replace(node, attributes=(*recorded.attributes, ATTRIBUTE))
 
 
-def birth_problems(source: syntax.SourceProgram, relations, found: list[Single]) -> Iterator[Problem]:
+def birth_problems(source: syntax.SourceProgram, relations, singles: list[Single]) -> Iterator[Problem]:
     """Report relations that record births and have tuples of their own."""
-    filled = {single.head.relation for single in found}
+    filled = {single.head.relation for single in singles}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
     for name, node in relations.items():
         if node.born_of and name in filled:
@@ -60,9 +63,9 @@ def birth_edges(relations) -> list[Edge]:
     return [Edge(name, node.born_of, RECORD, node.span) for name, node in relations.items() if node.born_of in relations]
 
 
-def number_problems(found: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
+def number_problems(singles: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
     """Report rules that ask for the number of an iteration and are not evaluated in iterations."""
-    for single in found:
+    for single in singles:
         asked = [node for node in walk_all(single.literals) if isinstance(node, syntax.Functor) and node.name == NUMBER]
         name = single.head.relation
         if asked and name in relations and "inline" in relations[name].qualifiers:

@@ -1,4 +1,4 @@
-"""From a typed clause to a rule of `ra.ir`: constants of their kind, aggregates and ranges as literals of their own.
+"""Lower typed clauses to rules of `ra.ir`: constants get their kind, aggregates and ranges become literals.
 
     A(x, count : { B(x, _) }) :- C(x).
 
@@ -13,7 +13,7 @@ from itertools import count
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
-from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate
+from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
 from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
@@ -66,7 +66,7 @@ def lowered(
         found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
         made = AggregatedRelation(found[name], ops, heads[name])
-        found[name] = replace(found[name], summed=True)
+        found[name] = replace(found[name], summed=True, rounded=is_rounded(ops, found[name]))
         rules += made.rules()
         found |= made.extra
     return ir.Program(
@@ -95,11 +95,14 @@ def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
 
 
 def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Relation:
+    """Return a declared relation in the form of `ra.ir`."""
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
     places = {name: place for place, (name, _) in enumerate(attributes)}
     choice = tuple(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
-    lubs = tuple(joins[node.attributes[at][1]] for at in node.lattices)
-    return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span, joins=lubs)
+    upper_bounds = tuple(joins[node.attributes[at][1]] for at in node.lattices)
+    return ir.Relation(
+        node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span, joins=upper_bounds
+    )
 
 
 def _directives(source) -> list[ir.FileDirective]:
@@ -125,8 +128,9 @@ def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
 def rule(
     typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
 ) -> ir.Rule:
-    """Lower one clause to a rule. `lines`: of the source files, by name; `calls`: user-defined functors; `number`: the relation
-    that holds the iteration number."""
+    """Lower one clause to a rule. lattice: min or max if the head's last column is aggregated in recursion; lines: the lines of
+    the source files, by name; projections: collects the projections that the rule needs; calls: user-defined functors;
+    number: the relation that holds the iteration number."""
     single, lowering = typing.single, Lowering(typing, projections, calls, number)
     single = _lower_subsumption(single) if single.dominates else single
     head = single.head
@@ -179,10 +183,12 @@ def _clause_text(span, lines) -> str:
 
 
 class Lowering:
-    """The lowering of one clause. Every method returns the lowered node, and the literals that must be added to the body."""
+    """The lowering of one clause. Every method returns the lowered node, and the literals that must be added to the body, or
+    adds them to `before`.
+    """
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
-        """number: the relation that has the number of the iteration; empty where that is 0."""
+        """number: the relation that holds the number of the iteration; "" if that is always 0."""
         self.typing, self.projections, self.calls = typing, projections, calls
         self.number, self.asked = number, None
         self._numbers = count(1 + max(_renamed_numbers(typing.single), default=0))
@@ -209,6 +215,7 @@ class Lowering:
         return [*before, ir.Not(atom)]
 
     def atom(self, node: syntax.Atom, positive=False) -> tuple[ir.Atom, list]:
+        """Return (atom, literals to be added before it). positive: `_` in a record may become a variable."""
         before: list = []
         args = [
             ir.Wild() if isinstance(arg, syntax.Underscore) else self.term(arg, before, named=positive) for arg in node.args
@@ -216,6 +223,7 @@ class Lowering:
         return ir.Atom(node.relation, tuple(args)), before
 
     def _constraint(self, node) -> list:
+        """Return the literals of a constraint."""
         if not node.args:
             return [ir.Truth(node.op == "true")]
         before: list = []
@@ -228,7 +236,7 @@ class Lowering:
     # -- terms: `before` takes the literals that make their values
 
     def term(self, node, before: list, named=True) -> ir.Term:
-        """Lower a term. `named`: `_` in a record becomes a variable, which is allowed where it is bound."""
+        """Return a lowered term. named: `_` in a record becomes a variable, which is allowed if it is bound there."""
         if isinstance(node, syntax.Variable):
             return ir.Var(node.name, self.kind(node))
         if isinstance(node, syntax.Underscore):
@@ -254,10 +262,12 @@ class Lowering:
         return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
 
     def _branch(self, name: str, args: tuple) -> ir.Pack:
-        of, _ = self.typing.env.branch(name)
-        return ir.Pack(args, of, name, self.typing.env.tag(name))
+        """Return a branch as a record with its tag."""
+        type_name, _ = self.typing.env.branch(name)
+        return ir.Pack(args, type_name, name, self.typing.env.tag(name))
 
     def _cast(self, node, before) -> ir.Term:
+        """Return a cast as a term. before: literals that must be added to the body."""
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
             return value
@@ -267,7 +277,8 @@ class Lowering:
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
     def _number_of(self, value: ir.Term, node, before) -> ir.Term:
-        """Lower `as` and `ord` of a value; if no branch has fields, the number of the branch."""
+        """Lower `as` and `ord` of a value; if no branch has fields, the number of the branch. before: literals that must be
+        added to the body."""
         if not self._is_enumeration(types := self.typing.types(node) or ()):
             return value
         number = self.fresh("branch", ir.Kind.NUMBER)
@@ -281,6 +292,7 @@ class Lowering:
         return all(branches) and not any(branch.fields for found in branches for branch in found) and len(branches) == 1
 
     def _functor(self, node, before) -> ir.Term:
+        """Return a functor as a term. before: literals that must be added to the body."""
         if node.name == "autoinc":
             return ir.Autoinc()
         if node.name == NUMBER:
@@ -306,9 +318,10 @@ class Lowering:
         return self.asked
 
     def _aggregate(self, node, before) -> ir.Var:
-        body = [low for literal in node.body for low in self.literal(literal)]
+        """Return the variable of an aggregate's result, and add the aggregate to `before`."""
+        body = [lowered for literal in node.body for lowered in self.literal(literal)]
         if _of_a_set(node):
-            body = [self.projections.of(low) if isinstance(low, ir.Atom) else low for low in body]
+            body = [self.projections.of(lowered) if isinstance(lowered, ir.Atom) else lowered for lowered in body]
         target = self.term(node.target, body) if node.target is not None else None
         result = self.fresh(node.op, self.kind(node))
         init = self.term(node.init, before) if node.init is not None else None
@@ -357,6 +370,7 @@ class Projections:
         return ir.Atom(name, tuple(atom.args[at] for at in kept))
 
     def _make(self, name, relation, kept):
+        """Add a projection and its rule. kept: the places of its attributes."""
         attributes = tuple(relation.attributes[at] for at in kept)
         terms = [ir.Var(attribute, type_.kind) for attribute, type_ in relation.attributes]
         body = ir.Atom(relation.name, tuple(term if at in kept else ir.Wild() for at, term in enumerate(terms)))

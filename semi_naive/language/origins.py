@@ -1,4 +1,4 @@
-"""The origin of each part of a text assembled from files and macros."""
+"""The origin of each part of a text that is assembled from files and macros."""
 
 import os
 from bisect import bisect_right
@@ -12,11 +12,12 @@ MAX_FILES = 10_000
 TOO_MANY_FILES = f"more than {MAX_FILES:,} files are included"
 
 
-UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))  # the editor's text, by path
+# By path: the editor's text of unsaved files.
+UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))
 
 
 def read_text(path) -> str:
-    """Read a source file; bytes that are not UTF-8 are kept, so that they can be written again."""
+    """Return the text of a source file; bytes that are not UTF-8 are kept, so that they can be written again."""
     unsaved = UNSAVED.get()
     if unsaved and (text := unsaved.get(os.path.abspath(path))) is not None:
         return text
@@ -25,7 +26,7 @@ def read_text(path) -> str:
 
 
 class Text:
-    """A program's text, assembled from pieces; `span` gives the origin of a token.
+    """A program's text, assembled from pieces; `span` returns the origin of a token.
 
     >>> text = Text("a.dl")
     >>> text.append("A(1).", "a.dl", 1, 1)
@@ -37,12 +38,12 @@ class Text:
     def __init__(self, file: str):
         self._parts: list[str] = []
         self._length = 0
-        self._starts = [0]  # offsets at which the pieces begin …
-        self._places = [(file, 1, 1)]  # … and their file, line and column
+        self._starts = [0]  # offsets at which the pieces begin
+        self._places = [(file, 1, 1)]  # the file, line and column of each piece
         self._next = (file, 1, 1)  # the place after the last piece
 
     def append(self, part: str, file: str, line: int, column: int):
-        """Append text from a file's place, up to where its lines match the file again."""
+        """Append text that begins at a place of a file."""
         if self._next != (file, line, column):
             self._starts.append(self._length)
             self._places.append((file, line, column))
@@ -66,6 +67,7 @@ class Text:
                 self.append(whole[left:right], *other.place(left))
 
     def whole(self) -> str:
+        """Return the text as one string."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""

@@ -17,8 +17,11 @@ from semi_naive.language.trees import rebuilt, variable_names, walk_all
 
 @dataclass
 class Scoped:
-    """A clause whose variable names are unique. `injected`: the outer names of each aggregate, by id. `refused`: names of
-    invalid witnesses."""
+    """A clause whose variable names are unique.
+
+    injected: for each aggregate, by id, the outer variables that it reads.
+    refused: names of invalid witnesses.
+    """
 
     single: Single
     injected: dict[int, set[str]]
@@ -27,7 +30,7 @@ class Scoped:
 
 
 def resolve_scopes(single: Single) -> Scoped:
-    """Rename the local variables of aggregates apart, and make witnesses explicit."""
+    """Return the clause with the local variables of aggregates renamed apart, and with witnesses as explicit literals."""
     aggregates = [node for node in walk_all(single.literals) if isinstance(node, syntax.Aggregate)]
     if not aggregates:
         return Scoped(single, {}, [], set())
@@ -54,7 +57,8 @@ def _contains(outer, inner) -> bool:
 
 
 def _injected(single, aggregate, around) -> set[str]:
-    """The names inside that are grounded outside without the aggregate itself."""
+    """The names inside that are grounded outside without the aggregate itself. around: ids of the aggregates that enclose
+    it."""
     outside = grounded(
         single.literals,
         enters=lambda other: id(other) in around,
@@ -77,6 +81,7 @@ def _passing(aggregate, injected, witnesses) -> set[str]:
 
 
 def _witness_problems(aggregate, witnesses):
+    """Yield the problems of witnesses in aggregates that have none."""
     if aggregate.op in ("min", "max"):
         return
     for variable in body_names(aggregate, nested=True):
@@ -89,8 +94,11 @@ def _witness_problems(aggregate, witnesses):
 
 
 class _Renaming:
-    """The pass over one clause. `exported`: literals that ground witnesses, copied to the innermost body that has their local
-    variables. `passing`: by aggregate, names of witnesses that belong to a nested one."""
+    """The renaming of one clause.
+
+    exported: literals that ground witnesses, copied to the innermost body that has their local variables.
+    passing: for each aggregate, names of witnesses that belong to a nested one.
+    """
 
     def __init__(self, single, injected, witnesses, passing):
         self.old_injected, self.witnesses, self.passing = injected, witnesses, passing
@@ -103,11 +111,13 @@ class _Renaming:
         return [rebuilt(literal, self._change) for literal in literals]
 
     def _change(self, node):
+        """Return the replacement of a node, or None."""
         if isinstance(node, syntax.Variable):
             return replace(node, name=self._env.get(node.name, node.name))
         return self._aggregate(node) if isinstance(node, syntax.Aggregate) else None
 
     def _aggregate(self, node):
+        """Return an aggregate with its local variables renamed, and export its witnesses."""
         witnesses = self.witnesses[id(node)]
         made = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         if witnesses and node.op in ("min", "max"):
@@ -134,7 +144,8 @@ class _Renaming:
         return made
 
     def _export(self, node, made, witnesses):
-        """A witness w in x = min y : { A(y, w) } is any w with A(y', w) and y' = min y : { A(y, w) }."""
+        """Add the literals that ground the witnesses of an aggregate. A witness w in x = min y : { A(y, w) } is any w with
+        A(y', w) and y' = min y : { A(y, w) }."""
         copy = self._copy(node, variable_names(node) - self.old_injected[id(node)] - witnesses)
         again = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         self.exported.append((*copy.body, syntax.Constraint("=", (copy.target, again), span=node.span)))

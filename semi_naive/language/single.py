@@ -1,4 +1,4 @@
-"""Normalisation to clauses with one head and without disjunction, which the checks and the lowering work on.
+"""Normalise clauses to a single head without disjunctions, for checks and lowering.
 
     A(x), B(x) :- C(x), (D(x) ; !(E(x), x < 3)).
 
@@ -13,15 +13,19 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.trees import rebuilt, walk_all
 
-MAX_DISJUNCTS = 10_000  # disjuncts of one clause
-DECIDING = ("<", ">", "!=")  # literals by which two tuples differ
+MAX_DISJUNCTS = 10_000  # disjuncts of one clause, at most
+DECIDING = ("<", ">", "!=")  # comparisons that imply that two tuples differ
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
 
 @dataclass
 class Single:
-    """A clause head :- body. `body`: atoms, constraints, and negations of atoms, match and contains. `clause`: as written.
-    `dominates`: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
+    """A clause head :- body. with one head and without disjunctions.
+
+    body: atoms, constraints, and negations of atoms, match and contains.
+    clause: the clause as written.
+    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`).
+    """
 
     head: syntax.Atom
     body: tuple
@@ -58,7 +62,7 @@ def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> lis
 
 
 def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
-    """A subsumptive clause as clauses whose head is the dominated tuple."""
+    """Return a subsumptive clause as clauses whose head is the dominated tuple."""
     worse, better = _with_named_wildcards(clause)
     apart = _different(clause, worse, better)
     literals = (worse, better, clause.body, *([syntax.Or(tuple(apart))] if apart else []))
@@ -79,7 +83,7 @@ def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.At
 
 
 def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
-    """Literals of which one must hold for the two tuples to differ; none if the body implies it."""
+    """Return literals of which one must hold for the two tuples to differ; [] if the body implies it."""
     pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
     items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
     for item in items:
@@ -91,7 +95,7 @@ def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -
 
 
 def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
-    """The disjuncts of a clause's body; none, and a problem, if there are too many."""
+    """Return the disjuncts of a clause's body; [], and a problem, if there are too many."""
     if (number := len(clause.heads) * count_disjuncts(clause.body)) > MAX_DISJUNCTS:
         message = f"The disjunctions make {number:,} clauses of this one: {MAX_DISJUNCTS:,} are the most"
         problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
@@ -100,6 +104,8 @@ def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
 
 
 def _single(head, body, clause, problems) -> Single:
+    """Return a clause of a head and a disjunct, with aggregates whose bodies are tuples of literals."""
+
     def change(node):
         if isinstance(node, syntax.Aggregate):
             return _flat_aggregate(node, change, problems)
@@ -109,15 +115,16 @@ def _single(head, body, clause, problems) -> Single:
 
 
 def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
-    found = [()]
+    """Return an aggregate whose body is a tuple of literals; report a disjunction in it."""
+    bodies = [()]
     if count_disjuncts(node.body) == 1:
-        found = disjuncts(node.body)
+        bodies = disjuncts(node.body)
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
     target = rebuilt(node.target, change) if node.target is not None else None
     init = rebuilt(node.init, change) if node.init is not None else None
-    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in found[0]))
+    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in bodies[0]))
 
 
 def fold_sign(node):
@@ -151,7 +158,7 @@ def count_disjuncts(body) -> int:
 
 
 def _normal_form(body):
-    """A conjunction, a disjunction, or a literal that is neither; negations and equalities of records are resolved."""
+    """Return a conjunction, a disjunction, or another literal; negations and equalities of records are resolved."""
     if isinstance(body, tuple):
         return syntax.And(body)
     if isinstance(body, syntax.Negation):

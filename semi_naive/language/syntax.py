@@ -1,7 +1,7 @@
 """The syntax tree of a program's text, before resolution. Names are as written.
 
-The parser makes it, `components` flattens it (no `Component`, `Init` or `Override` is left, names are qualified with dots),
-and `lower` turns it into the rules of `ra.ir`.
+The parser makes it; `components` flattens it (then there is no `Component`, `Init` or `Override`, and names are qualified with
+dots); and `lower` translates it into the rules of `ra.ir`.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from semi_naive.ra.nodes import node
 
 @node
 class Node:
-    """A part of the text, and where it is."""
+    """A part of the text, with its place."""
 
     span: Span = field(default=NOWHERE, kw_only=True, compare=False, repr=False)
 
@@ -34,7 +34,7 @@ class Underscore(Node):
 
 @node
 class Number(Node):
-    """A numeric literal; `suffix` is "" (number, but possibly unsigned or float), "u" or "f"."""
+    """A numeric literal. suffix: "" (number, but possibly unsigned or float), "u" or "f"."""
 
     value: int | float
     suffix: str = ""
@@ -141,9 +141,13 @@ class Or(Node):
 
 @node
 class Clause(Node):
-    """head, head :- body. A fact has no body. `plan`: {version number: order of the atoms, from 1}; `plan_spans`: of each;
-    `join`: "multiway", "binary", or "". `dominating`: of head <= dominating :- body, where the dominating tuple removes the
-    head. `beside`: the other heads that the clause was written with."""
+    """head, or head :- body. A fact has no body.
+
+    plan: {version number: order of the atoms, from 1}; plan_spans: the place of each.
+    join: "multiway", "binary", or "".
+    dominating: in head <= dominating :- body, the tuple that removes the head.
+    beside: the other heads that the clause was written with.
+    """
 
     heads: tuple
     body: Node | None = None
@@ -161,7 +165,7 @@ class Clause(Node):
 
 @node
 class SubtypeDecl(Node):
-    """.type name <: base, and the old .number_type and .symbol_type."""
+    """.type name <: base, and the obsolete .number_type and .symbol_type."""
 
     name: str
     base: str
@@ -169,7 +173,7 @@ class SubtypeDecl(Node):
 
 @node
 class UnionDecl(Node):
-    """.type name = member | member; with one member, an alias. `spans`: of each member."""
+    """.type name = member | member; with one member, an alias. spans: the places of the members."""
 
     name: str
     members: tuple[str, ...]
@@ -178,7 +182,7 @@ class UnionDecl(Node):
 
 @node
 class RecordDecl(Node):
-    """.type name = [field: type, …]. `spans`: of each field's type."""
+    """.type name = [field: type, …]. spans: the places of the fields' types."""
 
     name: str
     fields: tuple[tuple[str, str], ...]
@@ -187,7 +191,7 @@ class RecordDecl(Node):
 
 @node
 class BranchDecl(Node):
-    """name {field: type, …}, of an algebraic data type. `spans`: of each field's type."""
+    """name {field: type, …}, of an algebraic data type. spans: the places of the fields' types."""
 
     name: str
     fields: tuple[tuple[str, str], ...]
@@ -207,7 +211,7 @@ TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 @node
 class ChoiceDomain(Node):
-    """choice-domain key, …: each key is a tuple of attribute names. `spans`: of each key."""
+    """choice-domain key, …: each key is a tuple of attribute names. spans: the places of the keys."""
 
     keys: tuple[tuple[str, ...], ...] = ()
     spans: tuple = field(default=(), compare=False, repr=False)
@@ -218,9 +222,13 @@ NO_CHOICE = ChoiceDomain()
 
 @node
 class RelationDecl(Node):
-    """.decl name(attribute: type, …) qualifiers; one node for each of several names. Old qualifiers such as `output` are
-    directives. `span` is the name's, `spans` are those of the attributes' types; `lattices`: positions of attributes whose
-    types are written with <>; `born_of`: the relation of .decl name = debug_delta(relation)."""
+    """.decl name(attribute: type, …) qualifiers; one node for each of several names. Obsolete qualifiers such as `output`
+    become directives.
+
+    span: the place of the name; spans: of the attributes' types.
+    lattices: positions of attributes whose types are written with <>.
+    born_of: the recorded relation, in .decl name = debug_delta(relation).
+    """
 
     name: str
     attributes: tuple[tuple[str, str], ...]
@@ -233,8 +241,9 @@ class RelationDecl(Node):
 
 @node
 class FunctorDecl(Node):
-    """.functor name(parameter: type, …): result. Names of parameters are optional. `spans`: of the parameters, then of the
-    result's type."""
+    """.functor name(parameter: type, …): result. Names of parameters are optional. spans: the places of the parameters, then of
+    the result's type.
+    """
 
     name: str
     parameters: tuple[tuple[str, str], ...]
@@ -296,8 +305,12 @@ class Override(Node):
 
 @dataclass
 class SourceProgram:
-    """A whole program. `texts`: the text of each file, by name, for error messages. `warnings`: of obsolete syntax; `legacy`:
-    obsolete syntax is allowed, and so are arguments whose type is no subtype of the declared one."""
+    """A whole program.
+
+    texts: the text of each file, by name, for error messages.
+    warnings: about obsolete syntax.
+    legacy: obsolete syntax is allowed, and so are arguments whose type is not a subtype of the declared one.
+    """
 
     statements: list
     texts: dict[str, str] = field(default_factory=dict)

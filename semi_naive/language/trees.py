@@ -1,4 +1,4 @@
-"""Walking and rebuilding syntax trees."""
+"""Traverse and rebuild syntax trees."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ _LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.S
 
 
 def walk(node):
-    """A node and all its descendants, in preorder."""
+    """Yield a node and all its descendants, in preorder."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -47,7 +47,7 @@ def walk_all(nodes):
 
 
 def rebuilt(node, change):
-    """A copy of the tree, with `change(node)` in place of each node for which it is not None.
+    """Return a copy of the tree, in which `change(node)` replaces each node for which it is not None.
 
     Every node of the copy is a new object, so that facts about a node can be stored by its identity.
     """
@@ -70,7 +70,7 @@ def rebuilt(node, change):
 
 
 def variable_occurrences(node) -> list[syntax.Variable]:
-    """Every occurrence of a named variable, including those in aggregates."""
+    """Return all occurrences of named variables, including those in aggregates."""
     return [below for below in walk(node) if isinstance(below, syntax.Variable)]
 
 
@@ -79,5 +79,5 @@ def variable_names(node) -> set[str]:
 
 
 def written_name(name: str) -> str:
-    """A variable's name as written; renamed variables have a number after an @."""
+    """Return a variable's name as written; renamed variables have a number after an @."""
     return name.split("@")[0]

@@ -1,4 +1,4 @@
-"""Negation in recursion: `.semantics wellfounded`, where a tuple is true, false or undefined.
+"""Negation in recursion with `.semantics wellfounded`: a tuple is true, false or undefined.
 
     win(x) :- move(x, y), !win(y).
 
@@ -28,7 +28,7 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.strata import Edge, edges_of, rule_edges, strong_components
 from semi_naive.ra import ir
 
-COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, to be read by later strata
+COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, for later strata
 
 
 def is_wellfounded(source: syntax.SourceProgram) -> bool:
@@ -46,6 +46,7 @@ def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
 
 
 def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
+    """Yield the names of all relations that occur in directives and clauses."""
     for node in source.statements:
         if isinstance(node, syntax.Directive):
             yield node.relation
@@ -69,9 +70,10 @@ def companion_edges(relations) -> list[Edge]:
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
-def companion_problems(source: syntax.SourceProgram, found: list[Single], relations) -> Iterator[Problem]:
+def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations) -> Iterator[Problem]:
+    """Yield a problem for each fact, rule or input of a companion relation."""
     made = set(companions(relations))
-    places = [(single.head.relation, single.head.span) for single in found]
+    places = [(single.head.relation, single.head.span) for single in singles]
     places += [
         (node.relation, node.span) for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"
     ]
@@ -152,6 +154,7 @@ def _renamed(atom: ir.Atom, name: str) -> ir.Atom:
 
 
 def _copy(name: str, of: str, relations, *more) -> ir.Rule:
+    """Return a rule that copies a relation. more: further literals of its body."""
     args = _variables(relations[name])
     rule = ir.Rule(ir.Atom(name, args), (ir.Atom(of, args), *more), span=relations[name].span)
     return replace(rule, text=str(rule))

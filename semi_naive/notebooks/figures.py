@@ -1,5 +1,6 @@
-"""Strata of a program and balance of a run as small SVG figures. Lines and text have the colour of the surrounding text, for
-light and dark themes."""
+"""Draw the strata of a program and the balance of a run as small SVG figures. Lines and text have the colour of the surrounding
+text, for light and dark themes.
+"""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -8,7 +9,7 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity, shortened
 from semi_naive.planning.strata import Stratum, rule_edges
 
-MAX_STRATA = 60  # strata drawn at most
+MAX_STRATA = 60  # the most strata that are drawn
 MAX_BOX_CHARACTERS, LETTER = 26, 7.3  # characters of a box, and pixels of each
 HIGH, ROW, GAP = 24, 34, 46  # pixels of a box, from one to the next below, and between columns
 WIDE, TALL, BARS = 300, 70, 64  # pixels of a chart, and how many bars it has at most
@@ -18,7 +19,7 @@ TEXT = 'font-family="ui-monospace, monospace" font-size="12"'
 
 @dataclass(eq=False)
 class StratumBox:
-    """A stratum and its position: `level`, its column; `x` and `y`, its upper left corner."""
+    """A stratum and its position in the figure. level: its column; x, y: its upper left corner."""
 
     stratum: Stratum
     before: dict["StratumBox", bool] = field(
@@ -37,26 +38,26 @@ class StratumBox:
         return LETTER * len(self.text) + 16
 
 
-def strata_svg(found: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
-    """Draw the strata as a graph, from left to right; a line joins a stratum to each stratum that reads it. ↻ marks a recursive
-    stratum. Inputs have a dashed frame, outputs a thick one. A dashed line leads to a stratum that negates or aggregates. If
-    there are more than MAX_STRATA strata, or none, only their number is returned."""
-    if not 0 < len(found) <= MAX_STRATA:
-        return f"<div>{quantity(len(found), 'stratum', 'strata')}</div>"
-    boxes = _place_boxes(found)
+def strata_svg(strata: list[Stratum], inputs: set[str], outputs: set[str]) -> str:
+    """Draw strata as a graph from left to right, in which a line leads from a stratum to each stratum that reads it. ↻ marks a
+    recursive stratum. Inputs have a dashed frame, outputs a thick one. A dashed line means negation or aggregation. If there
+    are more than MAX_STRATA strata, or none, only their number is returned."""
+    if not 0 < len(strata) <= MAX_STRATA:
+        return f"<div>{quantity(len(strata), 'stratum', 'strata')}</div>"
+    boxes = _place_boxes(strata)
     width = max(box.x + box.width for box in boxes) + 2
     height = max(box.y for box in boxes) + HIGH + 2
     lines = "".join(_draw_edge(before, box, whole) for box in boxes for before, whole in box.before.items())
     drawn = "".join(_box(box, inputs, outputs) for box in boxes)
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    label = quantity(len(found), "stratum", "strata")
+    label = quantity(len(strata), "stratum", "strata")
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" {size}>{lines}{drawn}</svg>'
     return f'<div style="overflow-x:auto">{svg}</div>'
 
 
-def _place_boxes(found: list[Stratum]) -> list[StratumBox]:
+def _place_boxes(strata: list[Stratum]) -> list[StratumBox]:
     """Boxes in columns, sorted in each by the positions of the strata that they read."""
-    boxes = [StratumBox(stratum) for stratum in found]
+    boxes = [StratumBox(stratum) for stratum in strata]
     home = {name: box for box in boxes for name in box.stratum.relations}
     columns: list[list[StratumBox]] = []
     for box in boxes:  # strata follow the strata that they read
@@ -77,6 +78,8 @@ def _place_boxes(found: list[Stratum]) -> list[StratumBox]:
 
 
 def _draw_edge(before: StratumBox, box: StratumBox, whole: bool) -> str:
+    """Draw the line from a stratum to one that reads it. whole: dashed, for negation or aggregation, which read a complete
+    relation."""
     begin, end, y, to = before.x + before.width, box.x, before.y + HIGH / 2, box.y + HIGH / 2
     bend = min(GAP, (end - begin) / 2)
     path = f"M{begin:.0f} {y:.0f}C{begin + bend:.0f} {y:.0f} {end - bend:.0f} {to:.0f} {end:.0f} {to:.0f}"
@@ -85,14 +88,15 @@ def _draw_edge(before: StratumBox, box: StratumBox, whole: bool) -> str:
 
 
 def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
+    """Draw the box of a stratum."""
     names = set(box.stratum.relations)
     frame = ' stroke-dasharray="3 2"' * bool(names & inputs) + f' stroke-width="{2 if names & outputs else 1}"'
     shade = 0.16 if box.stratum.recursive else 0.05
     place = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{HIGH}" rx="4"'
-    told = f"{', '.join(box.stratum.relations)}: {quantity(len(box.stratum.rules), 'rule')}"
+    title = f"{', '.join(box.stratum.relations)}: {quantity(len(box.stratum.rules), 'rule')}"
     text = f'<text x="{box.x + 8:.0f}" y="{box.y + 16:.0f}" {INK} {TEXT}>{escape(box.text)}</text>'
     outline = f'<rect {place} {INK} fill-opacity="{shade}" stroke="currentColor"{frame}/>'
-    return f"<g><title>{escape(told[:500])}</title>{outline}{text}</g>"
+    return f"<g><title>{escape(title[:500])}</title>{outline}{text}</g>"
 
 
 def balance_svg(trace: dict) -> str:
@@ -110,18 +114,18 @@ def balance_svg(trace: dict) -> str:
 
 
 def bars_svg(title: str, values: list[int], mean: bool = False) -> str:
-    """A bar chart under its title; many bars are merged; `mean`: draw a line there."""
+    """Draw a bar chart under its title. Many values are averaged in groups. mean: draw a line at the mean."""
     step = -(-len(values) // BARS)
     heights = [sum(values[at : at + step]) / step for at in range(0, len(values), step)]
     top, wide = max(heights) or 1, WIDE / len(heights)
-    made = [
+    bars = [
         f'<rect x="{number * wide:.1f}" y="{TALL * (1 - value / top):.1f}" width="{max(wide - 1, 0.5):.1f}"'
         f' height="{TALL * value / top:.1f}" {INK} fill-opacity="0.45"/>'
         for number, value in enumerate(heights)
     ]
     if mean:
         y = TALL * (1 - sum(values) / len(values) / top)
-        made.append(f'<path d="M0 {y:.1f}H{WIDE}" stroke="currentColor" stroke-dasharray="4 3"/>')
+        bars.append(f'<path d="M0 {y:.1f}H{WIDE}" stroke="currentColor" stroke-dasharray="4 3"/>')
     size = f'width="{WIDE}" height="{TALL + 1}" viewBox="0 0 {WIDE} {TALL + 1}"'
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title)}" {size}>{"".join(made)}</svg>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title)}" {size}>{"".join(bars)}</svg>'
     return f'<figure style="margin:8px 0"><figcaption>{escape(title)}</figcaption>{svg}</figure>'

@@ -1,5 +1,6 @@
-"""HTML of programs, relations and runs for notebooks: tables without scripts or the page's styles, in the colours around them.
-All text from users is escaped."""
+"""Format programs, relations and runs as HTML for notebooks: tables without scripts and styles of the page, in the surrounding
+colours. All text from users is escaped.
+"""
 
 from html import escape
 from typing import Any
@@ -8,57 +9,59 @@ from semi_naive.host.numbers import quantity, shortened
 from semi_naive.notebooks.figures import balance_svg, strata_svg
 
 ROWS, FOLDED = 10, 5  # first tuples shown of a relation by itself, and of one among others
-MAX_LISTED = 30  # relations and strata shown at most
-MAX_VALUE_CHARACTERS = 80  # of a value
+MAX_LISTED = 30  # the most relations and strata that are shown
+MAX_VALUE_CHARACTERS = 80  # the most characters of a value
 LEFT, RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
 
 
 def tuples_shown(found: Any, about: str = "") -> str:
-    """A relation by itself: a heading and its first tuples. about: HTML between these."""
+    """Return a relation: a heading and its first tuples. about: HTML between these."""
     return f"{_html_line(repr(found)[1:-1])}{about}{rows_shown(found, ROWS)}"
 
 
-def rows_shown(found: Any, count: int) -> str:
+def rows_shown(answer: Any, count: int) -> str:
     """The first tuples of a relation as a table, if this process has some, and the number of remaining ones."""
     try:
-        rows = found.first(count)
+        rows = answer.first(count)
     except ValueError as closed:
         return _html_line(str(closed))
-    if not rows or not found.columns:
+    if not rows or not answer.columns:
         return ""
-    left = found.count() - len(rows)
-    kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(found.columns))]
-    shown = _table([*zip(found.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows])
-    return shown + (_html_line(f"… and {quantity(left, 'more tuple')}") if left else "")
+    remaining = answer.count() - len(rows)
+    kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(answer.columns))]
+    shown = _table(
+        [*zip(answer.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows]
+    )
+    return shown + (_html_line(f"… and {quantity(remaining, 'more tuple')}") if remaining else "")
 
 
-def relations_shown(headline: str, found: Any) -> str:
+def relations_shown(headline: str, result: Any) -> str:
     """Relations by name: the number of tuples of each, and its first ones when unfolded. Many relations are cut to the first
     ones."""
-    names = list(found)[:MAX_LISTED]
+    names = list(result)[:MAX_LISTED]
     rows = []
     for name in names:
-        each = found[name]
-        attributes = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in found.relations[name].attributes)
+        answer = result[name]
+        attributes = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in result.relations[name].attributes)
         what = f"{escape(name)}({escape(clipped_value(attributes))})"
-        inner = rows_shown(each, FOLDED)
-        rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{each.count():,}"])
-    left = len(found) - len(names)
-    more = _html_line(f"… and {quantity(left, 'more relation')}") if left else ""
+        inner = rows_shown(answer, FOLDED)
+        rows.append([f"<details><summary>{what}</summary>{inner}</details>" if inner else what, f"{answer.count():,}"])
+    remaining = len(result) - len(names)
+    more = _html_line(f"… and {quantity(remaining, 'more relation')}") if remaining else ""
     return f"{_html_line(headline)}{_table([('relation', LEFT), ('tuples', RIGHT)], rows)}{more}"
 
 
 def program_shown(program: Any) -> str:
-    """A program: its inputs and outputs, and its strata, drawn in order."""
+    """Return a program: its inputs and outputs, and a drawing of its strata."""
     found = program.compile().strata
-    said = {"reads": program.inputs, "writes": program.outputs}
-    lines = [f"<b>{word}</b> {escape(_some_names(names))}" for word, names in said.items() if names]
+    labelled = {"reads": program.inputs, "writes": program.outputs}
+    lines = [f"<b>{word}</b> {escape(_some_names(names))}" for word, names in labelled.items() if names]
     drawn = strata_svg(found, set(program.inputs), set(program.outputs))
     return f"{_html_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
 
 
 def run_shown(headline: str, trace: dict) -> str:
-    """A closure or a simulation: a summary and its balance."""
+    """Return a closure or a simulation: a summary and its balance."""
     from semi_naive.plots.pages.summary import summary
 
     facts = [[escape(name), escape(value)] for name, value in summary(trace).items()]
@@ -71,7 +74,7 @@ def text_shown(headline: str, text: str) -> str:
 
 
 def clipped_value(value) -> str:
-    """A value as text of limited length.
+    """Return a value as text of limited length.
 
     >>> clipped_value("a" * 100)[-3:], clipped_value(None), clipped_value((1, "a"))
     ('aa…', 'nil', '(1, a)')
@@ -101,6 +104,7 @@ def _table(head: list[tuple[str, str]], rows: list[list[str]]) -> str:
 
 
 def _cells(row: list[str], styles: list[str]) -> str:
+    """Return the cells of a table's row. styles: of each column; without, the row is a name and a value."""
     if not styles:
         name, value = row
         return f'<th style="{LEFT}">{name}</th><td style="{LEFT}">{value}</td>'

@@ -1,4 +1,4 @@
-"""A report of a run in a notebook: a link to its file, or the page itself in a frame."""
+"""The report of a run in a notebook: a link to its file, or the page itself in a frame."""
 
 import os
 from html import escape
@@ -7,8 +7,9 @@ FRAME_HEIGHT_PIXELS = 640  # pixels of the frame
 
 
 class Page(str):
-    """A page of HTML as a string. A shell shows its size and its file; a notebook shows a link to the file, or the page if
-    there is no file."""
+    """An HTML page as a string. A shell shows its size and its file; a notebook shows a link to the file, or the page if there
+    is no file.
+    """
 
     __slots__ = ("path",)
 
@@ -16,6 +17,7 @@ class Page(str):
 
     @classmethod
     def of(cls, text: str, path=None) -> "Page":
+        """Return a page. path: the file to which it has been written, if any."""
         page = cls(text)
         page.path = None if path is None else os.fspath(path)
         return page

@@ -1,4 +1,4 @@
-"""Progress of a run: an HTML bar in a notebook, the commands' bar on a terminal.
+"""Show the progress of a run: an HTML bar in a notebook, the bar of the commands on a terminal.
 
 `Program.run(…, progress=None)` shows one in a notebook, True on a terminal as well, False none.
 """
@@ -15,7 +15,7 @@ SECONDS_BEFORE_BAR = 1.0  # seconds before a notebook shows a bar; most runs end
 
 
 class InNotebook(ProgressText):
-    """An HTML element that is updated while the run goes on, and empty after it."""
+    """A progress bar, an HTML element that is updated during the run, and removed after it."""
 
     def __init__(self, what: str):
         self.what, self.begun, self.element = what, time.monotonic(), None
@@ -25,6 +25,7 @@ class InNotebook(ProgressText):
         return self
 
     def show(self, text, name, done, total) -> None:
+        """Show a text. name: of the stratum; done, total: steps, if known."""
         from html import escape
 
         many = "" if done is None or not total else f' value="{done}" max="{total}"'
@@ -33,6 +34,7 @@ class InNotebook(ProgressText):
         self._put(f"<div>{bar} {escape(f'{name or self.what}: {text} · {took}')}</div>")
 
     def _put(self, html: str) -> None:
+        """Replace the element."""
         from IPython.display import HTML, display
 
         if self.element is None:
@@ -54,8 +56,8 @@ def in_notebook() -> bool:
 
 @contextmanager
 def showing(progress, what: str, steps: str) -> Iterator[Callable[..., None] | None]:
-    """The progress callback of a run: `progress` itself, or a bar if one is to be shown. what: the name of the run; steps:
-    "stratum" or "closure"."""
+    """Yield the progress callback of a run: `progress` itself, or a bar. what: the name of the run; steps: "stratum" or
+    "closure", the method of the bar that is called back."""
     bar: Any = None
     if progress in (None, True) and in_notebook():
         bar = InNotebook(what)

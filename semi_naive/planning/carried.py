@@ -17,7 +17,7 @@ Columns = dict[str, tuple[int, ...]]  # of each relation of a stratum the carrie
 
 @dataclass(frozen=True)
 class Carried:
-    """The columns that a stratum carries, or the rule in which they are lost."""
+    """The columns that a stratum carries unchanged, or the rule in which they are lost."""
 
     columns: Columns
     lost: Rule | None = None
@@ -38,8 +38,8 @@ class Carried:
 
 
 def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
-    """The carried columns of a recursive stratum, as many as there are. The value of a lattice is none: the best of a key is
-    chosen among all of its values.
+    """Return the carried columns of a recursive stratum, as many as there are. The value of a lattice is never one, as the best
+    value of a key is chosen among all its values.
 
     >>> from semi_naive.ra.ir import Kind, Type
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -52,13 +52,15 @@ def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
     {}
     """
     names = set(stratum.relations)
-    recursive = [(rule, own) for rule in stratum.rules if (own := [atom for atom in atoms(rule) if atom.relation in names])]
+    recursive = [
+        (rule, own_atoms) for rule in stratum.rules if (own_atoms := [atom for atom in atoms(rule) if atom.relation in names])
+    ]
     places = {name: frozenset(range(relations[name].arity - bool(relations[name].lattice))) for name in stratum.relations}
     first, lost = stratum.relations[0], None
     threads: list[dict[str, int]] = []
     for place in sorted(places[first]):
-        thread, where = _thread(places | {first: frozenset([place])}, recursive)
-        lost = lost or where
+        thread, losing_rule = _thread(places | {first: frozenset([place])}, recursive)
+        lost = lost or losing_rule
         if thread and not any(thread[name] == other[name] for other in threads for name in names):
             threads.append(thread)
     if not recursive or not threads:

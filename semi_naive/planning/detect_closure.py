@@ -1,9 +1,9 @@
-"""Strata of a shape for which there is something better than running their rules: pairs that follow the edges of a relation.
+"""Detect strata of pairs that follow the edges of a relation, for which there are faster methods than running their rules.
 
     path(x, y) :- edge(x, y).                       or any other base
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z); of a closure also path(x, y), path(y, z)
 
-With edges as its base it is a transitive closure.
+If the edges are its base, the relation is a transitive closure.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from semi_naive.planning.detect_walk import of_pairs, step_of
 from semi_naive.ra.ir import Atom, Rule
 
-MIN_JOB_EDGES = 4096  # of a closure that gets a job at once; with fewer the driver tries first
+MIN_JOB_EDGES = 4096  # edges of a closure from which a job is started immediately; with fewer the driver tries first
 SPARSE_FANOUT = 0.5  # edges that follow an edge: with fewer, the closure is likely to have at most two pairs for each edge
 
 
 @dataclass
 class ReachabilityShape:
-    """The pairs of `relation` follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
+    """A stratum whose pairs (`relation`) follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
 
     relation: str
     edges: str
@@ -31,6 +31,7 @@ class ReachabilityShape:
 
     @property
     def reason(self) -> str:
+        """The reason for the decomposed plan, as text."""
         how = "path-edge" if self.column == 0 else "edge-path"  # a closure by path-path is evaluated as path-edge
         what = "a transitive closure" if self.closure else f"it follows {self.edges}"
         return f"{what}; {how} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
@@ -66,7 +67,7 @@ def following(stratum, database, config) -> ReachabilityShape | None:
 
 
 def copied_by(bases: list[Rule]) -> str:
-    """The relation that is the base as it is."""
+    """Return the relation that the base copies unchanged; "" if there is none."""
     if len(bases) != 1 or len(bases[0].body) != 1 or not of_pairs(bases[0]):
         return ""
     head, body = ([term.name for term in atom.args] for atom in (bases[0].head, bases[0].body[0]))

@@ -1,4 +1,5 @@
-"""Strata that walk along edges: each partition can take many iterations of one by itself, and so needs one job for them.
+"""Detect strata that walk along edges: each partition can run many iterations of them independently, so that one job suffices
+for these.
 
 path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
 """
@@ -10,8 +11,9 @@ from semi_naive.ra.ir import Atom, Rule, Var
 
 @dataclass(frozen=True)
 class LinearWalk:
-    """The form of all recursive rules of a stratum: path(x, y) and edge(y, z) make path(x, z). carried: the place of x; edges:
-    the relation of each rule, and True if it is walked backwards."""
+    """The form of all recursive rules of a stratum: path(x, y) and edge(y, z) derive path(x, z). carried: the place of x;
+    edges: the edge relation of each rule, and True if it is walked backwards.
+    """
 
     relation: str
     carried: int

@@ -1,4 +1,4 @@
-"""Tools of every pass over rules: visit the terms and literals of a rule, replace some, keep names apart.
+"""Tools for passes over rules: traverse the terms and literals of a rule, replace parts, and rename variables apart.
 
 A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
 """
@@ -38,7 +38,7 @@ def children(node) -> list:
 
 
 def walk(node) -> Iterator:
-    """A node and all nodes inside, outermost first. Of a tuple or list of nodes: of each."""
+    """Yield a node and all nodes inside it, outermost first. For a tuple or list of nodes, yield those of each."""
     waiting = [node] if node.__class__ in NODES else [*node][::-1]
     while waiting:
         node = waiting.pop()
@@ -100,21 +100,21 @@ def substitute(node, terms: Mapping[str, ir.Term]):
 
 
 def fresh(name: str, taken: set[str]) -> str:
-    """A name like `name` that is not in `taken`, and now is. No user can write it.
+    """Return a name like `name` that is not in `taken`, and add it there. Users cannot write such a name.
 
     >>> taken = {"x", "x.1"}
     >>> fresh("x", taken), fresh("x.1", taken)
     ('x.2', 'x.3')
     """
     stem, number = name.partition(".")[0], 1
-    while (made := f"{stem}.{number}") in taken:
+    while (candidate := f"{stem}.{number}") in taken:
         number += 1
-    taken.add(made)
-    return made
+    taken.add(candidate)
+    return candidate
 
 
 def rename_apart(rule: ir.Rule, taken: set[str]) -> ir.Rule:
-    """The rule with every variable under a new name, none of which was in `taken`, and all of which are then.
+    """Return the rule with all variables renamed to names that are not in `taken`, and add these there.
 
     >>> x = ir.Var("x", ir.Kind.NUMBER)
     >>> print(rename_apart(ir.Rule(ir.Atom("a", (x,)), (ir.Atom("b", (x,)),)), {"x"}))
@@ -139,7 +139,7 @@ def positive_atoms(body: Iterable) -> list[ir.Atom]:
 
 
 def results_of(body: Iterable) -> set[str]:
-    """The variables that ranges and aggregates of a body give their value to: these must stay variables."""
+    """Return the variables to which ranges and aggregates of a body assign values. They must remain variables."""
     return {part.result.name for part in walk(body) if isinstance(part, (ir.Range, ir.Aggregate))}
 
 
@@ -168,7 +168,7 @@ def with_literals(rule: ir.Rule, body: tuple) -> ir.Rule:
 
 
 def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
-    """The rules of each relation, an empty list for those without."""
+    """Return the rules of each relation; an empty list for a relation without rules."""
     found: dict[str, list[ir.Rule]] = {name: [] for name in program.relations}
     for rule in program.rules:
         found[rule.head.relation].append(rule)
@@ -176,14 +176,14 @@ def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:
 
 
 def dependencies(program: ir.Program) -> dict[str, set[str]]:
-    """Return the relations that each relation depends on: those that its rules read (positively, negated or aggregated), the
-    one that says which of its tuples to remove, and those whose iterations it records."""
-    found: dict[str, set[str]] = {name: set() for name in program.relations}
+    """Return for each relation the relations on which it depends: those that its rules read (positively, negated or
+    aggregated), the one that determines which of its tuples to remove, and those whose iterations it records."""
+    depends_on: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
-        found[rule.head.relation] |= {part.relation for part in walk(rule.body) if isinstance(part, ir.Atom)}
+        depends_on[rule.head.relation] |= {part.relation for part in walk(rule.body) if isinstance(part, ir.Atom)}
     for name, relation in program.relations.items():
-        found[name] |= {relation.removal, *relation.follows} if relation.dominated else {*relation.follows}
-    return found
+        depends_on[name] |= {relation.removal, *relation.follows} if relation.dominated else {*relation.follows}
+    return depends_on
 
 
 def reachable(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:

@@ -1,4 +1,6 @@
-"""Rules in the words of the program that was written: relations and variables that are made of it have names with an @."""
+"""Rules and names as shown to the user: relations and variables that the compiler has made (their names contain an @) are
+described in terms of the program's own names.
+"""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +12,9 @@ from semi_naive.ra import ir
 WORDS = {
     "parts": "partial", "values": "counted", "given": "plain", "key": "keys of", "now": "due keys of",
     "needs": "keys needed by", "known": "known", "possible": "possible", "worse": "worse", "better": "better",
-    "dominated": "dominated", "iteration": "iteration of",
+    "dominated": "dominated", "iteration": "iteration of", "this": "this step's", "last": "last step's",
+    "older": "older step's", "step": "step of", "begin": "first steps of", "final": "final", "end": "end of",
+    "class": "class of",
 }  # fmt: skip
 ASKED = "recursive_iteration_cnt"
 MADE = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")
@@ -18,7 +22,8 @@ PROJECTED = re.compile(r"(?!half@|factor@|early@)(.+)@\d+(?:_\d+)*")
 
 
 def spoken_name(name: str) -> str:
-    """What to call a relation. Those that are computed on demand keep their names, which `explain` introduces.
+    """Return the name under which a relation is shown. Relations that are computed on demand keep their names, which `explain`
+    introduces.
 
     >>> [spoken_name(name) for name in ("edge", "edge@0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
     ['edge', 'distinct edge', 'partial degree', 'keys needed by cost', 'worse way', 'path@bf']
@@ -30,7 +35,7 @@ def spoken_name(name: str) -> str:
 
 
 def spoken(node):
-    """A term, a literal or a rule with such names, and with variables as they were written.
+    """Return a term, a literal or a rule as shown to the user, with its variables as they were written.
 
     >>> x = ir.Var("x@h1", ir.Kind.NUMBER)
     >>> print(spoken(ir.Compare("<", x, ir.Var("y@2", ir.Kind.NUMBER), ir.Kind.NUMBER)), spoken(ir.Atom("p@worse", (x,))))
@@ -70,5 +75,6 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
 
 
 def spoken_variable(name: str) -> str:
-    """A variable as it was written; one that stands for `_`, or for what a head computes, has no other name than this."""
+    """Return a variable as it was written. A variable that stands for `_`, or for a computed term of a head, keeps its
+    generated name."""
     return name.partition("@")[0].rstrip(".") or name

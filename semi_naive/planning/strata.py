@@ -1,18 +1,19 @@
-"""Strata: the groups of relations that are evaluated together, in an order in which each needs only those before it."""
+"""Strata: groups of relations that are evaluated together, in an order in which each depends only on earlier ones."""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
+from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra import ir
 from semi_naive.ra.cached import cached
 
-RECORD = "debug_delta"  # that a relation records what the iterations of another one have made
+RECORD = "debug_delta"  # the qualifier of a relation that records the tuples of each iteration of another one
 
 
 @dataclass
 class Stratum:
-    """Relations that depend on each other (or a single one), and the rules with such a head, as written."""
+    """A relation, or relations that depend on each other, and the rules that derive them, as written."""
 
     relations: tuple[str, ...]
     rules: list[ir.Rule]
@@ -23,10 +24,17 @@ class Stratum:
         """The relations in the bodies of its rules."""
         return frozenset(names_read(self.rules))
 
+    @cached
+    def makes_numbers(self) -> bool:
+        """True if a rule uses autoinc()."""
+        return any(map(has_autoinc, self.rules))
+
 
 @dataclass(frozen=True)
 class Edge:
-    """A rule for `head` reads `body`, through a negation or aggregation, or (`via` is empty) a plain atom."""
+    """A dependency: a rule for `head` reads `body`. via: "" for a positive atom, else how it is read (negation or
+    aggregation).
+    """
 
     head: str
     body: str
@@ -37,7 +45,7 @@ class Edge:
 def strata(program: ir.Program) -> list[Stratum]:
     """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
-    read += [Edge(now, before) for loop in program.loops for now in loop.now for before in loop.before]
+    read += [Edge(now, before) for loop in program.loops for now in loop.turns for before in loop.before]
     edges = read + joint_edges(program)
     groups = strong_components(program.relations, edges)
     problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})
@@ -57,10 +65,15 @@ def edges_of(program: ir.Program) -> list[Edge]:
 
 def joint_edges(program: ir.Program) -> list[Edge]:
     """Return edges in both directions between a relation and the rules that remove its tuples, and between a relation and those
-    that record its iterations: they are evaluated together."""
-    found = [(one.name, one.removal) for one in program.relations.values() if one.dominated]
-    found += [(one.name, name) for one in program.relations.values() for name in one.follows if name in program.relations]
-    return [edge for one, other in found for edge in (Edge(one, other), Edge(other, one))]
+    that record its iterations, as these are evaluated together."""
+    pairs = [(relation.name, relation.removal) for relation in program.relations.values() if relation.dominated]
+    pairs += [
+        (relation.name, name)
+        for relation in program.relations.values()
+        for name in relation.follows
+        if name in program.relations
+    ]
+    return [edge for relation, other in pairs for edge in (Edge(relation, other), Edge(other, relation))]
 
 
 def rule_edges(rule: ir.Rule) -> list[Edge]:
@@ -81,10 +94,10 @@ def names_read(rules: list[ir.Rule]) -> set[str]:
     return {edge.body for rule in rules for edge in rule_edges(rule)}
 
 
-def readers(found: list[Stratum]) -> dict[str, set[int]]:
-    """The strata that read each relation."""
+def readers(strata: list[Stratum]) -> dict[str, set[int]]:
+    """Return the numbers of the strata that read each relation."""
     by_name: dict[str, set[int]] = {}
-    for number, stratum in enumerate(found):
+    for number, stratum in enumerate(strata):
         for name in stratum.reads:
             by_name.setdefault(name, set()).add(number)
     return by_name
@@ -119,13 +132,10 @@ def recursion_groups(program: ir.Program) -> dict[str, int]:
 
 
 def strong_components(names, edges) -> list[tuple[str, ...]]:
-    """Return the strongly connected components. A component that is read comes before its readers; members are in the order of
+    """Return the strongly connected components. A component comes before those that read it; members are in the order of
     `names`.
 
-    Tarjan's algorithm with a stack of its own: a program may have thousands of relations in a row.
-
-    >>> strong_components("abc", [Edge("a", "b"), Edge("b", "a"), Edge("a", "c")])
-    [('c',), ('a', 'b')]
+    Tarjan's algorithm with an explicit stack, as a program may have a chain of thousands of relations.
     """
     reads: dict[str, dict[str, bool]] = defaultdict(dict)
     for edge in edges:
@@ -146,8 +156,8 @@ def strong_components(names, edges) -> list[tuple[str, ...]]:
     for root in place:
         work = [enter(root)] if root not in index else []
         while work:
-            name, rest = work[-1]
-            body = next(rest, None)
+            name, unvisited = work[-1]
+            body = next(unvisited, None)
             if body is None:
                 work.pop()
                 if work:
@@ -171,13 +181,13 @@ def _popped(stack, on_stack, root, place) -> tuple[str, ...]:
 
 
 def recursive_relations(groups, edges) -> set[str]:
-    """The relations that read themselves, perhaps through others."""
+    """Return the relations that depend on themselves, directly or indirectly."""
     group_of = {name: group for group in groups for name in group}
     return {edge.head for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)}
 
 
 def unstratified(groups, edges, spans) -> list[Problem]:
-    """A problem for each component with a negation or an aggregation inside: there is no order to evaluate it in."""
+    """Return a problem for each component that contains a negation or an aggregation, as no order of evaluation exists."""
     group_of = {name: group for group in groups for name in group}
     inside = [edge for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)]
     problems, seen = [], set()
@@ -190,7 +200,8 @@ def unstratified(groups, edges, spans) -> list[Problem]:
 
 
 def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
-    """Return the error for a negation or an aggregation in a cycle, with the cycle's edges as notes."""
+    """Return the error for a negation or an aggregation in a cycle, with the cycle's edges as notes. inside: the edges within
+    the component; spans: of the declarations."""
     cycle = [edge, *_path(edge.body, edge.head, inside)]
     marks = {"": "", "negation": "!", "aggregation": "aggregate of ", RECORD: "debug_delta of "}
     done = {"negation": "negated", "aggregation": "aggregated", RECORD: "recorded"}[edge.via]
@@ -204,19 +215,19 @@ def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
 
 
 def _path(start, end, edges) -> list[Edge]:
-    """A shortest chain of edges from start to end; none if they are the same."""
+    """Return a shortest chain of edges from start to end; [] if they are equal."""
     reads = defaultdict(list)
     for edge in edges:
         reads[edge.head].append(edge)
-    came: dict[str, Edge | None] = {start: None}
+    reached_by: dict[str, Edge | None] = {start: None}
     queue = deque([start])
-    while queue and end not in came:
+    while queue and end not in reached_by:
         for edge in reads[queue.popleft()]:
-            if edge.body not in came:
-                came[edge.body] = edge
+            if edge.body not in reached_by:
+                reached_by[edge.body] = edge
                 queue.append(edge.body)
     path: list[Edge] = []
-    while (edge := came.get(end)) is not None:
+    while (edge := reached_by.get(end)) is not None:
         path.append(edge)
         end = edge.head
     return path[::-1]

@@ -1,4 +1,4 @@
-"""Proofs of pairs of a transitive closure: a shortest path in its edges, by breadth-first search.
+"""Proofs of pairs of a transitive closure: a shortest path along its edges, by breadth-first search.
 
     path(x, y) :- edge(x, y).
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), or path(x, y), path(y, z)
@@ -22,8 +22,9 @@ from semi_naive.ra.ir import Relation
 
 @dataclass(eq=False)
 class Paths:
-    """A relation that is the closure of a relation of facts: `base` and `step` are its rules, and the form of `step` is `form`,
-    one of `semi_naive.config.RULES`; edges: a settled table."""
+    """A relation that is the closure of a relation of facts. base, step: its rules; form: the form of `step`, one of
+    `semi_naive.config.RULES`; edges: a settled table.
+    """
 
     relation: str
     base: InstanceRule
@@ -56,8 +57,8 @@ class Paths:
         return None
 
     def _levels(self, first: int, column: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The vertices first reached at each distance from one (to one, by the other column), ascending, and their
-        predecessors."""
+        """Yield (vertices, predecessors) for each distance: the vertices first reached at this distance from a vertex (for
+        column 1: that reach it), ascending."""
         front, seen = np.array([first]), np.empty(0, np.int64)
         while front.size:
             ends, begins = self._next(front, column)

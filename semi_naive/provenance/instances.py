@@ -1,6 +1,6 @@
-"""The rule instances that derive given tuples, found in the relations of a result.
+"""Find the rule instances that derive given tuples, from the relations of a result.
 
-For `path(x, z) :- path(x, y), edge(y, z).` this derives the instances that make the tuples of `path:`:
+For `path(x, z) :- path(x, y), edge(y, z).` the following rule derives the instances that make the tuples of `path:`:
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
@@ -49,13 +49,16 @@ from semi_naive.running.relations.on_partitions import OnPartitions, Remade, unl
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Node = tuple[str, Row]
-UNNAMED = "?:"  # prefix of variables that stand for `_`
+UNNAMED = "?:"  # the prefix of variables that stand for `_`
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceRule:
-    """A rule as it was written (`of`), the same with inlined atoms expanded (`made`), its `number` in its relation, and the
-    rule that derives its instances (`rule`): the head's terms, then the `variables`."""
+    """A rule and the rule that derives its instances.
+
+    of: the rule as written; made: the same with inlined atoms expanded; number: its number among the rules of its relation.
+    rule: derives the head's terms, then the `variables`.
+    """
 
     of: Rule
     made: Rule
@@ -64,7 +67,7 @@ class InstanceRule:
     variables: tuple[Var, ...]
     atoms: tuple[Atom, ...]  # the positive atoms as written, without `_`
     free: frozenset[int]  # positions of the head that match any value
-    closes: bool = False  # an equivalence relation
+    closes: bool = False  # True for the implicit rules of an equivalence relation
 
     @property
     def text(self) -> str:
@@ -74,7 +77,7 @@ class InstanceRule:
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """A rule with a value for each of its variables: `premises` are the tuples that match its positive atoms."""
+    """A rule with a value for each of its variables. premises: the tuples that match its positive atoms."""
 
     asked: InstanceRule
     values: Row
@@ -82,11 +85,11 @@ class Instance:
 
 
 class Instances:
-    """The instances of a program's rules, as it was written, over the tables of a result. An inlined relation has no tuples;
-    its rules are asked for the tuples that other rules need.
+    """The instances of a program's rules, as written, over the tables of a result. An inlined relation has no tuples; its rules
+    are evaluated for the tuples that other rules need.
 
-    tables: of each relation; one that is not there is empty. They stay as they are. spread: relations on the partitions, which
-    come here when their tuples are looked for.
+    tables: of each relation; a missing one is empty. They are not changed.
+    spread: relations on the partitions, which are collected when their tuples are searched.
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
@@ -95,52 +98,52 @@ class Instances:
         relations = dict(program.relations)
         closing = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
-        found, self.inlined = copies(replace(program, rules=named))
+        copies_of_rules, self.inlined = copies(replace(program, rules=named))
         written = dict(zip(map(id, named), program.rules, strict=True))
         facts = [rule for rule in named if not rule.body and not _is_open(rule.head)]
-        kept = {id(rule) for rule in facts}
-        rules = [(rule, copy) for rule, made in found if id(rule) not in kept for copy in made]
+        ids_of_facts = {id(rule) for rule in facts}
+        rules = [(rule, copy) for rule, made in copies_of_rules if id(rule) not in ids_of_facts for copy in made]
         self.asked: dict[str, list[InstanceRule]] = {}
         for number, (rule, copy) in enumerate([*rules, *((rule, rule) for rule in closing)]):
             name = rule.head.relation
             of_head = self.asked.setdefault(name, [])
-            one = instance_rule(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
+            entry = instance_rule(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
             atoms = tuple(literal for literal in rule.body if isinstance(literal, Atom))
-            one = replace(one, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
-            of_head.append(one)
-            relations[one.rule.head.relation] = relation_of_terms(one.rule.head.relation, [*one.rule.head.args])
+            entry = replace(entry, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
+            of_head.append(entry)
+            relations[entry.rule.head.relation] = relation_of_terms(entry.rule.head.relation, [*entry.rule.head.args])
         for name in self.asked:
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
             relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)
-        self.database.on_partitions = {name: one for name, one in (spread or {}).items() if name in program.relations}
-        here = program.relations.keys() - self.database.on_partitions.keys()
+        self.database.on_partitions = {name: entry for name, entry in (spread or {}).items() if name in program.relations}
+        in_process = program.relations.keys() - self.database.on_partitions.keys()
         self.database.tables = CollectedTables(self.database.on_partitions) | {
-            name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in here
+            name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process
         }
         self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
-        every = [one.rule for of in self.asked.values() for one in of]
+        all_rules = [entry.rule for of in self.asked.values() for entry in of]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
         self._local = _Local(
-            Stratum(tuple(rule.head.relation for rule in every), every, False), 0, self.database, indexes, Profile()
+            Stratum(tuple(rule.head.relation for rule in all_rules), all_rules, False), 0, self.database, indexes, Profile()
         )
 
     def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
-        """Each of some tuples of a relation with an instance that derives it, once for each instance."""
+        """Yield (tuple, instance) for each instance that derives one of some tuples of a relation."""
         known = set(rows)
-        for one in self.asked.get(name, []):
-            columns, size = self._local.evaluated(one, f"{name}:", known)
-            arity = len(one.of.head.args)
+        for asked_rule in self.asked.get(name, []):
+            columns, size = self._local.evaluated(asked_rule, f"{name}:", known)
+            arity = len(asked_rule.of.head.args)
             heads = _rows_of_columns(columns[:arity], size)
-            bound = dict(zip((variable.name for variable in one.variables), columns[arity:], strict=True))
-            met = [self._met(atom, bound, size) for atom in one.atoms]
-            premises = list(zip(*met, strict=True)) if met else [()] * size
-            made = map(partial(Instance, one), _rows_of_columns(columns[arity:], size), premises)
-            if one.free:
+            bound = dict(zip((variable.name for variable in asked_rule.variables), columns[arity:], strict=True))
+            matched_tuples = [self._met(atom, bound, size) for atom in asked_rule.atoms]
+            premises = list(zip(*matched_tuples, strict=True)) if matched_tuples else [()] * size
+            made = map(partial(Instance, asked_rule), _rows_of_columns(columns[arity:], size), premises)
+            if asked_rule.free:
                 yield from (
                     (row, each)
                     for head, each in zip(heads, made, strict=True)
-                    for row in _matching_heads(head, one.free, known)
+                    for row in _matching_heads(head, asked_rule.free, known)
                 )
             else:
                 yield from (pair for pair in zip(heads, made, strict=True) if pair[0] in known)
@@ -176,6 +179,7 @@ class CollectedTables(dict):
         return CollectedTables(self.spread, {**self, **others})
 
     def __missing__(self, name: str) -> Table:
+        """Collect the table of a relation on the partitions to this process."""
         if name not in self.spread:
             raise KeyError(name)
         self[name] = table = collected_table(self.spread[name])
@@ -194,14 +198,15 @@ def collected_table(spread: OnPartitions | Remade | Table) -> Table:
 
 
 class _Local(Local):
-    """Evaluates one instance rule at a time, and keeps its plans."""
+    """An evaluation of one instance rule at a time, whose plans are cached."""
 
     def _indexes_made(self) -> dict[str, set[Order]]:
         """The indexes that exist. Building one of a large relation takes longer than the searches of a proof in it."""
         return self.database.orders()
 
     def evaluated(self, asked: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
-        """The result of an instance rule for some tuples: (columns, size)."""
+        """The result of an instance rule for some tuples: (columns, size). asked: the instance rule; name: the relation of the
+        tuples."""
         head, tables = asked.rule.head, self.database.tables
         wanted = tables[name] = Table(self.indexes.arities[name])
         wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))
@@ -282,13 +287,13 @@ def _is_open(head: Atom) -> bool:
 
 
 def relation_of_terms(name: str, terms: list[Term]) -> Relation:
-    """A relation whose attributes have the types of some terms."""
+    """Return a relation whose attributes have the types of some terms."""
     kinds = [getattr(term, "kind", Kind.NUMBER) for term in terms]
     return Relation(name, tuple((f"a{place}", Type(kind.value, kind)) for place, kind in enumerate(kinds)))
 
 
 def _without_wildcards(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
-    """A positive atom with variables in place of `_`, so that an instance has their values."""
+    """Return a positive atom with variables in place of `_`, so that an instance has their values."""
     if not isinstance(literal, Atom):
         return literal
     kinds = relations[literal.relation].kinds
@@ -302,12 +307,12 @@ def _without_wildcards(literal, place: int, relations: dict[str, Relation], pref
 
 
 def _counts(literal: Compare) -> bool:
-    """True for `n = autoinc()`, by which no instance can be found."""
+    """True for `n = autoinc()`, whose instances cannot be found."""
     return isinstance(literal.left, Autoinc) or isinstance(literal.right, Autoinc)
 
 
 def _outer_variables(body: Iterable) -> Iterator[Var]:
-    """The variables of literals, without those local to an aggregate."""
+    """Yield the variables of literals, except those local to an aggregate."""
     for literal in body:
         if isinstance(literal, Aggregate):
             yield literal.result

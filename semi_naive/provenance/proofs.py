@@ -15,9 +15,13 @@ NOTEBOOK_LINES = 40  # lines of a proof in a notebook
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """A tuple of a relation with its derivation: the `rule` (None for a fact), the `number`th of its relation; `body`: the
-    rule's literals in order: premises, which are proofs, and the other literals with values substituted. Proofs may be
-    shared."""
+    """A tuple of a relation with its derivation.
+
+    rule: the rule as text, None for a fact; number: its number among the rules of its relation.
+    body: the rule's literals in order: premises, which are proofs, and the other literals with values substituted.
+
+    Proofs may be shared.
+    """
 
     relation: str
     tuple: tuple
@@ -38,11 +42,11 @@ class Proof:
 
     @property
     def height(self) -> int:
-        """0 for a fact, else one more than the highest premise."""
+        """The height: 0 for a fact, else one more than the highest premise."""
         heights: dict[int, int] = {}
-        for each in reversed(self._below()):
-            below = [heights[id(premise)] for premise in each.premises]
-            heights[id(each)] = 0 if each.rule is None else 1 + max(below, default=0)
+        for proof in reversed(self._below()):
+            below = [heights[id(premise)] for premise in proof.premises]
+            heights[id(proof)] = 0 if proof.rule is None else 1 + max(below, default=0)
         return heights[id(self)]
 
     @property
@@ -140,8 +144,9 @@ class Proof:
 
 @dataclass(frozen=True)
 class Failure:
-    """A rule that does not derive a tuple: the first literal of its body that nothing matches, and the literals before it;
-    `example`: values of variables that satisfy those."""
+    """A rule that does not derive a tuple: the first literal of its body without a match, and the literals before it. example:
+    values of variables that satisfy these.
+    """
 
     rule: str
     place: str
@@ -179,7 +184,7 @@ class WhyNot:
         return self.to_text()
 
     def to_text(self) -> str:
-        """Each rule with the literal that nothing matches."""
+        """Return each rule with the literal that has no match, as text."""
         head = atom(self.relation, self.tuple)
         if not self.failures:
             return f"{head} is no fact, and no rule makes tuples of {self.relation}"
@@ -187,7 +192,7 @@ class WhyNot:
 
 
 def atom(relation: str, values: tuple) -> str:
-    """A tuple in the program's syntax.
+    """Return a tuple in the program's syntax.
 
     >>> print(atom("edge", ("a", (1, None))))
     edge("a", [1, nil])
@@ -196,7 +201,7 @@ def atom(relation: str, values: tuple) -> str:
 
 
 def value_text(value) -> str:
-    """A value in the program's syntax."""
+    """Return a value in the program's syntax."""
     if value is None:
         return "nil"
     if isinstance(value, Branch):
@@ -207,7 +212,7 @@ def value_text(value) -> str:
 
 
 def _json_of_value(value):
-    """A value for JSON; a branch becomes its text."""
+    """Return a value for JSON; a branch as its text."""
     if isinstance(value, Branch):
         return str(value)
     return [*map(_json_of_value, value)] if isinstance(value, tuple) else value

@@ -1,10 +1,11 @@
-"""Search for a proof of least height: the instances of the tuple, of their premises, and so on, until facts prove it.
+"""Search for a proof of least height, backwards from the tuple: its instances, those of their premises, and so on, until facts
+prove it.
 
-A fact has height 0, any other tuple one more than the highest premise of its instance. All proofs of a height up to k consist
-of tuples within k steps backwards. So the search goes back step by step, and ends once it has a proof whose height is at most
-the number of steps; it visits only tuples that could be in such a proof. (Zhao, Subotić, Scholz 2020, "Debugging large-scale
-Datalog: a scalable provenance evaluation strategy", look for proofs of least height as well, by heights that a run writes
-down.)
+A fact has height 0, any other tuple one more than the highest premise of its instance. All proofs of height at most k consist
+of tuples within k steps backwards. So the search proceeds step by step, and ends when it has a proof whose height is at most
+the number of steps. It visits only tuples that could be in such a proof. (Zhao, Subotić, Scholz 2020, "Debugging large-scale
+Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights that are recorded during a
+run.)
 """
 
 from array import array
@@ -16,22 +17,24 @@ from semi_naive.provenance.instances import Instance, Instances, Node
 from semi_naive.ra.words import distinct
 
 GROWTH_BETWEEN_HEIGHTS = 1.2  # growth factor of the number of tuples between two computations of heights
-MAX_INSTANCES = 2_000_000  # instances of a search at most: some gigabytes
+MAX_INSTANCES = 2_000_000  # instances of a search, at most: some gigabytes
 
 
 class NoProof(Exception):
-    """No proof exists from the known facts."""
+    """Raised if no proof exists from the known facts."""
 
 
 class SearchTooLarge(ValueError):
-    """The search exceeded its bound on instances."""
+    """Raised if the search exceeds its bound on instances."""
 
 
 class Search:
-    """The search from one tuple. `given`: tests whether a tuple is a fact. Tuples and instances are numbered, and heights are
-    computed level by level on whole arrays."""
+    """The search from one tuple. given: tests whether a tuple is a fact. Tuples and instances are numbered, and heights are
+    computed level by level on whole arrays.
+    """
 
     def __init__(self, instances: Instances, given: Callable[[Node], bool]):
+        """given: True for a tuple that needs no proof."""
         self.instances, self.given = instances, given
         self.ids: dict[Node, int] = {}  # number of each known tuple
         self.facts: list[int] = []  # which of them are facts
@@ -40,8 +43,8 @@ class Search:
         self.premises, self.users = array("q"), array("q")  # premises, and the instance of each
 
     def proven(self, node: Node) -> dict[Node, Instance | None]:
-        """The tuples of a proof of least height, each with its instance, None for a fact. Raises NotFound if there is no proof,
-        and SearchTooLarge after MAX_INSTANCES instances."""
+        """Return the tuples of a proof of least height, each with its instance, None for a fact. Raises NoProof if there is no
+        proof, and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
         wanted, steps, known = self._but_facts([node]), 0, 0
         while True:
@@ -110,18 +113,19 @@ class Search:
         return None, chosen
 
     def _needed(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
-        found: dict[Node, Instance | None] = {}
+        """Return the tuples of the proof that `chosen`, the best instance of each tuple, determines."""
+        proof: dict[Node, Instance | None] = {}
         waiting = [next(iter(self.ids))]
         while waiting:
-            if (each := waiting.pop()) not in found:
-                number = int(chosen[self.ids[each]])
-                found[each] = instance = self.found[number] if number >= 0 else None
+            if (current := waiting.pop()) not in proof:
+                number = int(chosen[self.ids[current]])
+                proof[current] = instance = self.found[number] if number >= 0 else None
                 waiting += instance.premises if instance else ()
-        return found
+        return proof
 
 
 def concatenated_ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The numbers of several ranges, one after the other.
+    """Return the numbers of several ranges [begin, end), one range after the other.
 
     >>> concatenated_ranges(np.array([3, 7]), np.array([5, 8])).tolist()
     [3, 4, 7]

@@ -1,10 +1,10 @@
-"""Relations aggregated in heads, in terms of their written rules: the tuples that a value is aggregated from.
+"""Explain values of aggregated heads in terms of the written rules: the tuples from which a value is aggregated.
 
     degree(x, count(y)) :- edge(x, y).          degree(3, 2)   [degree(x, count(y)) :- edge(x, y).]
     degree(x, count(y)) :- edge(y, x).             2 = count y : { edge(3, y) ; edge(y, 3) }
                                                    edge(3, 4)   [fact]
 
-The evaluated rules (`language.reductions.heads`, `language.reductions.recursive_sums`) are generated ones, and not shown.
+The rules that are evaluated (`language.reductions.heads`, `language.reductions.recursive_sums`) are generated, and not shown.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """A proof as a tree over its conclusion, in Soufflé's format, as text and as JSON.
 
-Below a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, which can be requested
+At a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, which can be requested
 separately.
 """
 
@@ -20,7 +20,7 @@ class Tree:
     above: list["Tree"] = field(default_factory=list)
 
     def _inner_last(self) -> list["Tree"]:
-        """All nodes, each after those above it."""
+        """Return all nodes, each after those above it."""
         found, waiting = [], [self]
         while waiting:
             found.append(waiting.pop())
@@ -58,19 +58,19 @@ class Tree:
 
 
 def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
-    """A proof to a given number of levels; `label` numbers a proof that is cut off there."""
+    """Return a proof as a tree with a given number of levels. label: returns the number of a proof that is cut off."""
     found = Tree("")
     waiting: list[tuple[Proof, int, Tree]] = [(proof, depth, found)]
     while waiting:
-        each, levels, into = waiting.pop()
-        if each.rule is None:
-            into.text = each.atom
+        current, levels, node = waiting.pop()
+        if current.rule is None:
+            node.text = current.atom
         elif levels <= 1:
-            into.text = f"subproof {each.relation}({label(each)})"
+            node.text = f"subproof {current.relation}({label(current)})"
         else:
-            into.text, into.rule = each.atom, each.number
-            into.above = [Tree(part if isinstance(part, str) else "") for part in each.body]
-            pairs = zip(each.body, into.above, strict=True)
+            node.text, node.rule = current.atom, current.number
+            node.above = [Tree(part if isinstance(part, str) else "") for part in current.body]
+            pairs = zip(current.body, node.above, strict=True)
             waiting += [(part, levels - 1, line) for part, line in pairs if isinstance(part, Proof)][::-1]
     return found
 
@@ -86,10 +86,10 @@ def _draw_above(tree: Tree, above: list[list[str]]) -> list[str]:
 
 
 def _raised(block: list[str], high: int) -> list[str]:
-    """A block padded with blank lines at the top to the height of its neighbours."""
+    """Return a block of lines, padded with blank lines at the top to a height."""
     return [" " * len(block[-1])] * (high - len(block)) + block
 
 
 def quoted(text: str) -> str:
-    """A text as a JSON string."""
+    """Return a text as a JSON string."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The types of a rule's variables, which decide how their 64 bits are printed."""
+"""The types of a rule's variables, which determine how their 64 bits are printed."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ from semi_naive.ra.ir import Atom, Compare, Kind, Pack, Relation, Rule, Type, Va
 
 def types_of_variables(rules: tuple[Rule, ...], relations: Mapping[str, Relation], types: dict[str, Type]) -> dict[str, Type]:
     """Return the types of variables by name. A variable of a record has the type of an attribute, a field or an equality; one
-    of which none of these tells the type is left out. Scalars have the type of their kind.
+    whose type none of these determines is left out. Scalars have the type of their kind.
 
     >>> number, pair = Type("number", Kind.NUMBER), Type("Pair", Kind.RECORD, (("a", "number"), ("b", "Pair")))
     >>> x, y, z = Var("x", Kind.RECORD), Var("y", Kind.NUMBER), Var("z", Kind.RECORD)
@@ -19,13 +19,15 @@ def types_of_variables(rules: tuple[Rule, ...], relations: Mapping[str, Relation
     """
     nodes = list(rewrite.walk(rules))
     found = {node.name: types[node.kind.value] for node in nodes if isinstance(node, Var) and node.kind != Kind.RECORD}
-    told = [pair for node in nodes for pair in _attributes(node, relations, types)]
+    typed_terms = [pair for node in nodes for pair in _attributes(node, relations, types)]
     equal = [node for node in nodes if isinstance(node, Compare) and node.op == "=" and node.kind == Kind.RECORD]
-    while told:
-        found = {term.name: of for term, of in told if isinstance(term, Var) and term.kind == Kind.RECORD} | found
+    while typed_terms:
+        found = {term.name: type_ for term, type_ in typed_terms if isinstance(term, Var) and term.kind == Kind.RECORD} | found
         sides = [pair for node in equal for pair in ((node.left, node.right), (node.right, node.left))]
-        told = [(term, of) for term, other in sides if isinstance(term, Var) and (of := _type(other, found, types))]
-        told = [(term, of) for term, of in told if term.name not in found]
+        typed_terms = [
+            (term, type_) for term, other in sides if isinstance(term, Var) and (type_ := _type(other, found, types))
+        ]
+        typed_terms = [(term, type_) for term, type_ in typed_terms if term.name not in found]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Evaluation of a rule's body for one head tuple, literal by literal, to the first that fails.
+"""Evaluate a rule's body for one head tuple, literal by literal, up to the first literal that fails.
 
 Each literal is compiled separately, once, for the variables bound before it, and its bindings are the input of the next
 literal.
@@ -39,13 +39,17 @@ from semi_naive.running.relations.database import Database
 
 Row = tuple[int, ...]  # a tuple in 64 bits each
 Bits = dict[str, int]  # variables are bound to these
-MAX_FOLLOWED_VERTICES = 64  # vertices: with more, the pairs of a closure are not found by following its edges
+MAX_FOLLOWED_VERTICES = 64  # vertices up to which the pairs of a closure are found by following its edges
 
 
 @dataclass(frozen=True)
 class Walked:
-    """The end of a walk. `missing`: the first literal without a match. It is None if all literals hold, or if a computed
-    argument of the head has another value. `bound`: values of the variables that satisfy the literals before."""
+    """The end of a walk.
+
+    missing: the first literal without a match. None if all literals hold, or if a computed argument of the head has another
+    value.
+    bound: values of the variables that satisfy the literals before.
+    """
 
     bound: Bits
     missing: Literal | None
@@ -105,11 +109,13 @@ class BodyWalk:
         """Yield the literals in an order in which the inputs of each are bound. Records in the head come as early as possible.
         If no literal is ready, the first remaining one is yielded."""
         heads = [Compare("=", Var(name, term_kind(term)), term, term_kind(term)) for name, term in self.computed.items()]
-        opened = [one for one in heads if isinstance(one.right, Pack)]  # these bind variables, the others are compared
-        left, known = [*opened, *self.rule.body, *(one for one in heads if one not in opened)], set(bound)
-        while left:
-            ready = next((one for one in left if _is_ready(one, known, self._others(one))), left[0])
-            left.remove(ready)
+        opened = [
+            literal for literal in heads if isinstance(literal.right, Pack)
+        ]  # these bind variables, the others are compared
+        remaining, known = [*opened, *self.rule.body, *(literal for literal in heads if literal not in opened)], set(bound)
+        while remaining:
+            ready = next((literal for literal in remaining if _is_ready(literal, known, self._others(literal))), remaining[0])
+            remaining.remove(ready)
             known |= names_of_variables(ready)
             yield ready
 
@@ -130,7 +136,7 @@ class BodyWalk:
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
-        """Hold the pairs of a closure that is not in this process while the block runs, if the literal asks for those of a few
+        """Provide the pairs of a closure that is not in this process while the block runs, if the literal needs those of a few
         vertices."""
         atom = literal.atom if isinstance(literal, Not) else literal
         absent = isinstance(atom, Atom) and atom.relation not in self.database.tables.keys()
@@ -164,7 +170,7 @@ def _first_binding(batch: Batch) -> Bits:
 
 
 def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
-    """True if a literal can be evaluated with some variables bound; others: the variables of the rest of its rule."""
+    """True if a literal can be evaluated with some variables bound. others: the variables of the rest of its rule."""
     if isinstance(literal, Atom):
         bindable = bound | {term.name for arg in literal.args for term in _fields_of(arg) if isinstance(term, Var)}
         return all(_can_be_bound(arg, bindable) for arg in literal.args)
@@ -176,7 +182,7 @@ def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
 
 
 def _fields_of(term) -> Iterator:
-    """A term, or the fields of a record."""
+    """Yield a term, or the fields of a record."""
     if isinstance(term, Pack):
         for field in term.args:
             yield from _fields_of(field)

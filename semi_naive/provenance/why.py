@@ -1,4 +1,4 @@
-"""`Result.why` and `why_not`: reasons for tuples, found in the relations of a run."""
+"""`Result.why` and `why_not`: explanations of tuples, computed from the relations of a run."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +21,7 @@ from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Ins
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
 from semi_naive.provenance.proofs import value_text as in_program
 from semi_naive.provenance.search import NoProof, Search
+from semi_naive.provenance.stepwise import with_whole_steps
 from semi_naive.provenance.sums import aggregated_from
 from semi_naive.provenance.variables import types_of_variables
 from semi_naive.provenance.walk import BodyWalk
@@ -49,9 +50,13 @@ from semi_naive.running.results.python_values import nested_values
 
 @dataclass
 class Why:
-    """Answers for one state of a program's relations. given: explicit facts of relations with rules; spread: relations on the
-    partitions; alone: a context in which no other thread numbers records; named: relations whose one tuple has the values of
-    parameters, with the parameters' names."""
+    """Explanations for one state of a program's relations.
+
+    given: explicit facts of relations with rules.
+    spread: relations on the partitions.
+    alone: a context in which no other thread numbers records.
+    named: relations whose single tuple has the values of parameters, with the parameters' names.
+    """
 
     program: Program
     tables: dict[str, Any]
@@ -62,6 +67,8 @@ class Why:
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Prepare the tables in which proofs are searched for."""
+        self.program = with_whole_steps(self.program)
         self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
         tables = self.tables | {name: self._on_demand(name) for name in missing}
@@ -69,7 +76,7 @@ class Why:
         self.tables = self.instances.database.tables | {name: table for name, table in tables.items() if name in missing}
         self.types = BUILT_IN | self.program.types
         self.paths: dict[str, Paths | None] = {}
-        self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # their types, by the ids of rules
+        self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # for each tuple of rule ids, the types of the variables
 
     def _on_demand(self, name: str) -> Table:
         """The tuples of a relation that were computed for queries."""
@@ -87,8 +94,8 @@ class Why:
         return self.paths[name]
 
     def why(self, name: str, row) -> Proof:
-        """A proof of least height. Raises ValueError if the tuple is absent, or has no proof. For a pair of a closure it takes
-        as long as following the edges from one vertex: 10 ms with 21 M pairs."""
+        """Return a proof of least height. Raises ValueError if the tuple is absent, or has no proof. For a pair of a closure it
+        takes as long as following the edges from one vertex: 10 ms with 21 M pairs."""
         node = self._node(name, row)
         paths = self._paths(name)
         found = paths.proven(node) if paths else None
@@ -132,10 +139,11 @@ class Why:
     # -- conversion of Python values to bits, and back
 
     def _node(self, name: str, row, made: bool = False) -> Node:
-        """The tuple in bits; `made`: records that do not exist get ids, so that rules can take them apart."""
+        """Return (relation name, tuple as 64-bit values). made: records that do not exist get ids, so that rules can unpack
+        them."""
         relations = self.program.relations
         if name not in relations:
-            raise KeyError(f"{name!r}: there is {', '.join(sorted(relations))}")
+            raise KeyError(f"{name!r}: the program has the relations {', '.join(sorted(relations))}")
         relation = relations[name]
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise BadInput(
@@ -150,13 +158,14 @@ class Why:
         return name, tuple(bits_of_value(value, attribute, name, self.types, known) for value, attribute in pairs)
 
     def _numbered(self, name: str, row) -> Row:
-        """The tuple with its records taken apart where rules need it."""
+        """Return a tuple as 64-bit values. Its records get ids, as rules may unpack them."""
         if Kind.RECORD not in self.program.relations[name].kinds:
             return self._node(name, row)[1]
         with self.alone():
             return self._node(name, row, made=True)[1]
 
     def _python(self, relation: Relation, rows: list[Row]) -> list[tuple]:
+        """Return rows of 64-bit values as tuples of Python values."""
         if not relation.arity:
             return [() for _ in rows]
         columns = np.array(rows, np.int64).reshape(len(rows), relation.arity).T
@@ -169,6 +178,7 @@ class Why:
     # -- tests of presence
 
     def _is_there(self, node: Node) -> bool:
+        """True if a tuple is in its relation."""
         if paths := self._paths(node[0]):
             return paths.proven(node) is not None
         if node[0] in self.instances.inlined:
@@ -176,6 +186,7 @@ class Why:
         return _contains_tuple(self.tables[node[0]], node[1])
 
     def _is_fact(self, node: Node) -> bool:
+        """True if a tuple is a fact, or belongs to a relation without rules."""
         name, row = node
         known = name not in self.instances.asked or node in self.instances.facts
         return known or (name in self.given and _contains_tuple(self.given[name], row))
@@ -183,37 +194,39 @@ class Why:
     # -- the parts of an answer
 
     def _proof(self, node: Node, found: dict[Node, Instance | None]) -> Proof:
+        """Return the proof of a tuple. found: an instance for each tuple of the proof, or None for a fact."""
         rows: dict[str, list[Row]] = {}
         for name, row in found:
             rows.setdefault(name, []).append(row)
         python = {
             (name, row): values
-            for name, some in rows.items()
-            for row, values in zip(some, self._python(self.program.relations[name], some), strict=True)
+            for name, rows_of_name in rows.items()
+            for row, values in zip(rows_of_name, self._python(self.program.relations[name], rows_of_name), strict=True)
         }
         made: dict[Node, Proof] = {}
         waiting = [node]
         while waiting:
-            each, instance = waiting[-1], found[waiting[-1]]
+            current, instance = waiting[-1], found[waiting[-1]]
             missing = [premise for premise in instance.premises if premise not in made] if instance else []
             waiting += missing
             if not missing:
-                made[waiting.pop()] = self._made(each, instance, python[each], made)
+                made[waiting.pop()] = self._made(current, instance, python[current], made)
         return made[node]
 
     def _made(self, node: Node, instance: Instance | None, values: tuple, made: dict[Node, Proof]) -> Proof:
+        """Return the proof of a tuple from the proofs of its premises, `made`. values: the tuple's Python values."""
         if instance is None:
             return Proof(node[0], values)
         rule, bound = instance.asked.of, self._bound(instance.asked, instance.values)
         premises = iter(instance.premises)
         body = (made[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.body)
-        told = [self._told(part) for part in body if not _says_nothing(part)]
+        premises_and_tests = [self._told(part) for part in body if not _says_nothing(part)]
         if node[0] in self.program.sums:
-            told = [*aggregated_from(self.program, node[0], values), *told]
-        return Proof(node[0], values, instance.asked.text, _rule_place(rule), instance.asked.number, tuple(told))
+            premises_and_tests = [*aggregated_from(self.program, node[0], values), *premises_and_tests]
+        return Proof(node[0], values, instance.asked.text, _rule_place(rule), instance.asked.number, tuple(premises_and_tests))
 
     def _told(self, part) -> Proof | str:
-        """A premise as a proof, or another literal as text."""
+        """Return a premise as a proof, or another literal as text."""
         if not isinstance(part, Proof):
             return str(as_written(part, self.program.relations))
         if part.relation in self.named:
@@ -243,7 +256,7 @@ class Why:
         return Failure(asked.text, _rule_place(rule), _lack(missing), example)
 
     def _rival(self, name: str, row: Row) -> str:
-        """The tuple that a choice or a best value has kept instead; empty if there is none."""
+        """Return text: the tuple that a choice or a best value has kept instead; "" if there is none."""
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:
@@ -294,8 +307,8 @@ class Why:
         return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
 
     def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
-        """The values of variables, given in 64 bits, as constants. said: the user's values, which may be symbols that no tuple
-        has."""
+        """Return the values of variables, given as 64 bits, as constants. said: values that the user gave, which may be symbols
+        that no tuple has."""
         return said | self._known((rule,), {name: value for name, value in bound.items() if name not in said})
 
     def _known(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
@@ -339,6 +352,7 @@ def _contains_tuple(table, row: Row) -> bool:
 
 
 def _lack(part) -> str:
+    """Return text: which literal of a rule does not hold."""
     if isinstance(part, Atom):
         return f"there is no {part}"
     if isinstance(part, Compare) and isinstance(part.left, Call) and part.left.op == ASKED:
@@ -347,8 +361,8 @@ def _lack(part) -> str:
 
 
 def _instantiate(part, bound: dict[str, Const]):
-    """A literal with constants in place of variables, but for those local to an aggregate, and `_` for unnamed variables. A
-    record of constants is one constant."""
+    """Return a literal with constants in place of variables, except those local to an aggregate, and `_` for unnamed variables.
+    A record of constants is one constant."""
 
     def known(node):
         if isinstance(node, Var):

@@ -1,5 +1,6 @@
-"""Choose the plan of a stratum, with the reason, for a run and for `explain`."""
+"""Choose the plan of a stratum and give the reason, for a run and for `explain`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from semi_naive.config import Config
@@ -7,17 +8,17 @@ from semi_naive.host.account import part
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried, carried
 from semi_naive.planning.detect_closure import ReachabilityShape, following
-from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.ir import Atom, Autoinc, Rule
+from semi_naive.ra.ir import Atom
 
-MAX_READ_FACTOR = 4  # times Config.local_tuples: the most that a stratum reads in the driver
+MAX_READ_FACTOR = 4  # times Config.local_tuples: the most tuples that a stratum in the driver reads
 
 
 @dataclass
 class PlanChoice:
-    """plan: "local", "balanced" or "decomposed". groups: how a stratum is decomposed, also one that is begun in the driver and
-    turns out large; none if it would be balanced."""
+    """The plan of a stratum: "local", "balanced" or "decomposed". groups: how a stratum can be decomposed, also if it begins in
+    the driver and turns out large; None if it would be balanced.
+    """
 
     plan: str
     reason: str
@@ -25,7 +26,7 @@ class PlanChoice:
 
 
 class NotGroups(Exception):
-    """The base has too few groups, or one of them is most of it."""
+    """Raised if the base of a stratum has too few groups, or one group has most of it."""
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Groups:
     """The groups into which a stratum is decomposed: by columns that its rules carry, or by the edges that they follow."""
 
     carried: Carried
-    told: str  # why they are groups
+    told: str  # the columns that the groups share, as text
     following: ReachabilityShape | None = None
 
     @property
@@ -42,6 +43,7 @@ class Groups:
 
     @property
     def reason(self) -> str:
+        """The reason for the decomposed plan, as text."""
         if self.following:
             return self.following.reason
         return f"all recursive rules carry {self.told} unchanged: its groups never meet, and what else is read fits every host"
@@ -80,10 +82,10 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
     relations = database.program.relations
     if not stratum.recursive:
         return None, ""
-    if limited := limits(stratum, database.program):
+    if limited := limits(stratum.relations, database.program):
         return None, f"{next(iter(limited))} has a .limitsize, which ends the recursion of all groups at once"
     closed = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
-    if closed or any(makes_numbers(rule) for rule in stratum.rules):
+    if closed or stratum.makes_numbers:
         return None, in_one_place(stratum, relations)
     found, shape = carried(stratum, relations), following(stratum, database, config)
     if not found and not (shape and shape.closure):
@@ -92,7 +94,7 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
 
 
 def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores: int) -> str:
-    """Why a stratum that can be decomposed had better not be; empty if it had."""
+    """Return the reason why a stratum that can be decomposed should not be; "" if it should."""
     if config.checkpoint_dir:
         return "only the balanced plan has anything to checkpoint"
     size = 8 * sum(database.count(name) for name in stratum.reads)
@@ -101,15 +103,15 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
     return ""
 
 
-def limits(stratum: Stratum, program) -> dict[str, int]:
-    """The .limitsize of each of a stratum's relations that has one."""
-    found = (d for d in program.directives if d.kind == "limitsize" and d.relation in stratum.relations)
+def limits(relations: Collection[str], program) -> dict[str, int]:
+    """The .limitsize of each of some relations that has one."""
+    found = (d for d in program.directives if d.kind == "limitsize" and d.relation in relations)
     return {directive.relation: int(directive.parameters["n"]) for directive in found if "n" in directive.parameters}
 
 
 def in_one_place(stratum: Stratum, relations) -> str:
     """Why a stratum cannot be spread over partitions; empty if it can."""
-    if any(makes_numbers(rule) for rule in stratum.rules):
+    if stratum.makes_numbers:
         return "autoinc() counts in one place"
     if any(relations[name].eqrel for name in stratum.relations):
         return "the classes of an equivalence relation are united in one place"
@@ -127,8 +129,3 @@ def in_one_place(stratum: Stratum, relations) -> str:
         if len(own) > 1 and any(atom.relation in best for atom in own):
             return f"{own[0].relation} is aggregated in recursion, and a rule joins it with another of its stratum"
     return ""
-
-
-def makes_numbers(rule: Rule) -> bool:
-    """True if the rule uses autoinc()."""
-    return any(isinstance(node, Autoinc) for node in walk(rule))

@@ -1,6 +1,9 @@
-"""State carried from one round of a loop to the next: see `language.wellfounded` and `language.reductions.recursive_sums`."""
+"""Evaluate loops (`ra.ir.Loop`) round by round: pass the relations of one round to the next; see `language.wellfounded`,
+`language.reductions.recursive_sums` and `language.stepping`.
+"""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,6 +11,7 @@ from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
+from semi_naive.running.choose_plan import limits
 from semi_naive.running.relations.database import Database
 
 AROUND = (
@@ -15,10 +19,75 @@ AROUND = (
 )
 
 
-def rounds(loop: ir.Loop, database: Database) -> Iterator[int]:
+@dataclass
+class StepClock:
+    """The position of a loop in steps: the step that is due, the number of `done` steps, and how many of the last ones in a row
+    were empty. `resumed`: a checkpoint has restored it, and the relations that the step reads."""
+
+    step: int | None = None
+    done: int = 0
+    empty: int = 0
+    resumed: bool = False
+
+
+def rounds(loop: ir.Loop, database: Database, most: int | None = None, clock: StepClock | None = None) -> Iterator[int]:
     """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
-    evaluates the strata of the loop before it asks for the next number."""
+    evaluates the strata of the loop before it asks for the next number. most: `Config.max_iterations`, of steps. clock: the
+    position of a loop in steps."""
+    if loop.steps:
+        return _by_step(loop, loop.steps, database, most, clock or StepClock())
     return _by_level(loop, database) if loop.now else _alternating(loop, database)
+
+
+# -- steps
+
+
+def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
+    """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes
+    nothing, and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
+    pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
+    begins = np.sort(database.columns(steps.begin)[0])
+    enough = limits(steps.collected, database.program)
+    if not clock.resumed:
+        clock.step = _at_least(begins, None)
+        for name in loop.carried & database.tables.keys():
+            _clear(name, database)
+    while clock.step is not None and (most is None or clock.done < most):
+        _hold(steps.step, clock.step, database)
+        yield clock.step
+        clock.done += 1
+        clock.empty = 0 if any(map(database.count, steps.made)) else clock.empty + 1
+        for name in steps.last:
+            if database.count(f"{name}@this"):
+                _carry(f"{name}@final", f"{name}@this", database)
+                _hold(f"{name}@end", clock.step, database)
+        for known, name in pairs:
+            _carry(known, name, database)
+        if any(database.count(name) >= limit for name, limit in enough.items()):
+            break
+        after = clock.step + 1
+        clock.step = after if clock.empty < steps.oldest else _at_least(begins, after)
+    for name in (steps.step, *(known for known, _ in pairs), *steps.made):
+        _clear(name, database)
+
+
+def _at_least(begins: np.ndarray, step: int | None) -> int | None:
+    """The first of some sorted steps that is not less than a step; None if there is none."""
+    place = 0 if step is None else int(np.searchsorted(begins, step))
+    return int(begins[place]) if place < begins.size else None
+
+
+def _clear(name: str, database: Database) -> None:
+    database.on_partitions.pop(name, None)
+    database.tables[name] = database.empty_table(name)
+    database.forget_sizes(name)
+
+
+def _hold(name: str, step: int, database: Database) -> None:
+    """Make the number of a step the only tuple of its relation."""
+    _clear(name, database)
+    database.load(name, np.array([[step]], np.int64))
+    database.tables[name].settle()
 
 
 # -- the alternating fixpoint
@@ -52,7 +121,7 @@ def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     warnings = []
-    for _, name in (pair for loop in loops if not loop.of.now for pair in loop.of.pairs):
+    for _, name in (pair for loop in loops if not loop.of.turns for pair in loop.of.pairs):
         count = database.count(f"{name}@possible") - database.count(name)
         if count and name in written and f"{name}.undefined" not in written:
             warnings.append(
@@ -84,7 +153,7 @@ def _by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 class _Keys:
-    """The keys of all relations of a loop, numbered: those of one relation after those of another."""
+    """The keys of all relations of a loop, numbered consecutively."""
 
     def __init__(self, loop: ir.Loop, database: Database):
         self.loop, self.database = loop, database
@@ -97,11 +166,12 @@ class _Keys:
         self.keys, self.needed = (np.concatenate(each) for each in zip(*found, strict=True))
 
     def _pairs(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
-        """(keys, keys that they need) as numbers."""
+        """Return (keys, keys that they need) as numbers."""
         columns, width = self.database.columns(needs.relation), self.rows[needs.of].shape[0]
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
 
     def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
+        """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
         codes = _codes(np.concatenate([self.rows[name], columns], axis=1))
         order = np.argsort(codes[:size])

@@ -1,4 +1,4 @@
-"""One run of a program: load the facts, evaluate stratum after stratum, each by the plan that fits it, hand back the result."""
+"""One run of a program: load the facts, evaluate stratum after stratum by the plan that fits it, and return the result."""
 
 import logging
 import time
@@ -15,6 +15,7 @@ from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.strata import is_fact
+from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
 from semi_naive.ra.spark.failures import translate_failures
@@ -24,7 +25,7 @@ from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.driver.local import Local, TooLarge
-from semi_naive.running.loops import rounds, undefined
+from semi_naive.running.loops import StepClock, rounds, undefined
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.spread import Spread
@@ -33,16 +34,19 @@ from semi_naive.unused_settings import unused_settings
 
 log = logging.getLogger("semi_naive")
 
-MAX_REMEMBERED_FACTS = 1_000_000  # of a relation with rules, kept apart so that proofs can name facts
-MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # fewer are not worth a job
-MAX_CLOSURE_PAIRS_PER_EDGE = 4  # of a sparse closure, which is a join; to number its vertices takes longer than to make these
-BYTES_PER_TUPLE = 32  # of a run without a cluster: two indexes of 8 bytes, and as much while their blocks are merged
+MAX_REMEMBERED_FACTS = 1_000_000  # facts of a relation with rules that are also kept separately, so that proofs can name them
+MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # pairs of a closure up to which a job is not worthwhile
+MAX_CLOSURE_PAIRS_PER_EDGE = 4  # pairs of a sparse closure up to which joins are faster than numbering its vertices
+SWEPT_STEPS = 16  # steps of a component after which a job removes unread files: it takes 0.05 to 0.1 s
+MAX_NAMES = 3  # relations in a message of progress
+BYTES_PER_TUPLE = 32  # memory of a tuple in a run without a cluster: two indexes of 8 bytes, and as much while merging
 
 
 class ProgramRun(RunState):
-    """One call of `Program.run`, once its arguments are known to be good."""
+    """One call of `Program.run`, after its arguments have been checked."""
 
     def run(self, facts, lenient: bool) -> Result:
+        """Load the facts and evaluate the program within its limits. lenient: see `Program.run`."""
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
         with open_account() as self.account, translate_failures(lambda: self.cluster.known), bounded:
             self.account.claimed = True
@@ -51,12 +55,13 @@ class ProgramRun(RunState):
             return self._run(facts, lenient)
 
     def _stay(self) -> None:
-        """Let strata stay in this process as long as there is memory for them: to move is to start Spark."""
-        room = int(memory.DRIVER_SHARE * memory.limit()) // BYTES_PER_TUPLE
-        self.config = self.config.with_options({"local_tuples": max(room, self.config.local_tuples or 0)})
+        """Raise the bound of tuples in this process to the memory there is, as leaving it means starting Spark."""
+        capacity = int(memory.DRIVER_SHARE * memory.limit()) // BYTES_PER_TUPLE
+        self.config = self.config.with_options({"local_tuples": max(capacity, self.config.local_tuples or 0)})
         self.loading.config = self.config
 
     def _run(self, facts, lenient: bool) -> Result:
+        """Load the facts, evaluate all strata, and return the result. After an error, release the cluster."""
         try:
             if self.watch:
                 self.watch(self.so_far)
@@ -65,8 +70,8 @@ class ProgramRun(RunState):
             with part("load"):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
-            told = undefined(self.compiled.loops.values(), self.database)
-            for line in [*told, *unused_settings(self.config, {entry["plan"] for entry in self.plans})]:
+            undefined_notes = undefined(self.compiled.loops.values(), self.database)
+            for line in [*undefined_notes, *unused_settings(self.config, {entry["plan"] for entry in self.plans})]:
                 log.warning("%s", line)
             result = Result(self)
             self.recovery.finished()
@@ -108,7 +113,7 @@ class ProgramRun(RunState):
 
     def _files(self, wanted, folder: str, options: Options):
         """The sources that the program names, by relation. A missing one raises its error when it is read, so that errors are
-        in the order of the sources."""
+        in the order of the sources. wanted: the relations to read."""
         for directive in self.program.directives:
             if directive.kind == "input" and directive.relation in wanted:
                 from semi_naive.io.reading import source_of_directive
@@ -122,7 +127,7 @@ class ProgramRun(RunState):
                     yield relation.name, Given(relation, types, partial(_raise_missing, missing))
 
     def load_constants(self, wanted=None) -> None:
-        """Load the facts in the program's text, those of one relation together."""
+        """Load the facts in the program's text, for all relations or those in `wanted`."""
         rows: dict[str, list[Rule]] = {}
         for stratum in self.compiled.strata:
             plain = [rule for rule in stratum.rules if is_fact(rule) and (wanted is None or rule.head.relation in wanted)]
@@ -131,8 +136,8 @@ class ProgramRun(RunState):
         for name, facts in rows.items():
             written = self.constant_columns(name, facts)
             table = self.database.tables[name]
-            if hasattr(table.reduction, "choose"):  # of a choice-domain
-                table.reduction.choose(table, list(written), len(facts))  # the first that is written stays
+            if hasattr(table.reduction, "choose"):  # a choice-domain: the first fact in the text takes precedence
+                table.reduction.choose(table, list(written), len(facts))
             else:
                 self.loading.add_columns(name, written)
 
@@ -158,13 +163,13 @@ class ProgramRun(RunState):
 
     @part("iterate")
     def _evaluate_all(self) -> None:
-        """Stratum after stratum; again from where `Recovery` says, should runs be lost."""
-        left = self._left()
-        while left:
-            number = left[0]
+        """Evaluate all strata in order. If runs are lost, continue where `Recovery` says."""
+        remaining = self._left()
+        while remaining:
+            number = remaining[0]
             loop = self.compiled.loops.get(number)
             numbers = loop.numbers if loop else [number]
-            left = left[len(numbers) :]
+            remaining = remaining[len(numbers) :]
             try:
                 if loop:
                     self._loop(loop)
@@ -173,7 +178,7 @@ class ProgramRun(RunState):
                 self.recovery.completed(numbers)
             except (RunsLost, RunMissing) as lost:
                 self.recovery.back(number, lost)
-                left = self._left()
+                remaining = self._left()
 
     def _placed(self, number: int) -> None:
         with memory.at(partial(self.place_of, number)):
@@ -181,11 +186,33 @@ class ProgramRun(RunState):
 
     def _loop(self, loop: StratumLoop) -> None:
         """The strata of a loop, round after round."""
-        names = {name for number in loop.numbers for name in self.strata[number].relations}
-        for _ in rounds(loop.of, self.database):
+        names = loop.remade(self.strata)
+        clock = self.recovery.take_up_loop(loop)
+        for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
+            self.recovery.stepped(loop, clock)
             self.recovery.begin_again(names)
             for number in loop.numbers:
                 self._placed(number)
+            if loop.of.steps:
+                self._told_step(loop, loop.of.steps, clock)
+                self._sweep(clock.done)
+
+    def _sweep(self, steps_done: int) -> None:
+        """Remove the files of steps that no relation has any more: on a cluster by a job, which is done after some steps."""
+        spread = self.database.on_partitions
+        due = self.cluster.seems_local or steps_done % SWEPT_STEPS == 0
+        if due and spread and all(map(self.database.partitioned, spread)):  # others read files that they do not name
+            self.cluster.sweep(frozenset(path for each in spread.values() for path in cast(Any, each).paths))
+
+    def _told_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
+        """Report progress after a step. Its number stands for the iteration."""
+        made = sum(map(self.database.count, steps.made))
+        tuples = sum(self.database.count(name) for name in steps.collected & self.database.tables.keys())
+        self.now = (self.now or {}) | {"step": clock.step, "iteration": clock.done + 1, "tuples": tuples}
+        if self.progress:
+            names = [name for name, _ in steps.columns]
+            name = f"step {clock.step} of {', '.join(names[:MAX_NAMES])}" + " …" * (len(names) > MAX_NAMES)
+            self.progress(name, loop.numbers[-1] + 1, len(self.compiled.strata), clock.done + 1, made, tuples)
 
     def place_of(self, number: int) -> str:
         """Describe a stratum for an error message."""
@@ -229,7 +256,7 @@ class ProgramRun(RunState):
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
 
     def _begin(self, number: int, stratum) -> None:
-        """Make `so_far` describe this stratum from here on."""
+        """Make `so_far` describe this stratum from now on."""
         self.look, self.began = None, time.perf_counter()
         self.now = {
             "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
@@ -243,27 +270,27 @@ class ProgramRun(RunState):
         self.look = look
 
     def _followed(self, number: int, stratum, choice: PlanChoice):
-        """(plan, reason, trace) after the stratum has been evaluated as chosen, or otherwise if that turned out too small."""
+        """Evaluate a stratum as chosen, or by another plan if it turns out too large. Return (plan, reason, trace)."""
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
-        stays = in_one_place(stratum, self.program.relations)
-        budget = None if stays else self.config.local_tuples
+        reason_to_stay = in_one_place(stratum, self.program.relations)
+        budget = None if reason_to_stay else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
-            limits=limits(stratum, self.program), max_iterations=self.config.max_iterations,
-            multiway=self.config.multiway, memory=self.config.memory, stays=stays, small=self.config.small_delta,
+            limits=limits(stratum.relations, self.program), max_iterations=self.config.max_iterations,
+            multiway=self.config.multiway, memory=self.config.memory, stays=reason_to_stay, small=self.config.small_delta,
             cores=self.cluster.here, bodies=self.planned.get(number, {}), course=self._course(number, stratum),
         )  # fmt: skip
         if number in self.looping:
-            self.planned[number] = local.bodies  # the next round has the same, as long as sizes stay what they are
+            self.planned[number] = local.bodies  # the next round reuses the plans while sizes do not change
         if resumed:
             local.iteration = resumed["iteration"]
         if self.cluster.in_process:
             local.most = max(local.most, self.config.local_tuples or 0)
-        found = choice.groups.following if choice.groups else None
-        if found and found.closure:  # there is something better for a large one
-            pairs = MAX_CLOSURE_PAIRS_PER_EDGE * self.database.count(found.edges)
+        edges_shape = choice.groups.following if choice.groups else None
+        if edges_shape and edges_shape.closure:  # there is something better for a large one
+            pairs = MAX_CLOSURE_PAIRS_PER_EDGE * self.database.count(edges_shape.edges)
             local.most = max(MAX_CLOSURE_PAIRS_IN_DRIVER, pairs)
             local.budget = local.budget and min(local.budget, local.most)
             local.small = 0  # its record says what was born in each iteration
@@ -293,7 +320,8 @@ class ProgramRun(RunState):
                 self._followed(number, each, chosen(each, self.database, self.config, self.plan, self.cluster.cores))
 
     def _handed_over(self, local: Local, groups, reason: str):
-        """The same of a stratum that is not for one process. Each plan is loaded when it is taken: most programs need none."""
+        """Evaluate a stratum that is too large for one process. Return (plan, reason, trace). The modules of a plan are
+        imported here, as most programs need none."""
         if groups:
             try:
                 return "decomposed", reason, self._decomposed(local, groups, reason)
@@ -310,6 +338,7 @@ class ProgramRun(RunState):
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
+        """Evaluate a stratum by the decomposed plan, and return the trace."""
         if groups.following:
             from semi_naive.running.decomposition.reaching import follow
 
@@ -326,9 +355,10 @@ class ProgramRun(RunState):
         return not self.keeps and number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _telling(self, number: int, stratum):
+        """Return the function that reports the progress of a stratum, or None if there is no listener."""
         if self.progress is None and self.watch is None:
             return None
-        name = ", ".join(stratum.relations[:3]) + " …" * (len(stratum.relations) > 3)
+        name = ", ".join(stratum.relations[:MAX_NAMES]) + " …" * (len(stratum.relations) > MAX_NAMES)
 
         def tell(iteration: int, delta: int, tuples: int, **pieces) -> None:
             self.now = (self.now or {}) | {"iteration": iteration, "tuples": tuples, **pieces}

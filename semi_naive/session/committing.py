@@ -1,4 +1,4 @@
-"""Commit of transactions: one after the other, each as a whole or not at all (`transaction`).
+"""The commit of transactions, one after another; each is committed as a whole or not at all (see `transaction`).
 
 1. The requested changes are made net (`facts.PendingChange`).
 2. All relations are maintained (`maintenance.upkeep`).
@@ -34,7 +34,7 @@ log = logging.getLogger("semi_naive")
 
 
 class Committing:
-    """The part of a session that transactions need."""
+    """The part of a session that commits transactions."""
 
     program: Any
     config: Config
@@ -45,7 +45,7 @@ class Committing:
     relations: dict[str, Relation]
     declared: dict[str, Relation]  # by the program, without those of registered rules
     changeable: set[str]
-    batches: dict[str, int]  # the last batch of each stream that has arrived
+    batches: dict[str, int]  # the number of the last committed batch of each stream
     upkeep: Upkeep
     registry: Registry
     system: System
@@ -79,6 +79,7 @@ class Committing:
         return os.getpid() != self._process
 
     def check_process(self) -> None:
+        """Raise ValueError in a fork of the process that has opened the session."""
         if self.is_foreign:
             raise ValueError(
                 f"process {os.getpid()} is a fork of process {self._process}, which has opened this session: use it there, "
@@ -86,6 +87,7 @@ class Committing:
             )
 
     def check_open(self) -> None:
+        """Raise ValueError if the session is closed, or in a fork."""
         self.check_process()
         if self.closed:
             raise ValueError("this session has been closed, and its relations are gone: read or write them before that")
@@ -133,12 +135,13 @@ class Committing:
             self._turns.last.undo.append(step)
 
     def _restore(self, upkeep, registry, relations: dict[str, Relation], epochs: tuple[Epoch, ...]) -> None:
+        """Revert the registered rules, subscriptions and relations to a saved state."""
         self.upkeep.restore(upkeep)
         self.registry.restore(registry)
         self.relations, self._epochs = relations, epochs
 
     def limited(self):
-        """Within the limits of a query, if there are any."""
+        """Return a context with the limits of a query in seconds and bytes, if the configuration has any."""
         seconds, nbytes = self.config.query_seconds, self.config.query_bytes
         return contextlib.nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
 
@@ -162,46 +165,54 @@ class Committing:
                 self.registry.give_back()
 
     def _commit(self, turn: Turn, transaction: Transaction) -> None:
+        """Commit a transaction in its turn: see the steps above."""
         begun = time.perf_counter()
         self.check_open()
-        nets = {name: asked.net() for name, asked in transaction.asked.items()}
-        net = {name: change for name, (change, _) in nets.items() if change.size}
+        net_changes = {name: pending.net() for name, pending in transaction.asked.items()}
+        net = {name: change for name, (change, _) in net_changes.items() if change.size}
         turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
         with self.limited():
-            found = self.upkeep.apply(net, self.registry.told_of())
-        ignored, number = sum(ignored for _, ignored in nets.values()), self.epoch + 1
-        told = {name: change for name, change in found.items() if isinstance(change, Change)}
+            all_changes = self.upkeep.apply(net, self.registry.told_of())
+        ignored, number = sum(ignored for _, ignored in net_changes.values()), self.epoch + 1
+        watched_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
         turn.owed += [
             self.upkeep.relations.sweep,
-            partial(self.registry.tell, told, number),
-            partial(self._publish, number, transaction, ignored, net, found, begun),
+            partial(self.registry.tell, watched_changes, number),
+            partial(self._publish, number, transaction, ignored, net, all_changes, begun),
         ]
         with limits.lifted(), deferred():  # no limit may end it from here on
             if self._directory:
-                self._directory.append(number, net, self.upkeep.values, transaction.batch, self.registry.kept(told), self.undo)
+                self._directory.append(
+                    number, net, self.upkeep.values, transaction.batch, self.registry.kept(watched_changes), self.undo
+                )
             turn.kept = True
             self._turns.settle()
         if self._directory and self._directory.due and not self.closed:
             self._make_snapshot(self._directory)
 
     def _publish(
-        self, number: int, transaction: Transaction, ignored: int, net: dict, found: dict[str, AnyChange], begun: float
+        self, number: int, transaction: Transaction, ignored: int, net: dict, all_changes: dict[str, AnyChange], begun: float
     ) -> None:
-        """Show an epoch to readers."""
+        """Show an epoch to readers, and record its statistics. net, all_changes: the changes of facts, and of all relations;
+        begun: the start of the commit."""
         if self.epoch < number:
             self._epochs = (self._epoch(number), *self._epochs[: self.retain])
         self.batches |= dict([transaction.batch] if transaction.batch else [])
-        told = [*self.outputs, *self.registry.watched()]
-        changed = {name: Changes(self, self.relations[name], found[name]) for name in dict.fromkeys(told) if name in found}
+        watched = [*self.outputs, *self.registry.watched()]
+        changed = {
+            name: Changes(self, self.relations[name], all_changes[name])
+            for name in dict.fromkeys(watched)
+            if name in all_changes
+        }
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         if not self.system.epochs or self.system.epochs[-1].epoch < number:
-            facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, found))
-            counts = {name: (found[name].came, found[name].went) for name in changed}
+            facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, all_changes))
+            counts = {name: (all_changes[name].came, all_changes[name].went) for name in changed}
             self.system.epochs.append(Past(number, time.time(), time.perf_counter() - begun, facts, tuples, counts))
 
     def note(self, sync: bool, *what, values=None) -> None:
-        """Record a change of registered rules or of a named subscription in the directory (`Directory.note`). values: those
-        whose ids the event has."""
+        """Record a change of registered rules or of a named subscription in the directory (`Directory.note`). values: the
+        symbols and records that the event has ids of."""
         if self._directory:
             self._directory.note(self.epoch, values, self.undo, sync, *what)
 

@@ -1,4 +1,4 @@
-"""Relations of a session as of an epoch, and changes by a transaction, both with the interface of a result's relations."""
+"""The relations of a session at an epoch, and the changes by a transaction, both with the interface of a result's relations."""
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
 
-DIFF = "diff"  # the column of a change that says whether the tuple has come, 1, or gone, -1
+DIFF = "diff"  # the column of a change: 1 for an inserted tuple, -1 for a deleted one
 SIGN = Type("number", Kind.NUMBER)
 
 
@@ -37,7 +37,7 @@ class EpochDatabase(Database):
 
 
 class TablesOnDemand(dict):
-    """Tables by relation, each made of its columns (arity, n) at its first use."""
+    """Tables by relation; each is made of its columns (arity, n) at its first use."""
 
     def __init__(self, columns_of: dict[str, Callable[[], np.ndarray]]):
         super().__init__()
@@ -50,8 +50,9 @@ class TablesOnDemand(dict):
 
 @dataclass(eq=False)
 class View:
-    """The part of a result that an `Answer` needs. session: has the values and Spark. lasting: it can be read after the session
-    is closed. own: values in place of the session's, which only a turn may number."""
+    """The part of a result that an `Answer` needs. session: has the symbols, the records and Spark. lasting: the answer can be
+    read after the session is closed. own: symbols and records in place of the session's.
+    """
 
     relations: dict[str, Relation]
     database: EpochDatabase
@@ -132,8 +133,8 @@ class Epoch(Relations):
         return self.spread.get(name) or self.tables[name]
 
     def why(self, relation: str, row, **parameters) -> "Proof":
-        """A proof of a tuple: see `Result.why`. It is searched for now, as transactions record none. parameters: of registered
-        rules, which are evaluated for these values once more."""
+        """Return a proof of a tuple: see `Result.why`. Transactions record no proofs, so it is searched for now. parameters: of
+        registered rules, which are evaluated for these values once more."""
         with self.session.limited(), self._asked(relation, parameters) as why:
             return why.why(relation, row)
 
@@ -143,6 +144,7 @@ class Epoch(Relations):
             return why.why_not(relation, row)
 
     def _asked(self, relation: str, given: dict) -> AbstractContextManager["Why"]:
+        """Return a context with the search for proofs in a relation, for given parameter values."""
         self.session.check_open()
         rules = self.session.registry.rules.get(relation)
         if given or rules and rules.parameters:
@@ -155,6 +157,7 @@ class Epoch(Relations):
 
     @cached_property
     def _why(self) -> "Why":
+        """Return the search for proofs in the relations of this epoch."""
         from semi_naive.provenance.why import Why
 
         spread = self.spread | {name: table for name, table in self.tables.items() if not table.is_spelt}
@@ -176,16 +179,17 @@ class Changes(Answer):
     A large change of a relation on Spark's partitions stays there, and can be read as long as the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
+        """relation: without the column `diff`, which is appended here; change: in this process or on the partitions."""
         diff, names = DIFF, {name for name, _ in relation.attributes}
         while diff in names:
             diff += "_"
         shown = replace(relation, attributes=(*relation.attributes, (diff, SIGN)))
         if isinstance(change, SpreadChange):
-            held = EpochDatabase({relation.name: shown}, {}, {relation.name: change.signed})
+            database = EpochDatabase({relation.name: shown}, {}, {relation.name: change.signed})
         else:
-            held = EpochDatabase({relation.name: shown}, TablesOnDemand({relation.name: lambda: _signed(change)}))
+            database = EpochDatabase({relation.name: shown}, TablesOnDemand({relation.name: lambda: _signed(change)}))
         lasting = isinstance(change, Change)
-        super().__init__(cast(Any, View({relation.name: shown}, held, session, lasting)), relation.name)
+        super().__init__(cast(Any, View({relation.name: shown}, database, session, lasting)), relation.name)
         self.inserted, self.deleted, self._made_of = change.came, change.went, (session, relation, change)
 
     def beginning(self, keys: Collection[tuple[int, ...]]) -> "Changes":

@@ -1,4 +1,4 @@
-"""The explicit facts of a session, in the program's text or inserted by users, and the changes that transactions ask for."""
+"""The explicit facts of a session, from the program's text or inserted by users, and the changes that transactions request."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +21,13 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Rule
 from semi_naive.running.run import ProgramRun
 
-MOST_WAITING = 4096  # tuples of operations that wait to be made net; bounds their memory
+MOST_WAITING = 4096  # tuples of operations above which they are made net, to bound their memory
 
 
 @dataclass
 class PendingChange:
-    """The net change that a transaction asks of one relation: the last operation on a tuple wins. explicit: its facts before.
+    """The net change that a transaction requests of one relation: the last operation on a tuple wins. explicit: the relation's
+    explicit facts before.
 
     Operations wait as (True for inserts, columns), and many are made net at a time: 100 ns a tuple.
 
@@ -76,6 +77,7 @@ class PendingChange:
         return change, self.inserted.size + self.deleted.size - change.size
 
     def _fold(self) -> None:
+        """Add the waiting operations to the blocks `inserted` and `deleted`."""
         if not self.waiting:
             return
         waiting = [each for each in self.waiting if each[1].shape[1]]
@@ -103,7 +105,7 @@ def block_of(columns: np.ndarray) -> Block:
 
 
 def last_of(columns: np.ndarray) -> np.ndarray:
-    """Of each tuple among columns (arity, n), its last place: booleans (n,).
+    """Return booleans (n,): True at the last occurrence of each tuple in columns (arity, n).
 
     >>> last_of(np.array([[7, 5, 7]])).tolist()
     [False, True, True]
@@ -118,8 +120,8 @@ def last_of(columns: np.ndarray) -> np.ndarray:
 
 
 def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
-    """The tuples of a settled table, others than those in columns (arity, n), that agree with one of these in the columns of a
-    key. It gets an index by the key."""
+    """Return the tuples of a settled table that agree with one of columns (arity, n) in the columns of a key, without those
+    tuples themselves. Builds an index by the key."""
     wanted = block_of(columns[list(key)])
     order = (*key, *(i for i in range(table.arity) if i not in key))
     back = tuple(order.index(i) for i in range(table.arity))
@@ -136,12 +138,13 @@ def with_prefixes(block: Block, keys: Block) -> Block:
 
 @dataclass
 class ExplicitFacts:
-    """Explicit facts by relation, kept apart from derived tuples."""
+    """The explicit facts by relation, stored separately from derived tuples."""
 
-    given: dict[str, Table] = field(default_factory=dict)  # inserted by users
-    written: dict[str, Table] = field(default_factory=dict)  # in the program's text
-    rules: dict[str, tuple[np.ndarray, list[Rule]]] = field(default_factory=dict)  # those in the text, as columns and rules
-    base: set[str] = field(default_factory=set)  # relations without rules, which have their explicit facts only
+    given: dict[str, Table] = field(default_factory=dict)  # facts inserted by users
+    written: dict[str, Table] = field(default_factory=dict)  # facts in the program's text
+    # For each relation, the facts in the text as columns (arity, n) and as the n rules.
+    rules: dict[str, tuple[np.ndarray, list[Rule]]] = field(default_factory=dict)
+    base: set[str] = field(default_factory=set)  # relations without rules, whose only tuples are their explicit facts
 
     def copy(self) -> "ExplicitFacts":
         return ExplicitFacts(dict(self.given), dict(self.written), dict(self.rules), set(self.base))
@@ -164,6 +167,7 @@ class ExplicitFacts:
         self.given[name].settle()
 
     def forget(self, name: str) -> None:
+        """Discard a relation."""
         for facts in (self.given, self.written, self.rules):
             facts.pop(name, None)
         self.base.discard(name)
@@ -190,7 +194,8 @@ class ExplicitFacts:
         return both
 
     def rule_of(self, name: str, tuples: np.ndarray) -> Rule | None:
-        """The first fact of the program's text that is among some tuples, columns (arity, n); None if there is none."""
+        """Return the first fact of the program's text that is among the columns (arity, n) of some tuples; None if there is
+        none."""
         if name not in self.rules or not tuples.shape[1]:
             return None
         (columns, rules), block = self.rules[name], Block.of(list(tuples), tuples.shape[1])

@@ -1,5 +1,6 @@
-"""Queries of one atom, with constants, `_`, variables, and records or branches of these. The answers are the values of the
-variables in the relation, each once. All tuples of a relation are an answer, too."""
+"""Evaluate a query of one atom, with constants, `_`, variables, and records or branches of these: the answers are the distinct
+values of the variables in the relation's matching tuples.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -50,7 +51,7 @@ class RecordPattern:
     tag: int | None
 
     def opened(self, ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
-        """(booleans: the records of this form, the columns of their fields)"""
+        """Return (matches (n,), booleans: the ids of records of this form; fields (width, m), the columns of their fields)."""
         fits = ids != NIL
         if self.tag is None:
             return fits, values.fields(ids[fits], self.width)
@@ -61,7 +62,7 @@ class RecordPattern:
 
 @dataclass(frozen=True)
 class Query:
-    """`relation(terms)`. named: the answers' attributes by variable, in the order of the text."""
+    """A query `relation(terms)`. named: the attributes of the answers by variable, in the order of the text."""
 
     relation: Relation
     terms: QueryTerms
@@ -110,7 +111,8 @@ class Query:
         return np.array(Block.of(found, size, snug(bounds_of(found))).columns(), np.int64)
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
-        """(columns in the relation's own order, size) of a superset of the matching tuples."""
+        """Return (columns in the relation's own order, their length): a superset of the matching tuples, found by an index on
+        constants if there is one."""
         if not table.is_spelt and self.terms.constants:
             columns = table.beside(*next(iter(self.terms.constants.items())))
             return list(columns), columns.shape[1]
@@ -144,7 +146,9 @@ def query_of(atom: syntax.Atom, relations: dict[str, Relation], types: dict, val
 
 @dataclass
 class _Reading:
-    """The reader of one query's terms. named: the variables so far, with the type of their first place."""
+    """Reads the terms of one query. named: the variables read so far, with the type of the attribute where each first
+    occurred.
+    """
 
     relation: Relation
     types: dict
@@ -169,6 +173,8 @@ class _Reading:
         return bits_of_value(_value(term), (name, type_), self.relation.name, self.types, self.known)
 
     def pattern(self, term, name: str, type_: Type) -> RecordPattern:
+        """Return a term with variables, which is a record or a branch of a type, as a pattern. name: the attribute, for
+        errors."""
         tag, fields = None, type_.fields
         if isinstance(term, syntax.BranchInit):
             tag = next((number for number, each in enumerate(type_.branches) if each.name == term.name), None)
@@ -227,7 +233,7 @@ class QueryRuns:
 
 @dataclass
 class _Runs:
-    """A partition's runs of a relation, in one order, with the interface of a table."""
+    """A partition's runs (sorted blocks) of a relation, in one order, with the interface of a table."""
 
     relation: PartitionedRelation
     partition: int
@@ -268,8 +274,8 @@ def everything(session: Any, name: str, parameters: dict, owner: str | None = No
 
 
 def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray], values: Values | None = None) -> Answer:
-    """An answer of tuples that the session does not keep, given by their columns. values: of which these have ids, if they are
-    not the session's."""
+    """Return an answer of tuples that the session does not store. columns: makes their columns (arity, n). values: the symbols
+    and records that these have ids of, if not the session's."""
     held = EpochDatabase({relation.name: relation}, TablesOnDemand({relation.name: columns}))
     return Answer(cast(Any, View({relation.name: relation}, held, session, own=values)), relation.name)
 

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("semi_naive")
 
-EXAMPLES = {Kind.SYMBOL: "", Kind.RECORD: None}  # values of parameters, to explain rules before a value is known; else 0
+# Parameter values with which rules are explained before a value is known; otherwise 0.
+EXAMPLES = {Kind.SYMBOL: "", Kind.RECORD: None}
 
 
 class Session(Committing, Relations):
@@ -67,6 +68,7 @@ class Session(Committing, Relations):
         config: Config | None = None,
         sync_seconds: float = 0.0,
     ):
+        """See `Program.session`."""
         self.config, self.retain, self.closed, self._process = config or Config(), retain, False, os.getpid()
         self.lent = Lent(self.config.local_dir)
         if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
@@ -78,11 +80,11 @@ class Session(Committing, Relations):
         self.changeable = _changeable(program, facts, compiled.program.relations)
         found = {n: r for n, r in program.relations.items() if n in compiled.program.relations and "@" not in n}
         self.relations: dict[str, Relation] = found
-        self.declared = dict(self.relations)  # those of the program, without registered rules
+        self.declared = dict(self.relations)  # the relations of the program, without those of registered rules
         self.registry = Registry(self)
         self.system = System(self)
-        self.batches: dict[str, int] = {}  # the last batch of each stream that has arrived
-        self.derived_anew: list[str] = []  # relations whose rules have changed since the directory was written
+        self.batches: dict[str, int] = {}  # the number of the last committed batch of each stream
+        self.derived_anew: list[str] = []  # the relations whose rules have changed since the directory was written
         self.pinned: list[Any] = []  # objects whose files DataFrames may still read
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
@@ -120,8 +122,8 @@ class Session(Committing, Relations):
     # -- reading
 
     def __getitem__(self, name: str) -> Answer:
-        """Return a relation as it is now, in the form of a result of `Program.run`. Later transactions do not change it. Names
-        such as sys.epoch are relations about the session (`semi_naive.session.system`)."""
+        """Return a relation at the last epoch, in the form of a result of `Program.run`. Later transactions do not change it.
+        Names such as sys.epoch are system relations (`semi_naive.session.system`)."""
         self.check_process()
         if self.registry.is_system(name):
             values = Values()  # a reader has no turn, so it must not number symbols of the session
@@ -129,12 +131,12 @@ class Session(Committing, Relations):
         return self._now[name]
 
     def at(self, epoch: int) -> Epoch:
-        """Return the relations after an epoch, the last one or one of the `retain` before it. Raises ValueError for others."""
+        """Return the relations at an epoch, the last one or one of the `retain` before it. Raises ValueError for others."""
         self.check_open()
         epochs = self._epochs
-        for one in epochs:
-            if one.number == epoch:
-                return one
+        for state in epochs:
+            if state.number == epoch:
+                return state
         first = epochs[-1].number
         if not isinstance(epoch, int) or epoch > self.epoch:
             raise ValueError(f"there is no epoch {epoch!r}: the last one is {self.epoch}")
@@ -260,7 +262,7 @@ class Session(Committing, Relations):
         return StreamSink(self, relation, op, key, query)
 
     def end_subscription(self, name: str) -> None:
-        """Forget a named subscription and the changes kept for it. Raises KeyError if there is none."""
+        """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""
         with self.alone():
             self.registry.end(name)
 
@@ -289,6 +291,7 @@ class Session(Committing, Relations):
                 self._turns.clear()
 
     def _end(self) -> None:
+        """Close the session: cancel subscriptions, and release the relations."""
         self.closed = True
         self.registry.close()
         self._release()
@@ -315,7 +318,7 @@ class Session(Committing, Relations):
 
 def _changeable(program, facts, kept: dict) -> set[str]:
     """Return the relations whose facts may change: relations with an .input, and relations that `facts` names. Raises BadInput
-    for names of other relations."""
+    for names of other relations. kept: the relations that have tuples after compilation."""
     named = set(facts) if isinstance(facts, dict) else set()
     for name in named - program.relations.keys():
         raise BadInput(f"facts for {name!r}: the program has no such relation", hint=f"it has {', '.join(program.relations)}")
@@ -338,6 +341,7 @@ def _check_program(program) -> None:
 
 
 def _check_config(config: Config) -> None:
+    """Raise ValueError if a configuration has options that are only for runs."""
     if config.max_iterations is not None:
         raise ValueError("max_iterations ends a run before its fixed point, and a session keeps relations there: leave it out")
     if config.checkpoint_dir is not None:

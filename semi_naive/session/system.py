@@ -1,4 +1,5 @@
-"""System relations: the state of a session as relations. They can be queried and subscribed to, and are in no log.
+"""System relations: the state of a session as relations, which can be queried and subscribed to. They are computed when they
+are read, and are not in the log.
 
     sys.epoch(epoch, at, seconds, facts, tuples)          the last epochs: their time in seconds since 1970, their duration, and
                                                           the numbers of changed facts and of changed tuples of all relations
@@ -26,7 +27,7 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
 
-MOST = 1000  # epochs in sys.epoch
+MOST = 1000  # the largest number of epochs in sys.epoch
 
 
 def _relation(name: str, /, **attributes: str) -> Relation:
@@ -77,18 +78,20 @@ class System:
         return [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in list(self.epochs)]
 
     def _rule(self) -> Iterable[tuple]:
+        """Yield the tuples of sys.rule."""
         for number, stratum in enumerate(self._session.upkeep.run.strata):
             for rule in stratum.rules:
                 yield rule.head.relation, str(rule), number
 
     def _index(self) -> Iterable[tuple]:
-        for name, kept in self._kept():
+        """Yield the tuples of sys.index."""
+        for name, table in self._kept():
             names = [attribute for attribute, _ in self._session.upkeep.program.relations[name].attributes]
-            if isinstance(kept, OnPartitions):
-                yield name, ", ".join(names[place] for place in kept.relation.home.order), kept.count, kept.relation.bytes
+            if isinstance(table, OnPartitions):
+                yield name, ", ".join(names[place] for place in table.relation.home.order), table.count, table.relation.bytes
                 continue
-            for order in kept.orders:
-                blocks = kept.full[order]
+            for order in table.orders:
+                blocks = table.full[order]
                 size = sum(block.size for block in blocks)
                 yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
 
@@ -101,6 +104,13 @@ class System:
         return [(name, upkeep.relations.kept(name)) for name in upkeep.relations.tables if name in upkeep.program.relations]
 
     def _subscription(self, owner: str | None = None) -> Iterable[tuple]:
-        for each in self._session.registry.subscriptions:
-            if owner is None or each.owner == owner:
-                yield each.relation, (each.name or "").removeprefix(f"{owner}/"), each.parameters, each.calls
+        """Yield the tuples of sys.subscription. owner: only the subscriptions of this client, without its prefix of their
+        names."""
+        for subscription in self._session.registry.subscriptions:
+            if owner is None or subscription.owner == owner:
+                yield (
+                    subscription.relation,
+                    (subscription.name or "").removeprefix(f"{owner}/"),
+                    subscription.parameters,
+                    subscription.calls,
+                )

@@ -1,4 +1,4 @@
-"""Transactions, and their turns: one thread at a time changes a session, atomically even if it is interrupted.
+"""Transactions and their turns: one thread at a time changes a session, atomically even if it is interrupted.
 
 A transaction collects its operations until it commits.
 
@@ -38,7 +38,7 @@ Step = Callable[[], object]
 
 @dataclass(eq=False)
 class Turn:
-    """One change of a session. `undo`, `owed`: steps, done from the last one to the first."""
+    """One change of a session. undo, owed: steps to revert it and to finish it, done from the last to the first."""
 
     undo: list[Step] = field(default_factory=list)
     owed: list[Step] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Turn:
 
 
 class Turns:
-    """The turns of one session."""
+    """The turns of one session. A token in a queue is taken for each turn."""
 
     def __init__(self) -> None:
         self._free: SimpleQueue[bool] = SimpleQueue()
@@ -118,10 +118,12 @@ OVER = "this transaction is over: begin another one with session.transaction()"
 
 
 class _Exit:
-    """The `__exit__` of a transaction. A with statement looks it up at its beginning, and drops it at its end. If an interrupt
-    arrives before the first line of `_exit`, the transaction is rolled back when it is dropped."""
+    """The descriptor of a transaction's `__exit__`. A `with` statement looks it up when it begins and releases it when it ends.
+    If an interrupt arrives before the first line of `_exit`, releasing it rolls the transaction back.
+    """
 
     def __get__(self, transaction: Transaction | None, owner=None):
+        """Return `__exit__` of a transaction, whose release rolls it back if it is still open."""
         if transaction is None:
             return _exit
         leave, known = partial(_exit, transaction), weakref.proxy(transaction)
@@ -131,6 +133,7 @@ class _Exit:
 
 
 def _exit(transaction: Transaction, kind, error, trace) -> None:
+    """End a transaction at the end of its `with` block: commit it, or roll it back after an exception."""
     if transaction._open and not (error is not None and transaction._session.is_foreign):
         transaction._session.end(transaction._turn, transaction, error is not None)
     transaction._with = None
@@ -149,6 +152,7 @@ class Transaction:
     """
 
     def __init__(self, session: Any):
+        """The transaction opens when the session's turn begins."""
         self._session, self._turn = session, Turn()
         self._with: weakref.ref | None = None
         self.asked: dict[str, PendingChange] = {}
@@ -169,8 +173,8 @@ class Transaction:
         asked.add(False, columns)
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> None:
-        """Insert facts, and delete the other facts with the same values in the attributes of `key`. Of several rows with the
-        same key, the last one is inserted."""
+        """Insert facts, and delete the other facts with the same values in the attributes `key`. Of several rows with the same
+        key, the last one is inserted."""
         asked, places = self._pending(relation), self._session.places(relation, key)
         columns = self._columns(relation, rows)
         columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
@@ -202,7 +206,7 @@ class Transaction:
         self._end(failed=False)
 
     def abort(self) -> None:
-        """Roll back: the session stays as it was."""
+        """Roll back all changes of this transaction."""
         self._end(failed=True)
 
     @property
@@ -213,6 +217,7 @@ class Transaction:
         self._session.give_up(self._turn)
 
     def _end(self, failed: bool) -> None:
+        """End an open transaction. Raises ValueError if it has ended."""
         if not self._open:
             raise ValueError(OVER)
         self._session.end(self._turn, self, failed)

@@ -1,1 +1,1 @@
-"""Subgraphs of a graph: patterns, the graph they are looked for in, the plans, and what is found."""
+"""Subgraph queries: the patterns, the graph that is searched, the plans, and the matches."""

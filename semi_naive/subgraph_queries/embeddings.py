@@ -1,4 +1,4 @@
-"""A pattern as a query over the graph's edges, its evaluation, and the table of what was found."""
+"""Translate a pattern to a query over the graph's edges, evaluate it, and return the table of matches."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -16,7 +16,7 @@ from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.tuples import Tuples, dictionary_encoded
 
 VARIABLES = "abcdefgh"
-ROWS = 1 << 20  # of a record batch
+ROWS = 1 << 20  # rows of a record batch
 
 
 def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: bool = False) -> ConjunctiveQuery:
@@ -36,6 +36,7 @@ def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: boo
 
 
 def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
+    """Return the atom of an edge. less: the pairs of vertices whose matches must ascend."""
     if (u, v) in less:
         return QueryAtom("up", (VARIABLES[u], VARIABLES[v]))
     if (v, u) in less:
@@ -44,7 +45,8 @@ def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
 
 
 def _comparisons(pattern: Pattern, less):
-    """Between vertices without an edge: the order where it does not follow from others, or else that they are distinct."""
+    """Yield comparisons of vertices without an edge: their order if it does not follow from others, else that they are
+    distinct."""
     for u, v in pattern.apart():
         if (pair := next((pair for pair in ((u, v), (v, u)) if pair in less), None)) is None:
             yield Comparison("!=", VARIABLES[u], VARIABLES[v])
@@ -53,15 +55,15 @@ def _comparisons(pattern: Pattern, less):
 
 
 def _covers(pattern: Pattern) -> list[tuple[int, int, int]]:
-    """Triangles of the pattern, each with two edges or more that those before do not have."""
-    found, covered = [], set()
+    """Return triangles of the pattern, each with at least two edges that earlier ones do not have."""
+    triangles, covered = [], set()
     for least in (3, 2):
         for cover in combinations(range(pattern.size), 3):
             edges = set(combinations(cover, 2))
             if edges <= set(pattern.edges) and len(edges - covered) >= least:
-                found.append(cover)
+                triangles.append(cover)
                 covered |= edges
-    return found
+    return triangles
 
 
 def _is_ordered(cover, less) -> bool:
@@ -69,6 +71,7 @@ def _is_ordered(cover, less) -> bool:
 
 
 def _triangle_atom(cover, less) -> QueryAtom:
+    """Return the atom of a triangle."""
     if not _is_ordered(cover, less):
         return QueryAtom("corner", tuple(VARIABLES[v] for v in cover))
     ascending = sorted(cover, key=lambda v: sum((u, v) in less for u in cover))
@@ -76,6 +79,7 @@ def _triangle_atom(cover, less) -> QueryAtom:
 
 
 def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
+    """Return the variables in the user's order of vertices. Raises BadPattern if it is not a permutation."""
     if order is None:
         return None
     order = list(order)
@@ -104,12 +108,13 @@ def find_matches(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: 
 
 
 def _on_partitions(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
+    """Evaluate a query on the partitions, and return the number of matches or their rows (n, vertices)."""
     batch = None if memory is None else max(1, memory // 8)
     query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
-    found, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
+    number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
     if trace:
         trace(record)
-    return found if count else rows.T
+    return number if count else rows.T
 
 
 def _elsewhere(spark) -> bool:
@@ -126,9 +131,10 @@ def _context(spark):
 
 @dataclass(frozen=True)
 class Subgraphs(Tuples):
-    """Matches of a pattern, row by row; `columns` are the pattern's vertices. In memory: 4 bytes a vertex of each.
+    """The matches of a pattern, one a row, in memory: 4 bytes for each vertex of a match.
 
-    `trace`: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`), None of leapfrog.
+    columns: the pattern's vertices.
+    trace: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`); None for leapfrog.
     """
 
     vertices_of_pattern: tuple
@@ -146,6 +152,7 @@ class Subgraphs(Tuples):
         return len(self.matches)
 
     def arrow_schema(self):
+        """Return the pyarrow schema of the matches."""
         import pyarrow as pa
 
         kind = pa.int64() if self.graph.names is None else pa.string()
@@ -156,6 +163,7 @@ class Subgraphs(Tuples):
         return in_threads(lambda begin: self._batch(begin, dictionaries), range(0, len(self.matches), ROWS))
 
     def _batch(self, begin: int, dictionaries: bool):
+        """Return the record batch that begins at a row."""
         import pyarrow as pa
 
         columns = [pa.array(self.graph.values[column]) for column in self.matches[begin : begin + ROWS].T]
@@ -184,6 +192,7 @@ class Subgraphs(Tuples):
         return f"plan {self.plan}{bound}\nmatch({vertices}) :- {body}.\nmade: {quantity(len(self), 'tuple')}\n"
 
     def _recorded(self) -> dict:
+        """Return the trace. Raises ValueError if there is none."""
         if self.trace is None:
             raise ValueError("plan='leapfrog' keeps no trace to report: use plan='boxed' with memory=, or 'bigjoin'")
         return self.trace

@@ -1,10 +1,10 @@
-"""Patterns searched for on the partitions of Spark: a pattern is a rule, which BiGJoin evaluates by the engine's own steps.
+"""Search for patterns on the partitions of Spark: a pattern is a rule, which BiGJoin evaluates by the engine's own steps.
 
     triangle(a, b, c) :- up(a, b), up(b, c), up(a, c).
 
-The relations of the graph are in buckets on the partitions; the indexes that one pattern needs are there for the next. Rolling
-over bounds what is in flight, as the batches of *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory
-Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018) do.
+The relations of the graph are in buckets on the partitions; indexes built for one pattern are reused for the next. Only a
+bounded number of proposals is processed at a time, like the batches of *Distributed Evaluation of Subgraph Queries Using
+Worst-case Optimal Low-Memory Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018).
 """
 
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ from semi_naive.running.relations.statics import Statics
 from semi_naive.subgraph_queries.record import Record
 
 BUCKETS_PER_PARTITION = 32  # of an index whose heavy buckets are split
-PROPOSALS_PER_PARTITION = 1 << 24  # in flight, if no batch is given: 128 MB once written out
+PROPOSALS_PER_PARTITION = 1 << 24  # proposals processed at a time, if no limit is given: 128 MB once written out
 
 
 class PartitionedGraph:
     """The relations of a graph on the partitions of a SparkContext, by default as many as it has cores.
 
-    relations   {name: columns}; a relation is read when a pattern first needs it
-    split       BiGJoin-S: heavy buckets of an index are split or copied (`running.relations.splitting`)
+    relations: {name: columns (arity, n)}; a relation is loaded when a pattern first needs it.
+    split: BiGJoin-S: heavy buckets of an index are split or copied (`running.relations.splitting`).
     """
 
     def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
@@ -86,6 +86,7 @@ class PartitionedGraph:
         return count, matches, record.finished(count)
 
     def _load(self, names: set[str]) -> None:
+        """Load relations into the database."""
         for name in sorted(names - self.indexes.arities.keys()):
             columns = np.array(self.relations[name], np.int64)
             attributes = tuple((f"x{place}", Type("number", Kind.NUMBER)) for place in range(len(columns)))
@@ -102,7 +103,8 @@ class PartitionedGraph:
     # -- planning
 
     def _version(self, query: ConjunctiveQuery, rows: bool) -> Version:
-        """A pattern's rule, compiled and cut into segments, once the indexes that it searches are on the partitions."""
+        """Return a pattern's rule, compiled and divided into segments, after the indexes that it searches have been
+        partitioned. rows: list the matches; otherwise count them."""
         rule, bodies = rule_of(query), {}
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
         (body,) = plan_all(partial(self._planned, bodies, rule, core), [()], bodies, self.indexes, self.placing)
@@ -122,6 +124,7 @@ class PartitionedGraph:
         return version
 
     def _planned(self, bodies: dict, rule: Rule, core: CyclicCore) -> PlannedBody:
+        """Return the planned body of a rule, as one multiway join; `bodies` caches it."""
         if "body" not in bodies:
             greedy = Greedy(self.database, {})
             compiler = Compiler(rule, greedy, self.indexes.order_for, {}, placing=self.placing, deal=True)

@@ -1,4 +1,4 @@
-"""Patterns of subgraph queries: their names, their automorphisms, and the patterns that result when vertices are merged.
+"""The patterns of subgraph queries: their names, their automorphisms, and the patterns that result when vertices are merged.
 
 A pattern is small, so its automorphisms are found by trying every permutation of its vertices.
 """
@@ -19,12 +19,14 @@ MOST_VERTICES = 8
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot be searched for; the message names the vertex or the edge, and what to do."""
+    """An invalid pattern; the message names the vertex or the edge, and says what to do."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern with numbered vertices; `names`: the user's. An edge (u, v) goes from u to v; in undirected patterns u < v."""
+    """A pattern with numbered vertices. names: the user's names for them. An edge (u, v) goes from u to v; in undirected
+    patterns u < v.
+    """
 
     names: tuple[Hashable, ...]
     edges: tuple[tuple[int, int], ...]
@@ -108,9 +110,8 @@ class Pattern:
 
     @cached_property
     def ordered(self) -> set[tuple[int, int]]:
-        """Pairs (u, v) of vertices such that every subgraph is found once if the match of u is less than that of v.
-
-        A vertex must be less than all vertices that an automorphism maps it to. Then only the automorphisms that fix it are
+        """Return pairs (u, v) of vertices such that every subgraph is found once if the match of u is less than that of v. A
+        vertex must be less than all vertices that an automorphism maps it to. Then only the automorphisms that fix it are
         left, and the next vertex follows. The pairs are transitively closed.
 
         >>> sorted(Pattern.of("diamond").ordered)
@@ -118,14 +119,14 @@ class Pattern:
         """
         group, pairs = self.automorphisms, set()
         for vertex in sorted(range(self.size), key=lambda v: -len(self.neighbours[v])):
-            pairs |= {(vertex, to[vertex]) for to in group if to[vertex] != vertex}
-            group = [to for to in group if to[vertex] == vertex]
+            pairs |= {(vertex, mapping[vertex]) for mapping in group if mapping[vertex] != vertex}
+            group = [mapping for mapping in group if mapping[vertex] == vertex]
         while more := {(u, w) for u, v in pairs for x, w in pairs if v == x} - pairs:
             pairs |= more
         return pairs
 
     def spine(self) -> tuple[int, int] | None:
-        """An edge of a triangle that shares a vertex with every other edge; None if there is none."""
+        """Return an edge of a triangle that shares a vertex with every other edge; None if there is none."""
         for u, v in self.edges:
             if all({u, v} & {x, y} for x, y in self.edges) and self.neighbours[u] & self.neighbours[v]:
                 return u, v
@@ -164,8 +165,9 @@ class Pattern:
         yield from self._partitions(vertex + 1, [*blocks, [vertex]])
 
     def _merge(self, blocks: list[list[int]]) -> "Pattern":
-        of = {vertex: number for number, block in enumerate(blocks) for vertex in block}
-        edges = dict.fromkeys(self._edge(of[u], of[v]) for u, v in self.edges)
+        """Return the pattern in which the vertices of each block are one vertex."""
+        block_of = {vertex: number for number, block in enumerate(blocks) for vertex in block}
+        edges = dict.fromkeys(self._edge(block_of[u], block_of[v]) for u, v in self.edges)
         return Pattern(tuple(range(len(blocks))), tuple(edges), self.directed)
 
     def canonical(self) -> "Pattern":
@@ -181,7 +183,7 @@ class Pattern:
 
 
 def _numberings(classes: list[list[int]], first: int = 0) -> Iterator[dict[int, int]]:
-    """Yield the numberings of vertices, from `first` on, that number one class after the other."""
+    """Yield the numberings of vertices, from `first` on, that number one class after another."""
     if not classes:
         yield {}
         return

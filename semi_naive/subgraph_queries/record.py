@@ -1,4 +1,4 @@
-"""The trace of a BiGJoin: one dictionary of plain values for JSON, however many rounds there were.
+"""The trace of a BiGJoin: one dictionary of plain values for JSON, whose size does not depend on the number of rounds.
 
 plan, form, order, batch        "multiway"; "shuffled" or "skew"; the variables; proposals that may be in flight
 bound, peak                     the limit and the maximum of bindings that are in flight at one time
@@ -22,9 +22,10 @@ FIGURES = ("received", "sent", "bytes", "seconds")
 
 
 class Record:
-    """The statistics of one evaluation of a pattern so far."""
+    """Collects the statistics of one evaluation of a pattern."""
 
     def __init__(self, order: tuple[str, ...], split: bool, batch: int, partitions: int):
+        """order: the variables; split: BiGJoin-S; batch: the proposals that are processed at a time."""
         self.started, self.partitions, self.batch = time.perf_counter(), partitions, batch
         self.stages = [dict(variable=n, prefixes=0, proposals=0, survivors=0, lookups=0, rounds=0) for n in order]
         self.steps: list[dict] = []

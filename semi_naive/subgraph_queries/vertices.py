@@ -1,7 +1,7 @@
-"""The graph of a subgraph query, with vertices numbered by degree, the lowest first.
+"""The graph of a subgraph query, with vertices numbered by ascending degree.
 
-An edge that goes *up* leads to the larger number, so that no vertex has more than √(2 · edges) of them: cliques are found
-below their least vertex at little cost, however many edges its hubs have.
+An edge that goes *up* leads to a larger number. A vertex has at most √(2 · edges) such edges, so that cliques are found from
+their least vertex at little cost, however many edges its hubs have.
 """
 
 import math
@@ -25,8 +25,10 @@ from semi_naive.subgraph_queries.patterns import Pattern
 
 @dataclass(repr=False)
 class Vertices:
-    """A graph with numbered vertices, and the indexes made for it so far. `values`: for each vertex the user's id, or its place
-    in `names`; `source`, `target`: the edges.
+    """A graph with numbered vertices, and the indexes built for it so far.
+
+    values: for each vertex the user's id, or its place in `names`.
+    source, target: the edges.
 
     The relations of a query are `up` (edges to a larger number), `down` (edges to a smaller one), `edge` (all edges; if the
     graph is undirected, in both directions), `triangle` (x < y < z), and `corner` (triangles in each of their six orders).
@@ -38,7 +40,7 @@ class Vertices:
     source: np.ndarray
     target: np.ndarray
     tries: Tries = field(init=False)
-    spread: dict = field(init=False, default_factory=dict, repr=False)  # indexes on partitions, by (application, split)
+    spread: dict = field(init=False, default_factory=dict, repr=False)  # the indexes on partitions, by (application, split)
 
     def __post_init__(self):
         self.tries = Tries(Domain(0, len(self.values), NOTHING), {})
@@ -77,14 +79,15 @@ class Vertices:
         return cls(domain.decode(order), names, directed, *(source, target) if directed else _up(source, target))
 
     def want(self, names) -> Tries:
-        """The tries of relations, made when first asked for."""
+        """Return the tries of relations, which are built at their first use."""
         for name in names:
             if name not in self.tries.relations:
                 self.tries.relations[name] = getattr(self, f"_{name}")()
         return self.tries
 
     def on_partitions(self, sc, split: bool) -> PartitionedGraph:
-        """The relations on the partitions of a SparkContext, as many as it has cores, with the indexes of earlier queries."""
+        """Return the relations on the partitions of a SparkContext, as many as it has cores, with the indexes of earlier
+        queries."""
         key = sc.applicationId, split
         if key not in self.spread:
             self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)
@@ -111,12 +114,14 @@ class Vertices:
         return tuple(np.ascontiguousarray(column) for column in rows.T)
 
     def _corner(self):
+        """Return the columns of `corner`."""
         x, y, z = self.want(["triangle"]).relations["triangle"]
         orders = ((x, y, z), (x, z, y), (y, x, z), (y, z, x), (z, x, y), (z, y, x))
         return tuple(np.concatenate(columns) for columns in zip(*orders, strict=True))
 
     def counter(self, shape: Pattern) -> Callable[[], int] | None:
-        """Return a function that counts the homomorphisms from a pattern without listing them; None if there is no such way."""
+        """Return a function that counts the homomorphisms from a pattern without listing them; None if that is impossible for
+        this pattern."""
         if shape.size == 1:
             return partial(len, self.values)
         if shape.is_clique:
@@ -141,7 +146,7 @@ class Vertices:
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
-        """(the place of each vertex's first neighbour, the neighbours) of an undirected graph."""
+        """The (begin of each vertex's neighbours, the neighbours) of an undirected graph."""
         trie = self.want(["edge"]).trie("edge", (0, 1))
         return trie.directory.astype(np.int64), trie.values[-1]
 
@@ -153,15 +158,17 @@ def clique(size: int) -> ConjunctiveQuery:
 
 
 def book_query(shape: Pattern, spine: tuple[int, int]) -> tuple[ConjunctiveQuery, int]:
-    """(query, factor) for a pattern whose other vertices, its pages, are adjacent to the two of the spine only. The query binds
-    the spine first. If the pattern stays the same when the ends of the spine change places, the query takes each edge in one
-    direction (`up`), and an answer stands for two homomorphisms."""
+    """Return (query, factor) for a pattern whose vertices other than the spine's are adjacent to those two only. The query
+    binds the spine first. If the pattern is symmetric in the two, the query takes each edge in one direction (`up`), and an
+    answer stands for two homomorphisms."""
     names, (u, v) = "abcdefgh", spine
     symmetric = shape.neighbours[u] - {v} == shape.neighbours[v] - {u}
-    atoms = [QueryAtom("edge", (names[s], names[p])) for s in spine for p in sorted(shape.neighbours[s] - set(spine))]
+    atoms = [
+        QueryAtom("edge", (names[end], names[page])) for end in spine for page in sorted(shape.neighbours[end] - set(spine))
+    ]
     order = (*spine, *sorted(set(range(shape.size)) - set(spine)))
     query = ConjunctiveQuery(
-        (QueryAtom("up" if symmetric else "edge", (names[u], names[v])), *atoms), order=tuple(names[p] for p in order)
+        (QueryAtom("up" if symmetric else "edge", (names[u], names[v])), *atoms), order=tuple(names[page] for page in order)
     )
     return query, 2 if symmetric else 1
 

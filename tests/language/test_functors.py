@@ -150,6 +150,25 @@ def test_substr_of_many_is_that_of_each(tmp_path_factory, cuts, shared):
     assert call("strlen", NUMBER, values, found, kinds=[SYMBOL]) == [len(part.encode()) for part in found]
 
 
+@given(st.lists(st.tuples(CUTS, st.text(max_size=3), st.booleans()), min_size=1), st.booleans(), st.booleans())
+def test_a_part_is_compared_without_becoming_a_symbol(tmp_path_factory, rows, shared, swapped):
+    values = Values(SymbolTable())
+    cuts = [cut for cut, _, _ in rows]
+    others = [substr(*cut) if equal else other for cut, other, equal in rows]
+    ids = [values.intern(column) for column in ([cut[0] for cut in cuts], others)]
+    if shared:
+        values.share(str(tmp_path_factory.mktemp("shared")))
+    columns = {"s": ids[0], "o": ids[1], "i": np.array([cut[1] for cut in cuts]), "n": np.array([cut[2] for cut in cuts])}
+    s, o, i, n = Var("s", SYMBOL), Var("o", SYMBOL), Var("i", NUMBER), Var("n", NUMBER)
+    sides = (Call("substr", (s, i, n), SYMBOL), o)
+    equal = [substr(*cut) == other for cut, other in zip(cuts, others, strict=True)]
+    before = values.nbytes
+    for op in ("=", "!="):
+        found = holds(Compare(op, *(sides[::-1] if swapped else sides), SYMBOL), columns, len(rows), values)
+        assert found.tolist() == [each == (op == "=") for each in equal]
+    assert values.nbytes == before
+
+
 def test_no_python_runs_for_each_substring(values):
     ids, starts = values.intern([f"word {i} of many" for i in range(1000)]), np.arange(100_000) % 9
     rows = [np.tile(ids, 100), starts, np.broadcast_to(np.int64(7), 100_000)]

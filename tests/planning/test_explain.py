@@ -215,7 +215,7 @@ b(x, y) :- to(y, x), none(x).
     assert done[1:] == [
         "  shared: shared.1(x, y) :- e(x, v), e(v, y).",
         "  halved: half@1(x, z) :- e(x, y), to(y, z).",
-        "  closed: same is an equivalence",
+        "  closed: same is an equivalence, kept as classes; its pairs are made at the end",
         "  left out: none, on which nothing that is wanted depends",
         "  left out: b(x, y) :- to(y, x), none(x).  [done.dl:16]: it can have no tuples, or says what another rule says",
     ]

@@ -61,6 +61,13 @@ def test_sort(values):
     assert words.sort_unique(given).tolist() == sorted(set(values))
 
 
+def test_tuples_of_several_words_are_merged_uncompiled_as_well():
+    """Positions are sums of flags of 8 bits, which numpy would keep in 8 bits."""
+    block = np.array([range(300), range(300)], np.uint64)
+    merged = lanes._merge_rows._run((block[:, 1:].copy(), block[:, :1].copy()))
+    assert (merged == block).all()
+
+
 @given(anywords, anywords)
 def test_merge_and_drop(left, right):
     assert words.merge(array(left), array(right)).tolist() == sorted({*left, *right})

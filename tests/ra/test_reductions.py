@@ -12,6 +12,7 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
+from semi_naive.ra.reduce.representatives import Representatives, places_in
 from semi_naive.ra.reduce.upper_bounds import UpperBounds
 from semi_naive.ra.storage.codec import decode, encode_split
 from semi_naive.ra.values.kinds import as_bits, numbers
@@ -65,6 +66,44 @@ def test_an_insert_makes_the_pairs_of_united_classes_that_were_in_none(inserts):
         assert rows(table) == {(x, y) for x, members in classes.items() for y in members}
         assert born == table.count - known
         table.advance()
+
+
+@settings(max_examples=150, deadline=None)
+@given(iterations=st.lists(st.tuples(st.lists(PAIRS, max_size=3), st.booleans()), max_size=6))
+def test_each_value_has_the_class_of_its_equals(iterations):
+    """Several inserts an iteration; between iterations the tuples may go through the machine. Of two classes that are united
+    the smaller one gives up its name, so no value changes its class more often than the logarithm of all values."""
+    table, classes, names, changes = Table(2, reduction=Representatives()), {}, {}, {}
+    for inserts, by_machine in iterations:
+        for pairs in inserts:
+            for left, right in pairs:
+                one, other = classes.get(left, frozenset([left])), classes.get(right, frozenset([right]))
+                classes |= dict.fromkeys(one | other, one | other)
+            table.insert(
+                [np.array(column, np.int64) for column in (zip(*pairs, strict=True) if pairs else ([], []))], len(pairs)
+            )
+        assert table.end_rule() >= 0 and table.end_rule() == 0
+        born = table.advance()
+        assert table.count == len(classes)
+        before, names = names, dict(rows(table))
+        moved = {value for value, name in names.items() if before.get(value) != name}
+        assert born == len(moved) and set(names) == set(classes)
+        assert all((names[x] == names[y]) == (classes[x] == classes[y]) for x in names for y in names)
+        assert {*dict(map(tuple, table.rows("delta").tolist()))} == moved
+        for value in moved & before.keys():
+            changes[value] = changes.get(value, 0) + 1
+        if by_machine:
+            full, delta = table.rows("full"), table.rows("delta")
+            table.from_machine(full[:0], np.concatenate([full, delta]))
+    assert all(2**number <= 13 for number in changes.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.integers(-40, 40)), st.lists(st.integers(-50, 50), max_size=40), st.sampled_from([1, 10**9, 2**55]))
+def test_places_of_values_among_members(members, values, apart):
+    known, asked = np.array(sorted(members), np.int64) * apart, np.array(values * 30, np.int64) * apart
+    expected = [known.tolist().index(value) if value in known.tolist() else -1 for value in asked.tolist()]
+    assert places_in(known, asked).tolist() == expected
 
 
 def test_a_copy_of_a_table_has_classes_of_its_own():

@@ -446,3 +446,15 @@ def test_inline_relations_after_the_session_was_opened_again(tmp_path):
                 session.register("ends", ENDS)
                 session.register("next", ".decl next(x: number)\nnext(y) :- ends(x), succ(x, y).")
             assert session.query("next(x)").to_list() == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "steps(x, 0) :- edge(x, _).  steps(y, k + 1) :- steps(x, k), edge(x, y), !steps(y, k), k < 3.",
+        "steps(x, sum(n)) :- edge(x, y), steps(y, n).  steps(9, 1).",
+    ],
+)
+def test_registered_rules_recur_in_no_rounds(session, rules):
+    with pytest.raises(ProgramError, match="Registered rules for steps recur in steps, through sums or through negation"):
+        session.register("steps", f".decl steps(x: number, k: number)\n{rules}")

@@ -1,24 +1,24 @@
-"""The part of a kernel that joins variables over one set by the bits of a small matrix; see `local` for when and why."""
+"""The part of the kernel generator that joins several variables over one set, by the bits of a small adjacency matrix (see
+`tries.local`).
+"""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.ra.multiway.tries.local import SetVariables
 
-if TYPE_CHECKING:
-    from semi_naive.ra.multiway.loops.codegen import Generator
-
 
 class BitLoops:
-    """Writes the loops of a generator over a run's variables. The i-th value of the set is bit i of a row."""
+    """Writes the loops of a generator over the variables of a `SetVariables`, which all range over one set: bit i of a row of
+    the matrix stands for the i-th value of the set.
+    """
 
-    def __init__(self, loops: Generator):
+    def __init__(self, loops: Any):
+        """loops: the `codegen.Generator`, which makes this object."""
         self.loops = loops
-        self.run: SetVariables | None = None  # whose loops are being written
+        self.run: SetVariables | None = None  # the variables whose loops are being written
 
     def begin(self, run: SetVariables, group: list[int], total: str) -> None:
-        """Both ways: by bits if the set is short enough, else as any variables."""
+        """Write the loops in two versions: by bits, for a set that is short enough, and as for any variables."""
         array, low, high = self.loops.terms.place(run.values)
         self.loops.matrices["places = np.full(size, np.int32(-1), np.int32)"] = None
         with self.loops.block(f"if {high} - {low} <= LIMIT:"):
@@ -34,15 +34,18 @@ class BitLoops:
             self.loops.looped(group[0], group[1:], total)
 
     def loop(self, depth: int, rest: list[int], total: str) -> None:
-        """A variable of a run: the bits of the rows that refine it, or all of the set."""
-        by = tuple(sorted(self.run.refined[depth].items()))
+        """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set. rest: the deeper
+        variables; total: the name of the counter, as source."""
+        restricting_rows = tuple(sorted(self.run.refined[depth].items()))
         _, low, high = self.loops.terms.place(self.run.values)
         if self.loops.only_counts(depth):
-            return self.loops.write(f"{total} += {self._bits_counted(depth, by) if by else f'{high} - {low}'}")
-        if not by:
+            return self.loops.write(
+                f"{total} += {self._bits_counted(depth, restricting_rows) if restricting_rows else f'{high} - {low}'}"
+            )
+        if not restricting_rows:
             with self.loops.block(f"for i{depth} in range({high} - {low}):"):
                 return self._bound_by_bits(depth, rest, total)
-        source, row = self._row_of(by)
+        source, row = self._row_of(restricting_rows)
         with self.loops.block(f"for k{depth} in range(words):"):
             self.loops.write(f"w{depth} = {source}[{row} + k{depth}]")
             with self.loops.block(f"while w{depth} != 0:"):
@@ -51,21 +54,23 @@ class BitLoops:
                 self._bound_by_bits(depth, rest, total)
 
     def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
-        """Intersect the rows that are known together from here on, as far as deeper variables are not merely counted."""
+        """Write the intersections of rows that are known once a variable is bound, except those that deeper variables only
+        count. rest: the deeper variables; total: the name of the counter, as source."""
         array, low, _ = self.loops.terms.place(self.run.values)
         if depth < self.loops.keep:
             self.loops.write(f"x{depth} = np.int64({array}[{low} + i{depth}])")
         needed = []
-        for by in self._known_by_bits(depth):
-            name, number = self._row_of(by)[0], self.loops.terms.number(by)
+        for shared_rows in self._known_by_bits(depth):
+            name, number = self._row_of(shared_rows)[0], self.loops.terms.number(shared_rows)
             self.loops.matrices[f"{name} = np.empty(LIMIT // 64, np.uint64)"] = None
-            self.loops.write(f"any{number} = both({self._rows(by)}, words, {name})")
+            self.loops.write(f"any{number} = both({self._rows(shared_rows)}, words, {name})")
             needed.append(f"any{number}")
         with self.loops.guarded(needed):
             self.loops.after(depth, rest, total)
 
     def _known_by_bits(self, depth: int) -> list[tuple]:
-        """The beginnings of deeper variables' rows that end at this variable, and are more than counted once."""
+        """Return the sets of rows, as (depth, slot) pairs, that are complete once this variable is bound, and that deeper
+        variables use more than once."""
         found: dict[tuple, None] = {}
         for user, refined in self.run.refined.items():
             by = tuple(sorted(refined.items()))
@@ -75,17 +80,20 @@ class BitLoops:
                     found[by[:length]] = None
         return sorted(found, key=len)
 
-    def _row_of(self, by: tuple) -> tuple[str, str]:
-        """(array, position) of the row of bits that some rows have in common."""
-        if len(by) > 1:
-            return f"s{self.loops.terms.number(by)}", "0"
-        ((depth, slot),) = by
+    def _row_of(self, rows: tuple) -> tuple[str, str]:
+        """Return (array, position), as source, of the row of bits that some rows have in common. rows: (depth of the variable
+        that selects the row, slot of the trie) of each row."""
+        if len(rows) > 1:
+            return f"s{self.loops.terms.number(rows)}", "0"
+        ((depth, slot),) = rows
         return f"bits{slot}", f"i{depth} * words"
 
-    def _rows(self, by: tuple) -> str:
-        return ", ".join((*self._row_of(by[:-1]), *self._row_of(by[-1:])))
+    def _rows(self, rows: tuple) -> str:
+        """Return the arguments, as source, of a kernel that intersects the last of some rows with the others."""
+        return ", ".join((*self._row_of(rows[:-1]), *self._row_of(rows[-1:])))
 
-    def _bits_counted(self, depth: int, by: tuple) -> str:
-        if len(by) == 1 or self.loops.parents[depth] != by[-1][0]:
-            return f"count_row({', '.join(self._row_of(by))}, words)"
-        return f"count_both({self._rows(by)}, words)"
+    def _bits_counted(self, depth: int, rows: tuple) -> str:
+        """Return the source of the number of bits that some rows have in common."""
+        if len(rows) == 1 or self.loops.parents[depth] != rows[-1][0]:
+            return f"count_row({', '.join(self._row_of(rows))}, words)"
+        return f"count_both({self._rows(rows)}, words)"

@@ -1,13 +1,15 @@
-"""The source of the kernel for one shape: nested loops over the variables, each over an intersection of sibling ranges.
+"""Generate the kernel of a leapfrog triejoin for one query shape: nested loops over the variables, each over an intersection of
+sibling ranges.
 
     for x in edge:                       triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
         mark edge(x, _)
         for y in edge(x, _):
-            count += what is marked of edge(y, _)
-        clear the mark
+            count += the marked values of edge(y, _)
+        clear the marks
 
-An intersection is kept at the depth where it becomes known and marked there if deeper variables refine it; the last
-variable is only counted, unless it is listed; variables that nothing connects are counted apart and multiplied.
+An intersection is stored at the depth where it becomes known, and is marked in a byte map there if deeper variables restrict it
+further. The last variable is only counted, unless it is listed. Variables that are not connected are counted separately and
+multiplied.
 """
 
 import sys
@@ -23,8 +25,12 @@ from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Val
 
 
 class Generator:
-    """Writes one kernel. `keep`: how many variables, from the first, are listed; the others are counted.
-    `bounded`: the depths of variables that a box restricts. `smallest`: of several roots, the slot to loop over."""
+    """Writes the source of one kernel.
+
+    keep: the number of variables, from the first, that are listed; the others are counted.
+    bounded: the depths of variables that a box restricts.
+    smallest: chooses, among several tries that begin with a variable, the slot to loop over.
+    """
 
     def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest=min):
         self.shape, self.bounded, self.keep, self.smallest = shape, bounded, keep, smallest
@@ -40,7 +46,7 @@ class Generator:
         self._survey()
 
     def _survey(self) -> None:
-        """Determine the sets that are kept, marked or refined, before any line is written."""
+        """Determine the sets that are stored, marked or restricted further, before any line is written."""
         self.users: dict[Values, list[int]] = {}
         self.before: dict[Values, Values] = {}
         for depth in sorted(self.shape.joined):
@@ -63,6 +69,7 @@ class Generator:
 
     @contextmanager
     def block(self, head: str):
+        """Write a line and indent the lines written inside."""
         self.write(head)
         self.indent += 1
         yield
@@ -80,7 +87,8 @@ class Generator:
     # the nest of loops
 
     def kernel(self) -> str:
-        """The whole source: `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> (count, rows)`."""
+        """Return the source of `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> (count,
+        rows)`."""
         self.write("count, made = 0, 0")
         width = self.width
         self.write(f"out = np.empty({'box[-1]' if width else '0'}, np.int64)")
@@ -95,12 +103,12 @@ class Generator:
 
     @property
     def width(self) -> int:
-        """Numbers in a row of the output: the listed variables, and if not all are, the count of the others."""
+        """The number of columns of the output: the listed variables and, if others are counted, their count."""
         return self.keep + (0 < self.keep < len(self.depths))
 
     @property
     def first(self) -> list[int] | None:
-        """The slots of tries that begin with the first variable, if its values can be dealt out; else None."""
+        """The slots of the tries that begin with the first variable, if its values can be divided among tasks; else None."""
         if not self.depths or 0 not in self.shape.joined or (not self.keep and len(self.shape.components(self.depths)) > 1):
             return None
         return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
@@ -132,19 +140,21 @@ class Generator:
             f"def kernel({', '.join(arguments)}):",
         ]
 
-    def body(self, depth: int, rest: list[int], total: str) -> None:
-        """Emit the code below the binding of a variable: filters, then the ranges and sets it determines, then the rest."""
+    def body(self, depth: int, deeper: list[int], total: str) -> None:
+        """Write the code below the binding of a variable: filters, the ranges and sets that it determines, then the other
+        variables."""
         conditions = self.terms.filters(depth) + (self._tests_of_atoms(depth) if depth != TOP else [])
         with self.guarded(conditions), self._ranges(depth), self._sets(depth):
             marks = [values for values in self.terms.marked if fixed(values) == depth]
             for values in marks:
                 self.write(f"set_marks({self.terms.mark(values)}, {', '.join(self.terms.place(values))}, 1)")
-            self.after(depth, rest, total)
+            self.after(depth, deeper, total)
             for values in marks:
                 self.write(f"set_marks({self.terms.mark(values)}, {', '.join(self.terms.place(values))}, 0)")
 
     def _tests_of_atoms(self, depth: int) -> list[str]:
-        """Negated atoms that end here, unary ones that the variable is not looped over; at the TOP, atoms of constants."""
+        """Return conditions: negated atoms whose last variable this is, and unary atoms that the variable does not loop over.
+        At the TOP, atoms of constants."""
         denied = [f"not {self.terms.present(member)}" for member in self.shape.negations(depth)]
         ended = [m for m in self.shape.members if not m.negated and max((TOP, *m.path)) == depth]
         unary = [m for m in ended if len(m.path) == 1 and self._loops_over(depth) != m.node(0)]
@@ -152,7 +162,7 @@ class Generator:
 
     @contextmanager
     def _ranges(self, depth: int):
-        """The sibling ranges that become known with the variable; those of positive atoms must not be empty."""
+        """Write the sibling ranges that become known with a variable; those of positive atoms must not be empty."""
         nodes = [node for node in self.shape.nodes() if node.fixed == depth]
         needed = []
         for node in nodes:
@@ -165,7 +175,7 @@ class Generator:
             yield
 
     def _descend(self, node: TrieNode, depth: int) -> None:
-        """Emit the range of a node, found in its parent's range: by a loop's position, the directory, or a search."""
+        """Write the range of a node, found in its parent's range: by a loop's position, the directory, or a search."""
         parent, term, low, high = node.parent, node.path[-1], self.terms.low(node), self.terms.high(node)
         index = f"i{node.slot}_{parent.level}"
         if term >= 0 and self._loops_over(term) == parent:
@@ -190,19 +200,19 @@ class Generator:
 
     @contextmanager
     def _sets(self, depth: int):
-        """The intersections that become known with the variable and are kept; they must not be empty."""
-        kept = [
+        """Write the intersections that become known with a variable and are stored; they must not be empty."""
+        stored = [
             values for values in self.users if len(values) > 1 and fixed(values) == depth and not self._only_counted(values)
         ]
         needed = []
-        for values in sorted(kept, key=len):
+        for values in sorted(stored, key=len):
             self._keep(values)
             needed.append(f"c{self.terms.number(values)} > 0")
         with self.guarded(needed):
             yield
 
     def _only_counted(self, values: Values) -> bool:
-        """True if the set is only used by one variable, whose values are counted at the same place."""
+        """True if a set is used by one variable only, whose values are counted where the set becomes known."""
         (user, *others) = self.users[values]
         return not others and values not in self.terms.marked and self.only_counts(user) and fixed(values) == self.parents[user]
 
@@ -213,8 +223,8 @@ class Generator:
         )
 
     def _keep(self, values: Values) -> None:
-        """Emit the intersection of the ranges that become known together, and then of the set marked earlier, into the set's
-        buffer."""
+        """Write the intersection of a set's ranges into its buffer: first of the ranges that become known together, then with
+        the set that was marked earlier."""
         buffer, count = f"b{self.terms.number(values)}", f"c{self.terms.number(values)}"
         if values not in self.buffers:
             self.buffers.append(values)
@@ -222,30 +232,30 @@ class Generator:
         nodes = sorted(values - before if before else values)
         source = self.terms.place(frozenset(nodes[:1]))
         for node in nodes[1:]:
-            there = self.terms.place(frozenset([node]))
-            self.write(f"{count} = keep_common({', '.join(source)}, {', '.join(there)}, {buffer})")
+            other = self.terms.place(frozenset([node]))
+            self.write(f"{count} = keep_common({', '.join(source)}, {', '.join(other)}, {buffer})")
             source = (buffer, "0", count)
         if before:
             marked = ", ".join((self.terms.mark(before), *self.terms.place(before)))
             self.write(f"{count} = keep_marked({marked}, {', '.join(source)}, {buffer})")
 
-    def after(self, depth: int, rest: list[int], total: str) -> None:
-        """The other variables, listed as long as `keep` says, then counted."""
+    def after(self, depth: int, deeper: list[int], total: str) -> None:
+        """Write the deeper variables: listed, if they are among the first `keep`, else counted."""
         if depth + 1 == self.keep and self.keep and depth != TOP:
-            self._row(rest)
-        elif not rest:
+            self._row(deeper)
+        elif not deeper:
             self.write(f"{total} += 1")
-        elif rest[0] < self.keep:
-            self.variable(rest, total)
+        elif deeper[0] < self.keep:
+            self.variable(deeper, total)
         else:
-            self._product(rest, total)
+            self._product(deeper, total)
 
-    def _row(self, rest: list[int]) -> None:
-        """Append the listed variables, with the count of the others unless there are none or it is 0."""
-        counted = f"n{rest[0]}" if rest else None
+    def _row(self, deeper: list[int]) -> None:
+        """Write the output of a row: the listed variables, and the count of the others unless that is 0."""
+        counted = f"n{deeper[0]}" if deeper else None
         if counted:
             self.write(f"{counted} = 0")
-            self._product(rest, counted)
+            self._product(deeper, counted)
         with self.guarded([f"{counted} != 0"] if counted else []):
             with self.block(f"if made + {self.width} > out.size:"):
                 self.write("out = longer_array(out, 64)")
@@ -257,11 +267,11 @@ class Generator:
             self.write(f"made += {self.width}")
             self.write(f"count += {counted or 1}")
 
-    def _product(self, rest: list[int], total: str) -> None:
-        """Variables that nothing connects any more are counted apart."""
-        groups = self.shape.components(rest)
+    def _product(self, deeper: list[int], total: str) -> None:
+        """Write the counts of the deeper variables; groups that are not connected are counted separately and multiplied."""
+        groups = self.shape.components(deeper)
         if len(groups) == 1:
-            return self.variable(rest, total)
+            return self.variable(deeper, total)
         factors = [f"f{group[0]}" for group in groups]
         indent = self.indent
         for factor, group in zip(factors, groups, strict=True):
@@ -273,7 +283,8 @@ class Generator:
         self.indent = indent
 
     def variable(self, group: list[int], total: str) -> None:
-        """Emit the first variable of a connected group: assigned, as bits of a matrix, or looped over."""
+        """Emit the first variable of a connected group: assigned, as bits of a matrix, or looped over. group: its depths;
+        total: the name of the counter, as source."""
         depth, rest = group[0], group[1:]
         if depth not in self.shape.joined:
             return self._assign(depth, rest, total)
@@ -284,8 +295,9 @@ class Generator:
             return self.bits.begin(run, group, total)
         self.looped(depth, rest, total)
 
-    def looped(self, depth: int, rest: list[int], total: str) -> None:
-        """Emit the loop over a variable's values, or only their count if that suffices."""
+    def looped(self, depth: int, deeper: list[int], total: str) -> None:
+        """Emit the loop over a variable's values, or only their count if that suffices. deeper: the deeper variables; total:
+        the name of the counter, as source."""
         array, low, high = self._domain(depth)
         if self.only_counts(depth):
             return self._count(depth, total)
@@ -297,14 +309,15 @@ class Generator:
             self.write(f"x{depth} = np.int64({array}[j{depth}])")
             if self.terms.needs_raw(depth):
                 self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
-            self.body(depth, rest, total)
+            self.body(depth, deeper, total)
 
-    def _assign(self, depth: int, rest: list[int], total: str) -> None:
-        """A variable that an equation gives its value."""
+    def _assign(self, depth: int, deeper: list[int], total: str) -> None:
+        """Write the value of a variable that an equation assigns. deeper: the deeper variables; total: the name of the counter,
+        as source."""
         self.write(f"r{depth} = {self.terms.raw(self.shape.assigned[depth])}")
         if any(depth in member.path for member in self.shape.members):
             self.write(f"x{depth} = id_of(names, base, size, r{depth})")
-        self.body(depth, rest, total)
+        self.body(depth, deeper, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:
         """Return the source of (array, low, high), the values that the variable at a depth loops over."""
@@ -315,7 +328,8 @@ class Generator:
         return self.terms.levels(node), "0", f"{self.terms.levels(node)}.size"
 
     def _loops_over(self, depth: int) -> TrieNode | None:
-        """The trie's range that a variable is looped over as it is, so that positions in it are known; None: a buffer."""
+        """Return the range of a trie over which a variable loops directly, so that positions in it are known; None if it loops
+        over a buffer."""
         values = self.shape.values(depth)
         if values:
             return next(iter(values)) if len(values) == 1 else None
@@ -324,7 +338,7 @@ class Generator:
         return TrieNode(self.smallest(member.slot for member in self.shape.roots(depth)), ())
 
     def _bounded(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
-        """The part of a set that bounds leave."""
+        """Write the bounds of a variable, and return the (low, high) of the part of its set within them, as source."""
         lows, highs = self.terms.bounds(depth)
         if lows:
             self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")
@@ -334,15 +348,16 @@ class Generator:
             high = f"high{depth}"
         return low, high
 
-    def _grow(self, parent: int, rest: list[int]) -> None:
-        """The tree of variables that `_product` makes of the order: which each is bound below, and how many below it."""
-        groups = [rest] if rest and rest[0] < self.keep else self.shape.components(rest)
+    def _grow(self, parent: int, deeper: list[int]) -> None:
+        """Determine the tree of variables that `_product` writes: for each, the variable below which it is bound, and the
+        number of variables below it."""
+        groups = [deeper] if deeper and deeper[0] < self.keep else self.shape.components(deeper)
         for group in groups:
             self.parents[group[0]], self.below[group[0]] = parent, len(group) - 1
             self._grow(group[0], group[1:])
 
     def _count(self, depth: int, total: str) -> None:
-        """The last variable: how many values its set has, within its bounds."""
+        """Write the count of the last variable: the number of values of its set within its bounds."""
         values = self.shape.values(depth)
         before = self.before.get(values)
         if len(values) < 2 or not before or not self._only_counted(values):
@@ -351,23 +366,25 @@ class Generator:
             low, high = self._bounded(depth, *self._domain(depth))
             self.write(f"{total} += max({high} - {low}, 0)")
             return
-        new = values - before
-        if len(new) > 1:
-            self._keep(new)
-        array, low, high = self.terms.place(new)
+        added = values - before
+        if len(added) > 1:
+            self._keep(added)
+        array, low, high = self.terms.place(added)
         low, high = self._bounded(depth, array, low, high)
         marked = ", ".join((self.terms.mark(before), *self.terms.place(before)))
         self.write(f"{total} += count_marked({marked}, {array}, {low}, {high})")
 
 
 def _fold_call(function: str, terms: list[str]) -> str:
+    """Return the source of a function call with some terms, or the term if there is only one."""
     return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"
 
 
 @cache
 def compile_kernel(source: str):
-    """The function `kernel` of a source. 1 to 3 s the first time on a machine, a few milliseconds in later processes."""
+    """Return the compiled function `kernel` of a source. Takes 1 to 3 s the first time on a machine, a few milliseconds in
+    later processes."""
     name = f"semi_naive.ra.multiway.kernel_{digest(source)}"
-    module = sys.modules[name] = ModuleType(name)  # machine code that is read back asks for its module by name
+    module = sys.modules[name] = ModuleType(name)  # cached machine code imports its module by name
     exec(compile(source, f"<{name}>", "exec"), vars(module))
     return module.kernel

@@ -1,4 +1,9 @@
-"""The names in kernels, and the source of comparisons, negated atoms and bounds as conditions and ranges of ids."""
+"""Names and conditions in the source of a generated kernel: comparisons, negated atoms and bounds, as filters and as ranges of
+ids.
+
+Values are joined as dense *ids* in the same order (`tries.domain`). Variables are bound in a fixed order; a variable's *depth*
+is its place in it. A *node* is a sibling range of a trie (`tries.shape`).
+"""
 
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, depths_in
 
@@ -7,8 +12,12 @@ PYTHON = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 class Conditions:
-    """The names and conditions in the kernel of one shape. The variable at depth d is x<d> as an id and r<d> as a value. A
-    node's range is l<n> to h<n> of its level's values. An intersection is b<n>[:c<n>], and its mark m<n>."""
+    """The names and conditions in the kernel of one query shape.
+
+    The variable at depth d is x<d> as an id and r<d> as a value. The range of node n is l<n> to h<n> in the values of its
+    level. A set of nodes, whose intersection is stored, is the buffer b<n>[:c<n>], and its mark is m<n>. bounded: the depths of
+    variables that are restricted to a box.
+    """
 
     def __init__(self, shape: Shape, bounded: frozenset[int]):
         self.shape, self.bounded = shape, bounded
@@ -28,7 +37,7 @@ class Conditions:
         return f"h{self.number(node)}"
 
     def place(self, values: Values) -> tuple[str, str, str]:
-        """(array, low, high) of a set that is known: a range of a trie, or a buffer."""
+        """Return (array, low, high), as source, of a set that is known: a range of a trie, or a buffer."""
         if len(values) == 1:
             (node,) = values
             return self.levels(node), self.low(node), self.high(node)
@@ -38,7 +47,7 @@ class Conditions:
         return f"m{self.number(values)}"
 
     def raw(self, expression) -> str:
-        """The value of an expression, in 64 bits."""
+        """Return the source of an expression's value in 64 bits."""
         if isinstance(expression, int):
             return f"r{expression}"
         if expression[0] == "literal":
@@ -60,13 +69,16 @@ class Conditions:
         return sides if bound is None else (bound[1],)
 
     def _by_id(self, side) -> bool:
+        """True if a side of a comparison is a joined variable, which is compared by its id."""
         return isinstance(side, int) and side in self.shape.joined
 
     def _last(self, comparison) -> int:
+        """Return the greatest depth of the variables in a comparison."""
         return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
 
     def _as_bound(self, comparison):
-        """(op, other side) if it bounds the last of its variables to a range of ids, None if it is a filter."""
+        """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None if it is a
+        filter."""
         last = self._last(comparison)
         if comparison.op == "!=" or last not in self.shape.joined:
             return None
@@ -94,23 +106,23 @@ class Conditions:
         return lows, highs
 
     def _rank(self, side, after: bool) -> str:
-        """The first id not below a value, or above it."""
+        """Return the source of the first id whose value is not below a side's value or, if `after`, is above it."""
         if self._by_id(side):
             return f"x{side} + 1" if after else f"x{side}"
         return f"rank(names, base, size, {self.raw(side)}, {after})"
 
     def filters(self, depth: int) -> list[str]:
-        """Conditions on a binding of the variables up to `depth` that no range expresses."""
-        found = []
-        if depth in self.bounded and depth not in self.shape.joined:  # a value that is no id is the first box's
+        """Return the conditions on a binding of the variables up to `depth` that are not expressed as ranges."""
+        conditions = []
+        if depth in self.bounded and depth not in self.shape.joined:  # a value that has no id belongs to the first box
             low, high = f"box[{2 * depth}]", f"box[{2 * depth + 1}]"
-            found.append(f"({low} <= x{depth} < {high} or (x{depth} < 0 and {low} == 0))")
+            conditions.append(f"({low} <= x{depth} < {high} or (x{depth} < 0 and {low} == 0))")
         for comparison in self.shape.comparisons:
             if self._last(comparison) == depth and self._as_bound(comparison) is None:
                 sides = (comparison.left, comparison.right)
                 left, right = (f"x{s}" if all(map(self._by_id, sides)) else self.raw(s) for s in sides)
-                found.append(f"{left} {PYTHON[comparison.op]} {right}")
-        return found
+                conditions.append(f"{left} {PYTHON[comparison.op]} {right}")
+        return conditions
 
     def present(self, member: Member) -> str:
         """Return the condition that the last term of an atom is in its range."""
@@ -124,6 +136,7 @@ class Conditions:
         return f"contains({self.levels(node)}, {self.low(node)}, {self.high(node)}, {self.id(last)})"
 
     def id(self, term: int) -> str:
+        """Return the source of a term's id. term: the depth of a variable, or ~k for the k-th constant."""
         return f"ids[{~term}]" if term < 0 else f"x{term}"
 
     def _in_directory(self, slot: int, term: int) -> str:

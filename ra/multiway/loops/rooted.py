@@ -1,12 +1,12 @@
-"""Counting the homomorphisms of a pattern that falls apart into trees without one of its vertices, the *root*.
+"""Count the homomorphisms of a pattern that is a forest without one of its vertices, the *root*.
 
-    house: ab, bc, cd, ad, ae, be           without a: the path d - c - b - e, of which d, b and e are next to a
+    house: ab, bc, cd, ad, ae, be           without a: the path d - c - b - e; d, b and e are neighbours of a
 
-With the root bound to some a, a tree is counted from its leaves up: ways(v, x) is in how many ways what hangs on v can be
-put under v = x, that is the product over v's children c of Σ ways(c, y) over the neighbours y of x. A vertex that the
-pattern joins to the root ranges over the neighbours of a. So nothing is listed, and vertices that are independent given
-others are never multiplied out: a house takes two steps over the neighbours' neighbours of every vertex, however many
-there are. It is variable elimination (Abo Khamis, Ngo and Rudra, "FAQ", 2016) for patterns of one cut vertex.
+The root is bound to each vertex a of the graph in turn. A tree is then counted from its leaves upwards: ways(v, x) is the
+number of ways to map the subtree of v if v is mapped to x, the product over v's children c of Σ ways(c, y) over the neighbours
+y of x. A vertex that the pattern connects to the root ranges over the neighbours of a. So nothing is listed, and independent
+vertices are never multiplied out: a house takes two steps over the neighbours' neighbours of every vertex, however many
+homomorphisms there are. This is variable elimination (Abo Khamis, Ngo and Rudra, "FAQ", 2016) for patterns with one cut vertex.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,18 @@ from semi_naive.host.jit import njit, types
 from semi_naive.host.threads import cpus
 from semi_naive.ra.words import JIT, JOIN
 
-PIECES = 64  # of the roots, for each thread
-MOST = 1 << 63
+PIECES = 64  # ranges of roots for each thread
+MOST = 1 << 63  # counts below this fit in 64 bits
 
 i32, i64, size = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"), types.int64
 
 
 class Rooted(NamedTuple):
-    """The vertices of the trees in the order in which they are counted: children before their parents.
+    """The vertices of the trees in the order in which they are counted, children before parents.
 
-    `parent`: the place of the parent, -1 of a top; `near`: 1 if the root is a neighbour. Without a root at all (the pattern
-    is a tree) `near` is all 0.
+    parent: for each vertex the place of its parent, -1 for the top of a tree.
+    near: for each vertex 1 if it is a neighbour of the root.
+    rooted: False if the pattern is a tree itself and has no root.
     """
 
     parent: np.ndarray
@@ -38,7 +39,8 @@ class Rooted(NamedTuple):
 
     @classmethod
     def of(cls, neighbours: Sequence[set[int]]) -> "Rooted | None":
-        """None if no vertex is in all cycles. Of several roots the one with the most neighbours."""
+        """Return the trees of a pattern, given by the neighbours of each of its vertices; None if no vertex is in all cycles.
+        Of several possible roots, the one with the most neighbours is taken."""
         if (trees := _trees(neighbours, set())) is not None:
             return cls(*_parents_in_order(trees, set()), False)
         for root in sorted(range(len(neighbours)), key=lambda vertex: -len(neighbours[vertex])):
@@ -47,10 +49,11 @@ class Rooted(NamedTuple):
         return None
 
     def count(self, index: np.ndarray, neighbours: np.ndarray, threads: int | None = None) -> int:
-        """In how many ways the pattern maps to a graph: neighbours[index[x]:index[x + 1]] are those of x, both ways.
+        """Return the number of homomorphisms to a graph; the neighbours of its vertex x are neighbours[index[x]:index[x + 1]],
+        in both directions.
 
-        Ids are int32; takes 12 bytes a vertex of the graph for each vertex of the pattern and thread. OverflowError if the
-        count of one root may not fit in 64 bits; of a pattern that is a tree any count does.
+        Ids are int32. Takes 12 bytes for each vertex of the graph, vertex of the pattern, and thread. Raises OverflowError if
+        the count of one root may not fit in 64 bits; the count of a tree may have any size.
         """
         if not self.rooted:
             return self._tree(index, neighbours)
@@ -61,18 +64,18 @@ class Rooted(NamedTuple):
         cuts = _cuts(index, neighbours, threads * PIECES).tolist()
 
         def run(low, high):
-            found = np.zeros(high - low, np.int64)
-            count_roots(index, neighbours, self.parent, self.near, low, high, found)
-            return sum(found.tolist())  # in Python's integers
+            counts = np.zeros(high - low, np.int64)
+            count_roots(index, neighbours, self.parent, self.near, low, high, counts)
+            return sum(counts.tolist())  # in Python's integers
 
         with ThreadPoolExecutor(threads) as pool:
             return sum(pool.map(run, cuts[:-1], cuts[1:]))
 
     def _tree(self, index: np.ndarray, neighbours: np.ndarray) -> int:
-        """Of a pattern that is a tree: every vertex once, in Python's integers where 64 bits may be too few."""
+        """Return the number of homomorphisms of a pattern that is a tree, with Python's integers if 64 bits may not suffice."""
         widest, vertices = int(np.diff(index).max(initial=0)), len(index) - 1
-        kind = np.int64 if vertices * widest ** (len(self.parent) - 1) < MOST else object
-        ways = [np.ones(vertices, kind) for _ in self.parent]
+        dtype = np.int64 if vertices * widest ** (len(self.parent) - 1) < MOST else object
+        ways = [np.ones(vertices, dtype) for _ in self.parent]
         for v, p in enumerate(self.parent.tolist()):
             if p >= 0:
                 ways[p] *= _sums(index, ways[v][neighbours])
@@ -80,13 +83,13 @@ class Rooted(NamedTuple):
 
 
 def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Of values[index[x]:index[x + 1]], for each x."""
+    """Return the sum of values[index[x]:index[x + 1]] for each x."""
     total = np.concatenate([np.zeros(1, values.dtype), np.cumsum(values, dtype=values.dtype)])
     return total[index[1:]] - total[index[:-1]]
 
 
 def _cuts(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
-    """Ranges of roots whose neighbours have about as many edges."""
+    """Return the bounds of ranges of roots whose neighbours have about equally many edges."""
     edges = np.concatenate([[0], np.cumsum(np.diff(index)[neighbours])])
     steps = edges[index[1:]] + np.arange(1, len(index))
     if not steps.size:
@@ -96,20 +99,21 @@ def _cuts(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
 
 
 def _trees(neighbours: Sequence[set[int]], without: set[int]) -> list[list[tuple[int, int]]] | None:
-    """(vertex, parent) of each tree from its top down, None where there is a cycle. A top is a vertex in the middle: as few
-    steps as can be lead from it to the leaves."""
-    left, trees = set(range(len(neighbours))) - without, []
-    while left:
-        tops = [_tree(neighbours, without, top) for top in sorted(left)]
-        tree = min((tree for tree in tops if tree and {v for v, _ in tree} >= {min(left)}), key=_height, default=None)
+    """Return each tree of the pattern without some vertices as a list of (vertex, parent), from the top down; None if there is
+    a cycle. The top is a vertex in the middle, so that the tree is as flat as possible."""
+    remaining, trees = set(range(len(neighbours))) - without, []
+    while remaining:
+        tops = [_tree(neighbours, without, top) for top in sorted(remaining)]
+        tree = min((tree for tree in tops if tree and {v for v, _ in tree} >= {min(remaining)}), key=_height, default=None)
         if tree is None:
             return None
         trees.append(tree)
-        left -= {vertex for vertex, _ in tree}
+        remaining -= {vertex for vertex, _ in tree}
     return trees
 
 
 def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
+    """Return (vertex, parent) pairs of the tree with a top, from the top down; None if there is a cycle."""
     tree, seen = [(top, -1)], {top}
     for vertex, parent in tree:
         for child in sorted(neighbours[vertex] - without - {parent}):
@@ -121,6 +125,7 @@ def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
 
 
 def _height(tree: list[tuple[int, int]]) -> int:
+    """Return the sum of the depths of a tree's vertices."""
     depth = {-1: -1}
     for vertex, parent in tree:
         depth[vertex] = depth[parent] + 1
@@ -128,6 +133,7 @@ def _height(tree: list[tuple[int, int]]) -> int:
 
 
 def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (parent, near) of `Rooted` for some trees; near: the neighbours of the root."""
     order = [pair for tree in trees for pair in reversed(tree)]
     place = {vertex: at for at, (vertex, _) in enumerate(order)}
     parent = np.array([place.get(parent, -1) for _, parent in order], np.int64)
@@ -136,7 +142,8 @@ def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(size(i64, i32, i32, size, i64, i64, i32), **JIT)
 def push(index, neighbours, reach, length, ways, sums, touched):
-    """Add the ways of each vertex reached to all its neighbours' sums; returns how many have been touched."""
+    """Add the ways of each vertex in reach[:length] to the sums of all its neighbours. List the vertices with a sum in
+    `touched`, and return their number."""
     count = 0
     for i in range(length):
         x = reach[i]
@@ -151,7 +158,8 @@ def push(index, neighbours, reach, length, ways, sums, touched):
 
 @njit(size(i64, i32, size, size, i64, i64, i32), **JIT)
 def pull(index, neighbours, begin, end, ways, sums, touched):
-    """The same, for the vertices neighbours[begin:end] alone."""
+    """Compute the sums of the vertices neighbours[begin:end] from the ways of their neighbours. List the vertices with a sum in
+    `touched`, and return their number."""
     count = 0
     for i in range(begin, end):
         x = neighbours[i]
@@ -167,7 +175,7 @@ def pull(index, neighbours, begin, end, ways, sums, touched):
 
 @njit(size(i32, size, size, i64, i32, size), **JIT)
 def keep_near(neighbours, begin, end, sums, touched, count):
-    """Drop the sums of all but neighbours[begin:end]; returns how many are left."""
+    """Remove the sums of all vertices except neighbours[begin:end]. Return the number of vertices left in `touched`."""
     for i in range(begin, end):
         sums[neighbours[i]] = -sums[neighbours[i]]
     kept = 0
@@ -182,7 +190,8 @@ def keep_near(neighbours, begin, end, sums, touched, count):
 
 @njit(size(i64, i32, size, i64, i32, size, types.boolean), **JIT)
 def multiply(sums, touched, count, ways, reach, length, first):
-    """What one more child offers, times what those before it did; the sums are 0 again. Returns how many are reached."""
+    """Multiply the ways of each vertex by the sums of one more child, and reset the sums to 0. first: it is the first child.
+    Update `reach`, the vertices with ways, and return their number."""
     kept = 0
     if first:
         for i in range(count):
@@ -203,15 +212,16 @@ def multiply(sums, touched, count, ways, reach, length, first):
 
 @njit(types.void(i64, i32, i64, i64, size, size, i64), **JOIN)
 def count_roots(index, neighbours, parent, near, low, high, found):
-    """found[r - low]: the homomorphisms with root r, for r in [low, high).
+    """Set found[r - low] to the number of homomorphisms with root r, for r in [low, high).
 
-    `reach[v]` lists the vertices x with ways(v, x) > 0, as far as the children of v tell; `ways[v]` is 0 elsewhere. A child
-    is pushed to its parent or, if the parent is next to the root and the root's neighbours have fewer edges, pulled.
+    `reach[v]` lists the vertices x with ways(v, x) > 0, as far as the children of v are counted; `ways[v]` is 0 elsewhere. A
+    child is pushed to its parent or, if the parent is a neighbour of the root and the root's neighbours have fewer edges,
+    pulled.
     """
     trees, graph = parent.size, index.size - 1
     ways, sums = np.zeros((trees, graph), np.int64), np.zeros(graph, np.int64)
     reach, touched = np.zeros((trees, graph), np.int32), np.zeros(graph, np.int32)
-    length, asked = np.zeros(trees, np.int64), np.zeros(trees, np.int64)
+    length, children_done = np.zeros(trees, np.int64), np.zeros(trees, np.int64)
     leaf = np.ones(trees, np.bool_)
     for v in range(trees):
         if parent[v] >= 0:
@@ -223,10 +233,10 @@ def count_roots(index, neighbours, parent, near, low, high, found):
             length[v] = graph
     for root in range(low, high):
         begin, end = index[root], index[root + 1]
-        around, answer = 0, 1
+        edges_of_neighbours, answer = 0, 1
         for i in range(begin, end):
-            around += index[neighbours[i] + 1] - index[neighbours[i]]
-        asked[:] = 0
+            edges_of_neighbours += index[neighbours[i] + 1] - index[neighbours[i]]
+        children_done[:] = 0
         for v in range(trees):
             if leaf[v] and near[v]:
                 length[v] = end - begin
@@ -243,14 +253,14 @@ def count_roots(index, neighbours, parent, near, low, high, found):
                 if near[p]:
                     for i in range(length[v]):
                         cost += index[reach[v, i] + 1] - index[reach[v, i]]
-                if near[p] and around <= cost:
+                if near[p] and edges_of_neighbours <= cost:
                     count = pull(index, neighbours, begin, end, ways[v], sums, touched)
                 else:
                     count = push(index, neighbours, reach[v], length[v], ways[v], sums, touched)
                     if near[p]:
                         count = keep_near(neighbours, begin, end, sums, touched, count)
-                length[p] = multiply(sums, touched, count, ways[p], reach[p], length[p], asked[p] == 0)
-                asked[p] += 1
+                length[p] = multiply(sums, touched, count, ways[p], reach[p], length[p], children_done[p] == 0)
+                children_done[p] += 1
             if near[v] or not leaf[v]:
                 for i in range(length[v]):
                     ways[v, reach[v, i]] = 0

@@ -1,1 +1,1 @@
-"""Trie arrays, whole or in slices and boxes, and what a query looks like over them."""
+"""Trie arrays, whole or in slices and boxes, and the shape of a query over them."""

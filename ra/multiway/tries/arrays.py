@@ -1,4 +1,4 @@
-"""Several arrays in one file: what opens it maps it, so that only what is touched is read from disk."""
+"""Several arrays in one file, which is memory-mapped, so that only the parts that are used are read from disk."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Sections = tuple[tuple[str, int], ...]  # dtype and length of each array; every 
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A handle. Picklable."""
+    """A handle of a file with several arrays. Picklable."""
 
     file: Run | Replica
     sections: Sections
@@ -25,21 +25,22 @@ class ArrayFile:
 
     @classmethod
     def share(cls, arrays: Iterable[np.ndarray], sc, store, name: str) -> "ArrayFile":
-        """The same on every host of a cluster."""
+        """Write the arrays to a file on every host of a cluster."""
         arrays = list(arrays)
         words = np.concatenate([_padded(array) for array in arrays])
         return cls(Replica.share(sc, store, name, words), _sections(arrays))
 
     def open(self) -> Iterator[np.ndarray]:
+        """Yield the arrays, mapped into memory."""
         words, begin = self.file.open(), 0
         for dtype, length in self.sections:
-            room = -(-length * np.dtype(dtype).itemsize // 8)
-            yield words[begin : begin + room].view(dtype)[:length]
-            begin += room
+            word_count = -(-length * np.dtype(dtype).itemsize // 8)
+            yield words[begin : begin + word_count].view(dtype)[:length]
+            begin += word_count
 
 
 def _padded(array: np.ndarray) -> np.ndarray:
-    """An array as 64-bit words, with zeros at the end where it does not fill the last."""
+    """Return an array as 64-bit words, padded with zeros at the end."""
     array = np.ascontiguousarray(array)
     if array.nbytes % 8:
         array = np.append(array, np.zeros(1, array.dtype))

@@ -1,16 +1,16 @@
-"""Boxes: the variables' values cut into ranges, so that the slices of the tries that a box needs fit a memory budget.
+"""Boxes: divide the variables' values into ranges, so that the slices of the tries that a box needs fit a memory budget.
 
 After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §4, for any query:
 
-1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's
-   share of the budget, found by probing the tries; atoms over one relation share slices.
-2. Each dimension but the last may use four times as much of the budget as the last: its slices are copied most often, so
-   those of the others should be few. Were each to leave a fifth to all after it, the three of 4-cliques made three times as
-   many boxes.
-3. Where the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its
-   next variable, which becomes a dimension.
-4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, leave it empty.
-5. Where all tries fit, they are one box.
+1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's share of the
+   budget, found by probing the tries. Atoms over one relation share slices.
+2. Each dimension but the last may use four times as much of the budget as the last. The slices of the last are copied most
+   often, so the ranges of the others should be few. With a fifth for each but the last, the three dimensions of 4-cliques made
+   three times as many boxes.
+3. If the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its next
+   variable, which becomes a dimension.
+4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, make it empty.
+5. If all tries fit, they are one box.
 """
 
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
-RATIO = 4  # bytes that a dimension may use, in those that the last one may
+RATIO = 4  # ratio of the bytes that a dimension may use to those of the last dimension
 
 
 class BudgetTooSmall(ValueError):
-    """Not even one tuple of each atom fits; the message says what does."""
+    """Raised if not even one tuple of each atom fits; the message says which budget does."""
 
 
 class Slice(NamedTuple):
-    """What of a trie a box has: below the path, the ids in [low, high)."""
+    """A slice of a trie: below a path, the ids in [low, high)."""
 
     trie: TrieKey
     path: tuple[int, ...]
@@ -41,7 +41,12 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True)
 class Box:
-    """Ranges of ids, one a variable in the order; at what level each atom is sliced, None of whole tries; slices by slot."""
+    """One box.
+
+    ranges: the range of ids of each variable, in the variable order.
+    levels: for each atom the level at which its trie is sliced; None for whole tries.
+    slices: the slice of each slot.
+    """
 
     ranges: tuple[tuple[int, int], ...]
     levels: tuple[int, ...] | None
@@ -50,7 +55,7 @@ class Box:
 
 
 class Group(NamedTuple):
-    """Atoms that share a slice: with one trie, and the same terms up to the variable that it is sliced by."""
+    """Atoms that share a slice: they have the same trie, and the same terms up to the variable by which it is sliced."""
 
     trie: TrieKey
     terms: tuple[int, ...]
@@ -59,7 +64,13 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class PartialBox:
-    """How far a box is described: ranges of the variables so far, atoms' levels, slices taken, bytes left."""
+    """A box under construction.
+
+    ranges: the ranges of all variables, narrowed so far.
+    levels: for each atom the level at which it is sliced.
+    left: the remaining bytes of the budget.
+    taken: the slices chosen so far.
+    """
 
     ranges: tuple[tuple[int, int], ...]
     levels: tuple[int, ...]
@@ -76,34 +87,40 @@ class PartialBox:
         return replace(self, ranges=(*self.ranges[:depth], (low, high), *self.ranges[depth + 1 :]))
 
 
-def cost(state: PartialBox, group: Group, of: Siblings, low: int, high: int) -> tuple[Slice, int]:
-    """The slice for a range, and the bytes it takes: none where the box already has one of that trie that covers it."""
+def cost(state: PartialBox, group: Group, sibling_range: Siblings, low: int, high: int) -> tuple[Slice, int]:
+    """Return (slice of a group for a range of ids, bytes that it takes): 0 bytes if the box already has a slice of that trie
+    that covers it. state: the box so far."""
     for piece in state.taken.values():
-        if (piece.trie, piece.path) == (group.trie, of.path) and piece.low <= low and high <= piece.high:
+        if (piece.trie, piece.path) == (group.trie, sibling_range.path) and piece.low <= low and high <= piece.high:
             return piece, 0
-    return Slice(group.trie, of.path, low, high), bytes_of(of, low, high)
+    return Slice(group.trie, sibling_range.path, low, high), bytes_of(sibling_range, low, high)
 
 
 @dataclass
 class Boxes:
-    """The boxes of a query over tries (mapped files: probing touches a few pages of them). `most`: of the first dimension's
-    bytes a box may have at most that share of all its slices, so that there are boxes for many tasks."""
+    """An iterable of the boxes of a query over tries in mapped files; probing reads a few pages of them.
+
+    ids: the id of each constant of atoms, -1 if it is not in the domain.
+    ranks: for each literal of comparisons, the number of domain values below it, and not above it.
+    most: the fraction of the first dimension's bytes that a box may have, so that there are boxes for many tasks.
+    """
 
     query: ConjunctiveQuery
     order: tuple[str, ...]
     tries: dict[TrieKey, TrieArray]
-    size: int  # of the domain
-    ids: list[int]  # of the atoms' constants; -1 for a constant outside of the domain
-    ranks: list[tuple[int, int]]  # of the literals of comparisons: how many values are below, and not above
+    size: int  # the size of the domain
+    ids: list[int]
+    ranks: list[tuple[int, int]]
     budget: int
     most: float = 1.0
 
     def __post_init__(self):
         self.shape = Shape(self.query, self.order)
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
-        self.slots: dict[tuple[int, ...], tuple] = {}  # of boxes, by their levels
+        self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
 
     def __iter__(self) -> Iterator[Box]:
+        """Yield the boxes. Raises BudgetTooSmall if a tuple of each atom does not fit into one."""
         least = sum(least_bytes(len(key.order)) for key in self.keys)
         if self.budget < least:
             raise BudgetTooSmall(
@@ -118,13 +135,13 @@ class Boxes:
         return self._from(start, 0) if start else iter(())
 
     def _everything(self, state: PartialBox) -> Box:
-        """The box that is a join of whole tries, as if there were no boxes."""
+        """Return the box of whole tries, which is the join without boxes."""
         pieces = tuple(Slice(trie, (), 0, self.size) for trie in self.shape.tries)
         sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
         return Box(state.ranges, None, pieces, sum(sizes))
 
     def _grounded(self, state: PartialBox) -> PartialBox | None:
-        """Atoms of constants alone have the one slice; None where one is missing from a relation that must have it."""
+        """Choose the slices of atoms of constants only. Return None if a positive one has no tuple. state: the box so far."""
         for group in self._groups(state, lambda term: term < 0):
             below = self._siblings(group, state)
             id = self.ids[~group.terms[-1]]
@@ -136,7 +153,7 @@ class Boxes:
         return state
 
     def _from(self, state: PartialBox, depth: int) -> Iterator[Box]:
-        """The boxes within a state whose variables before `depth` have their ranges."""
+        """Yield the boxes within a state in which the variables before `depth` have their ranges."""
         if depth == len(self.order):
             yield self._box(state)
             return
@@ -156,58 +173,62 @@ class Boxes:
     def _provision(
         self, state: PartialBox, below: dict[Group, Siblings], depth: int, low: int, last: int
     ) -> tuple[int, PartialBox]:
-        """The longest range from `low` whose slices fit, and the state with them; for one value that does not fit, what of
-        it spills."""
-        room = self._room(state, below, depth)
+        """Return (end, state): the end of the longest range from `low` whose slices fit, and the state with these slices. If a
+        single value does not fit, it spills. below: the groups of atoms that are sliced by this variable, with their ranges
+        in the tries; depth: of the variable; last: its greatest id."""
+        allowed = self._room(state, below, depth)
 
         def size(high: int) -> int:
             return sum(cost(state, group, of, low, high)[1] for group, of in below.items())
 
-        if size(low + 1) > room:
-            return low + 1, self._spilled(state, below, low, room)
-        fits, not_yet = low + 1, last + 1
-        while not_yet - fits > 1:
-            middle = (fits + not_yet) >> 1
-            fits, not_yet = (middle, not_yet) if size(middle) <= room else (fits, middle)
+        if size(low + 1) > allowed:
+            return low + 1, self._spilled(state, below, low, allowed)
+        fits, exceeds = low + 1, last + 1
+        while exceeds - fits > 1:
+            middle = (fits + exceeds) >> 1
+            fits, exceeds = (middle, exceeds) if size(middle) <= allowed else (fits, middle)
         for group, of in below.items():
             state = state.slice(group, *cost(state, group, of, low, fits))
         return fits, state
 
     def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
-        """Return the bytes that this dimension may use; the least bytes that the later ones need are kept for them."""
-        here = {atom for group in below for atom in group.atoms}
+        """Return the bytes that this dimension may use. The least bytes that later dimensions need are reserved. below: the
+        groups of atoms that are sliced by this dimension, with their ranges in the tries; depth: of the variable."""
+        current = {atom for group in below for atom in group.atoms}
         done = {atom for group in state.taken for atom in group.atoms}
-        later = [atom for atom in range(len(self.keys)) if atom not in here | done]
+        later = [atom for atom in range(len(self.keys)) if atom not in current | done]
         dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
         least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
-        room = min(state.left * RATIO // (RATIO * dimensions + 1), state.left - least) if later else state.left
+        allowed = min(state.left * RATIO // (RATIO * dimensions + 1), state.left - least) if later else state.left
         if depth == 0 and self.most < 1:
             whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
-            room = min(room, max(int(whole * self.most), 1))
-        return room
+            allowed = min(allowed, max(int(whole * self.most), 1))
+        return allowed
 
     def _spilled(self, state: PartialBox, below: dict[Group, Siblings], low: int, room: int) -> PartialBox:
-        """Of one value the slices that fit, smallest first; the other atoms are left to the next of their variables."""
+        """Choose the slices of a single value that fit, smallest first. The other atoms will be sliced by their next variable.
+        state: the box so far; below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes
+        that a slice may have."""
         pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
-        owed = self._owed(state)
+        reserved = self._owed(state)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
             deeper = len(group.terms) < len(group.trie.order)
-            owed -= len(group.atoms) * least_bytes(len(group.trie.order))
-            if deeper and (size > room or state.left - size < owed):
+            reserved -= len(group.atoms) * least_bytes(len(group.trie.order))
+            if deeper and (size > room or state.left - size < reserved):
                 state = state.spill(group)
-                owed += len(group.atoms) * least_bytes(len(group.trie.order))
+                reserved += len(group.atoms) * least_bytes(len(group.trie.order))
                 continue
             state = state.slice(group, piece, size)
             room -= size
         return state
 
     def _owed(self, state: PartialBox) -> int:
-        """What the atoms without a slice need at the least."""
+        """Return the least bytes that the atoms without a slice need. state: the box so far."""
         done = {atom for group in state.taken for atom in group.atoms}
         return sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
 
     def _groups(self, state: PartialBox, here) -> list[Group]:
-        """The groups whose slice is by a term for which `here` holds, of atoms that have none yet."""
+        """Return the groups of atoms without a slice, if `here` holds for the term by which they are sliced."""
         done = {atom for group in state.taken for atom in group.atoms}
         found: dict[tuple, list[int]] = {}
         for atom, (member, level) in enumerate(zip(self.shape.members, state.levels, strict=True)):
@@ -216,15 +237,18 @@ class Boxes:
         return [Group(trie, terms, tuple(atoms)) for (trie, terms), atoms in found.items()]
 
     def _siblings(self, group: Group, state: PartialBox) -> Siblings:
-        """The range of its trie that a group slices: constants and spilled variables, of one value each, lead there."""
+        """Return the range of its trie that a group slices. The path to it consists of constants and of spilled variables,
+        which have one value each."""
         path = [self.ids[~term] if term < 0 else state.ranges[term][0] for term in group.terms[:-1]]
         return siblings(self.tries[group.trie], path)
 
     def _positive(self, group: Group) -> bool:
+        """True if a group has a positive atom."""
         return any(not self.shape.members[atom].negated for atom in group.atoms)
 
     def _next(self, below: dict[Group, Siblings], low: int) -> int:
-        """The first id from `low` that all positive atoms have here; the domain's size if there is none."""
+        """Return the first id from `low` on that all positive atoms have; the domain's size if there is none. below: the groups
+        of atoms that are sliced by the variable, with their ranges in the tries."""
         found = -1
         while found < low:
             found = low
@@ -236,7 +260,7 @@ class Boxes:
         return low
 
     def narrowed(self, state: PartialBox) -> PartialBox | None:
-        """The state with the ranges that comparisons and the slices' children leave; None when one is empty."""
+        """Narrow the ranges of a state by comparisons and by the children of its slices. Return None if a range is empty."""
         ranges = list(state.ranges)
         for group, piece in state.taken.items():
             if len(group.terms) < len(group.trie.order) and self._positive(group) and piece.low < piece.high:
@@ -265,24 +289,25 @@ class Boxes:
                 _narrow_range(ranges, above, least, self.size)
 
     def _plain(self, side) -> bool:
+        """True if a side of a comparison is a joined variable or a literal."""
         return side in self.shape.joined if isinstance(side, int) else side[0] == "literal"
 
     def _least(self, ranges: list, side, strict: bool) -> int:
-        """The least id that is above this side (not below it, unless strict)."""
+        """Return the least id that is not below a side or, if strict, above it."""
         if isinstance(side, int):
             return ranges[side][0] + strict
         below, not_above = self.ranks[side[1]]
         return not_above if strict else below
 
     def _most(self, ranges: list, side, strict: bool) -> int:
-        """The first id too large to be below this side (not above it, unless strict)."""
+        """Return the first id that is above a side or, if strict, not below it."""
         if isinstance(side, int):
             return ranges[side][1] - strict
         below, not_above = self.ranks[side[1]]
         return below if strict else not_above
 
     def _box(self, state: PartialBox) -> Box:
-        """The slices in the order of the slots that a shape of these levels gives them."""
+        """Return the finished box, with its slices in the order of the slots."""
         if state.levels not in self.slots:
             self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)
         by_slot = {(group.trie, group.terms): piece for group, piece in state.taken.items()}
@@ -297,5 +322,5 @@ def _narrow_range(ranges: list, term: int, low: int, high: int) -> None:
 
 
 def levels_of(members: list[Member]) -> tuple[int, ...]:
-    """At which level each atom is sliced unless it spills: by its first variable."""
+    """Return for each atom the level at which it is sliced unless it spills: that of its first variable."""
     return tuple(1 + sum(term < 0 for term in member.path[:-1]) for member in members)

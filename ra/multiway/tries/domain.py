@@ -1,4 +1,4 @@
-"""The values of a join as dense ids in the same order, so that a value can address a directory or a bitmap."""
+"""The values of a join as dense ids in the same order, so that a value can index an array or a bitmap."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 
 from semi_naive.ra.words import sort_unique
 
-SPARSE = 4  # a range of so many times its values is still dense enough to be its own ids
-SMALL = 1 << 16
+SPARSE = 4  # ratio of the range of values to their number up to which ids are distances from the least value
+SMALL = 1 << 16  # a range of values up to this size is used as ids in any case
 SIGN = np.uint64(1 << 63)
 NOTHING = np.empty(0, np.int64)
 
@@ -19,7 +19,9 @@ class TooManyValues(ValueError):
 
 @dataclass(frozen=True)
 class Domain:
-    """Value `low + id`, or `names[id]` where `names` (ascending) has any. Ids are below `size`, and below 2^31."""
+    """The values that have an id. If `names` (ascending) is not empty, id i is the value names[i]; otherwise it is `low + i`.
+    Ids are below `size`, and below 2^31.
+    """
 
     low: int
     size: int
@@ -27,7 +29,8 @@ class Domain:
 
     @classmethod
     def of(cls, columns: Iterable[np.ndarray]) -> "Domain":
-        """The domain of all values of some columns. One pass; where values lie far apart also a sort, 20 ns a value."""
+        """Return the domain of all values of some columns. Takes one pass; if values are far apart also a sort, 20 ns a
+        value."""
         columns = [column for column in columns if column.size]
         if not columns:
             return cls(0, 0, NOTHING)
@@ -41,7 +44,7 @@ class Domain:
         return cls(0, names.size, names)
 
     def encode(self, column: np.ndarray) -> np.ndarray:
-        """The ids of values that are in the domain."""
+        """Return the ids, int32 (n,), of values that are in the domain."""
         found = np.searchsorted(self.names, column) if self.names.size else column - np.int64(self.low)
         return found.astype(np.int32)
 
@@ -49,7 +52,7 @@ class Domain:
         return self.names[ids] if self.names.size else ids + np.int64(self.low)
 
     def rank(self, value: int, after: bool = False) -> int:
-        """How many values are below `value`, or with `after` not above it.
+        """Return the number of values below `value`, or with `after` not above it.
 
         >>> Domain.of([np.array([10, 12, 13])]).rank(13), Domain.of([np.array([1, 1 << 60])]).rank(5)
         (3, 1)
@@ -59,6 +62,6 @@ class Domain:
         return min(max(int(value) - self.low + after, 0), self.size)
 
     def find(self, value: int) -> int:
-        """The id of a value, or -1."""
+        """Return the id of a value, or -1."""
         found = self.rank(value)
         return found if found < self.rank(value, after=True) else -1

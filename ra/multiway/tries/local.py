@@ -1,10 +1,11 @@
-"""Cliques and the like: variables that all range over one set, refined by one another, as bits of a small matrix.
+"""Cliques and similar patterns: variables that all range over one set and restrict one another, joined as bits of a small
+adjacency matrix.
 
     clique(w, x, y, z) :- edge(w, x), edge(w, y), edge(w, z), edge(x, y), edge(x, z), edge(y, z).
 
-Below w everything is among the children of w. For each x of them, row x of the matrix has a bit for each that edge(x, _)
-has too; y then takes the bits of row x, and z those of row x & row y: 64 candidates an instruction, where scanning
-edge(y, _) anew for each x and y took forty times as long for 5-cliques.
+Below w all variables range over the children of w. Row x of the matrix has a bit for each of them that edge(x, _) has, too. y
+takes the bits of row x, and z those of row x & row y: 64 candidates an instruction. Scanning edge(y, _) again for each x and y
+took forty times as long for 5-cliques.
 """
 
 from typing import NamedTuple
@@ -17,11 +18,11 @@ from semi_naive.ra.multiway.tries.seeks import below, i32, size
 from semi_naive.ra.multiway.tries.shape import Member, Shape, Values, depths_in
 from semi_naive.ra.words import JIT, u64
 
-LIMIT = 2048  # values of the set: half a megabyte of bits a matrix, which stays in the cache
+LIMIT = 2048  # values of the set, at most: the matrix then takes half a megabyte and fits in the cache
 
 
 class SetVariables(NamedTuple):
-    """A group of variables over one set: the set, and for each variable the earlier ones that refine it."""
+    """A group of variables over one set: the set, and for each variable the earlier ones that restrict it."""
 
     values: Values
     refined: dict[int, dict[int, int]]  # depth of a variable -> {depth of one before it: slot of the trie that has both}
@@ -37,10 +38,10 @@ def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariab
     values = shape.values(group[0])
     if not values or bounded & set(group) or not shape.joined.issuperset(group):
         return None
-    asked = {depth for c in shape.comparisons for side in (c.left, c.right) for depth in depths_in(side)}
-    asked |= {depth for expression in shape.assigned.values() for depth in depths_in(expression)}
+    read_elsewhere = {depth for c in shape.comparisons for side in (c.left, c.right) for depth in depths_in(side)}
+    read_elsewhere |= {depth for expression in shape.assigned.values() for depth in depths_in(expression)}
     members = [member for member in shape.members if set(member.path) & set(group)]
-    if asked & set(group) or not all(_belongs(member, values, group) for member in members):
+    if read_elsewhere & set(group) or not all(_belongs(member, values, group) for member in members):
         return None
     refined = {depth: _refining(shape, depth, values) for depth in group}
     if any(by is None for by in refined.values()) or max(map(len, refined.values())) < 2:
@@ -56,7 +57,8 @@ def _belongs(member: Member, values: Values, group: list[int]) -> bool:
 
 
 def _refining(shape: Shape, depth: int, values: Values) -> dict[int, int] | None:
-    """Slots by variable; None if the variable is not in the set, or two atoms join it to the same one."""
+    """Return for each earlier variable that restricts a variable the slot of the trie that has both; None if the variable is
+    not in the set, or two atoms join it to the same one."""
     own = shape.values(depth)
     by = {node.path[0]: node.slot for node in own - values}
     return by if values <= own and len(by) == len(own - values) else None
@@ -64,8 +66,8 @@ def _refining(shape: Shape, depth: int, values: Values) -> dict[int, int] | None
 
 @njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)
 def fill_adjacency(values, low, high, places, base, directory, children, words, bits):
-    """Row i of `bits`: which of values[low:high] are among the children of the i-th. `places` has a place for every id,
-    -1 on entry and on return."""
+    """Set row i of `bits` to the values of values[low:high] that are among the children of the i-th. places: an array with an
+    entry for every id, -1 on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
     bits[: (high - low) * words] = 0
@@ -82,7 +84,8 @@ def fill_adjacency(values, low, high, places, base, directory, children, words, 
 
 @njit(types.boolean(u64, size, u64, size, size, u64), **JIT)
 def both(a, a_row, b, b_row, words, out):
-    """Write the bits that two rows have in common to `out`; return True if there are any."""
+    """Write the bits that two rows have in common to `out`; return True if there are any. a, b: matrices as arrays of words;
+    a_row, b_row: the positions of the rows; words: the length of a row."""
     any = np.uint64(0)
     for k in range(words):
         out[k] = a[a_row + k] & b[b_row + k]
@@ -92,6 +95,7 @@ def both(a, a_row, b, b_row, words, out):
 
 @njit(size(u64, size, u64, size, size), **JIT)
 def count_both(a, a_row, b, b_row, words):
+    """Return the number of bits that two rows have in common."""
     found = np.uint64(0)
     for k in range(words):
         found += count_bits(a[a_row + k] & b[b_row + k])
@@ -100,6 +104,7 @@ def count_both(a, a_row, b, b_row, words):
 
 @njit(size(u64, size, size), **JIT)
 def count_row(a, row, words):
+    """Return the number of bits of a row."""
     found = np.uint64(0)
     for k in range(words):
         found += count_bits(a[row + k])

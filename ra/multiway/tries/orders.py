@@ -1,8 +1,8 @@
-"""Choosing the order in which variables are bound.
+"""Choose the order in which a query's variables are bound.
 
-What a leapfrog join does is bind prefixes, and for each prefix look at the children of some value. Both are estimated from
-degrees, skew included: the expected children that edge(y, z) has for the y that edge(x, y) offers are
-Σ in(y) · out(y) ÷ |edge|, which a hub that is met often makes large, and not the average of out(y).
+A leapfrog join binds prefixes of the variables, and scans the children of a value for each prefix. Both numbers are estimated
+from degrees, so that skew is included. For example, the expected number of children that edge(y, z) has for the y of edge(x, y)
+is Σ in(y) · out(y) ÷ |edge|; a hub that occurs often makes it much larger than the average of out(y).
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from semi_naive.ra.multiway.tries.local import run_of
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import Tries
 
-EXHAUSTIVE = 6  # up to so many variables every order is looked at; beyond, the best next variable is taken
-LOOKUP = 10.0  # what binding a prefix costs, in values scanned: 6 ns against 0.6
+EXHAUSTIVE = 6  # variables up to which all orders are compared; with more, the best next variable is taken
+LOOKUP = 10.0  # the cost of binding a prefix, in values scanned: 6 ns against 0.6
 
-RUN = 4  # an order whose last variables are joined by bits may be expected to cost so many times as much
+RUN = 4  # ratio of costs up to which an order is preferred if its last variables are joined by bits
 
 
 def choose_order(query: ConjunctiveQuery, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
-    """The order that is expected to cost least; `first`, in any order, come first.
+    """Return the variable order with the least expected cost. The variables in `first`, in any order, come first.
 
-    Each next variable is joined to those before by some atom, if any is; variables of equations come as soon as what
-    they are made of is bound. Reads each column that is joined once (kept in `relations`), then 10 µs an order.
+    Each variable is joined to an earlier one by some atom if possible. A variable that an equation assigns comes as soon as the
+    equation's other variables are bound. Reads each joined column once (cached in `relations`), then takes 10 µs an order.
     """
     estimate = Estimate(query, relations)
     if len(query.joined) > EXHAUSTIVE:
@@ -41,14 +41,14 @@ def choose_order(query: ConjunctiveQuery, relations: Tries, first: Sequence[str]
 
 
 def has_run(query: ConjunctiveQuery, order: Sequence[str]) -> bool:
-    """Whether the last variables range over one set (see `local`), all of them that are connected."""
+    """True if the last variables of an order, all that are connected, range over one set (see `local`)."""
     shape = Shape(query, tuple(order))
     tails = (shape.components(range(depth, len(order))) for depth in range(1, len(order) - 2))
     return any(run_of(shape, group, frozenset()) is not None for groups in tails for group in groups if len(group) > 2)
 
 
 def check_first(order: Sequence[str], first: Sequence[str]) -> None:
-    """QueryError unless the order begins with these variables, in any order of theirs."""
+    """Raise QueryError unless the order begins with the variables in `first`, in any order."""
     if not _begins_with_set(order, first):
         raise QueryError(f"{', '.join(first)} are to be bound first, and the order is {', '.join(order)}")
 
@@ -58,7 +58,7 @@ def _begins_with_set(order: Sequence[str], first: Sequence[str]) -> bool:
 
 
 def with_equations(query: ConjunctiveQuery, order: Sequence[str]) -> tuple[str, ...]:
-    """The order with the variables that only equations bind put in as early as they can be."""
+    """Return the order with the variables that only equations bind inserted as early as possible."""
     done: list[str] = []
     missing = [name for name in query.variables if name not in query.joined]
 
@@ -75,7 +75,7 @@ def with_equations(query: ConjunctiveQuery, order: Sequence[str]) -> tuple[str, 
 
 
 class Estimate:
-    """Expected sizes and costs of the prefixes of an order."""
+    """The estimated sizes and costs of the prefixes of variable orders."""
 
     def __init__(self, query: ConjunctiveQuery, relations: Tries):
         self.query, self.relations = query, relations
@@ -83,7 +83,7 @@ class Estimate:
         self.distincts: dict[tuple, int] = {}
 
     def cost(self, order: Sequence[str]) -> float:
-        """Values scanned, and prefixes bound, over all variables of the order."""
+        """Return the expected cost of an order: the values scanned, and the prefixes bound, over all its variables."""
         prefixes, cost = 1.0, 0.0
         for depth, name in enumerate(order):
             if name in self.query.joined:
@@ -94,7 +94,7 @@ class Estimate:
         return cost
 
     def connected(self, order: Sequence[str]) -> bool:
-        """Whether each variable is joined to one before it, as far as the query lets it be."""
+        """True if each variable is joined to an earlier one by an atom, as far as the query permits."""
         if not self.query.connected():
             return True
         return all(any(set(order[:d]) & set(a.terms) for a in self._atoms(order[d])) for d in range(1, len(order)))
@@ -103,7 +103,8 @@ class Estimate:
         return [atom for atom in self.query.positive if name in atom.terms]
 
     def _extensions(self, name: str, bound: Sequence[str], offers: list[float]) -> float:
-        """How many values a prefix is expected to be extended by: the least offer, thinned by the other atoms."""
+        """Return the expected number of values by which a prefix is extended: the least offer, reduced by the other atoms.
+        offers: see `_offer`."""
         domain = max(min(self._distinct(atom, name) for atom in self._atoms(name)), 1)
         extensions = domain
         for offer in offers:
@@ -111,20 +112,21 @@ class Estimate:
         return extensions
 
     def _offer(self, atom: QueryAtom, name: str, bound: Sequence[str]) -> tuple[float, bool]:
-        """How many values an atom has for the next variable; and whether it changed with the variable bound last."""
+        """Return (expected number of values that an atom has for a variable, True if it depends on the variable bound last)."""
         tuples = len(self.relations.relations[atom.relation][0])
         columns = [column for column, term in enumerate(atom.terms) if term in bound]
         if not columns and not any(not isinstance(term, str) for term in atom.terms):
             return float(self._distinct(atom, name)), False
-        offer, fresh = float(max(tuples, 1)), False
+        offer, depends_on_last = float(max(tuples, 1)), False
         for term in dict.fromkeys(term for term in atom.terms if not isinstance(term, str) or term in bound):
             column = atom.terms.index(term)
             offer *= self._selected(atom, column, bound) / max(tuples, 1)
-            fresh |= bool(bound) and term == bound[-1]
-        return offer, fresh or len(bound) < 2
+            depends_on_last |= bool(bound) and term == bound[-1]
+        return offer, depends_on_last or len(bound) < 2
 
     def _selected(self, atom: QueryAtom, column: int, bound: Sequence[str]) -> float:
-        """How many tuples of an atom have the value of a bound variable, given that other atoms offered it."""
+        """Return the expected number of tuples of an atom that have the value of a bound variable, given that other atoms have
+        offered it."""
         name, key = atom.terms[column], (atom.relation, column)
         if not isinstance(name, str):
             found = self.relations.domain.find(name.value)
@@ -136,14 +138,17 @@ class Estimate:
         return min(self._met(other, key) for other in offered)
 
     def _met(self, other: tuple[str, int], key: tuple[str, int]) -> float:
-        """Expected degree in a column, of the values that a tuple of another has there."""
+        """Return the expected degree in a column of the values that the tuples of another column have there."""
         if (other, key) not in self.dots:
             left, right = self.relations.degree(*other), self.relations.degree(*key)
-            met = np.einsum("i,i->", left, right, dtype=float)  # left @ right would wake the threads of a BLAS: 1.5 to 8 ms
-            self.dots[other, key] = float(met) / max(int(left.sum()), 1)
+            products = np.einsum(
+                "i,i->", left, right, dtype=float
+            )  # left @ right would wake the threads of a BLAS: 1.5 to 8 ms
+            self.dots[other, key] = float(products) / max(int(left.sum()), 1)
         return self.dots[other, key]
 
     def _distinct(self, atom: QueryAtom, name: str) -> int:
+        """Return the number of distinct values of a variable in an atom."""
         key = (atom.relation, atom.terms.index(name))
         if key not in self.distincts:
             self.distincts[key] = int(np.count_nonzero(self.relations.degree(*key)))
@@ -151,14 +156,14 @@ class Estimate:
 
 
 def _greedy(estimate: Estimate, query: ConjunctiveQuery, first: set[str]) -> tuple[str, ...]:
-    """The variable that makes the prefix cheapest, again and again."""
+    """Build an order by repeatedly appending the variable that makes the prefix cheapest."""
     order: list[str] = []
     while len(order) < len(query.variables):
         ready = [n for n in query.variables if n not in order and (n in query.joined or query.assigned(n, order) is not None)]
-        asked = [name for name in ready if name in first] if not first <= set(order) else ready
-        if not asked:
+        candidates = [name for name in ready if name in first] if not first <= set(order) else ready
+        if not candidates:
             raise QueryError(f"no variable order begins with {', '.join(sorted(first))}: equations need other variables first")
-        linked = [name for name in asked if estimate.connected((*order, name))] or asked
-        given = [name for name in linked if name not in query.joined]
-        order.append(given[0] if given else min(linked, key=lambda name: estimate.cost((*order, name))))
+        linked = [name for name in candidates if estimate.connected((*order, name))] or candidates
+        assigned = [name for name in linked if name not in query.joined]
+        order.append(assigned[0] if assigned else min(linked, key=lambda name: estimate.cost((*order, name))))
     return tuple(order)

@@ -1,8 +1,9 @@
-"""Kernels on sorted sibling ranges of ids: galloping seek, marks, intersections. Pure, compiled, no Spark.
+"""Kernels on sorted sibling ranges of ids: search by galloping or bisection, marks, and intersections. Pure functions,
+compiled.
 
-A set is `values[low:high]`, ascending. A *mark* has a byte for every id of the domain: 1 for what is in some set. An
-intersection with a marked set is one pass over the other without a branch (0.3 ns a value where the marks stay in the
-cache); one with a much shorter set gallops: O(short · log(long ÷ short)), as leapfrogging does.
+A set is `values[low:high]`, ascending. A *mark* is a byte map of the domain: 1 for each id in some set. An intersection with a
+marked set is one pass over the other set without branches (0.3 ns a value if the marks fit in the cache). An intersection with
+a much shorter set gallops in O(short · log(long ÷ short)), as leapfrog triejoin does.
 """
 
 import numpy as np
@@ -14,14 +15,15 @@ i32 = types.Array(types.int32, 1, "C")
 u8 = types.Array(types.uint8, 1, "C")
 size = types.int64
 
-UNEQUAL = 16  # a set so many times as long as another is galloped over, not stepped through
-FAR = 64  # and one so many times as long as a marked set, not scanned
-NEAR = 256  # so few values are scanned rather than bisected, whose branches are mispredicted
+UNEQUAL = 16  # ratio of lengths from which the longer set is galloped over instead of stepped through
+FAR = 64  # ratio of lengths, to a marked set, from which the other set is galloped over instead of scanned
+NEAR = 256  # values of a set that is scanned instead of bisected, whose branches are mispredicted
 
 
 @njit([size(i32, size, size, size), size(i64, size, size, size)], **JIT)
 def seek(values, low, high, target):
-    """The first position in [low, high) whose value is not below `target`: doubling steps, then bisection (galloping)."""
+    """Return the first position in [low, high) whose value is not below `target`: by doubling steps, then bisection
+    (galloping)."""
     if low >= high or values[low] >= target:
         return low
     step = 1
@@ -40,7 +42,7 @@ def seek(values, low, high, target):
 
 @njit(size(i32, size, size, size), **JIT)
 def bisect(values, low, high, target):
-    """Find the position that `seek` finds, by bisection from no starting point; without a branch, which would be mispredicted
+    """Return the position that `seek` finds, by bisection of the whole range, without a branch, which would be mispredicted
     half the time."""
     count = high - low
     while count > 0:
@@ -58,13 +60,14 @@ def contains(values, low, high, target):
 
 @njit(types.boolean(i32, size), **JIT)
 def has_first_id(directory, at):
-    """True if the first level of a trie has an id, given as its distance from the directory's first."""
+    """True if the first level of a trie has an id. at: the id's distance from the first id of the directory."""
     return 0 <= at < directory.size - 1 and directory[at] < directory[at + 1]
 
 
 @njit(types.UniTuple(size, 2)(i32, size), **JIT)
 def below(directory, at):
-    """The children of an id of the first level; none where it is not there."""
+    """Return the range of the children of an id of the first level; an empty range if the trie does not have the id. at: as for
+    `has_first_id`."""
     if 0 <= at < directory.size - 1:
         return directory[at], directory[at + 1]
     return 0, 0
@@ -72,13 +75,14 @@ def below(directory, at):
 
 @njit(types.void(u8, i32, size, size, types.uint8), **JIT)
 def set_marks(mark, values, low, high, what):
+    """Set the marks of all values of a set to `what`."""
     for i in range(np.uint64(low), np.uint64(high)):
         mark[np.uint32(values[i])] = what
 
 
 @njit(types.UniTuple(size, 2)(i32, size, size, size, size), **JIT)
 def clip_range(values, low, high, first, last):
-    """The part of a set that may lie between two values, both included; short sets as they are."""
+    """Narrow a set to the values from first to last, both included; short sets are returned unchanged."""
     if high - low > NEAR:
         if values[low] < first:
             low = bisect(values, low, high, first)
@@ -166,7 +170,7 @@ def keep_common(a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(size(i64, size, size, size, types.boolean), **JIT)
 def rank(names, low, count, value, after):
-    """Return how many values of the domain (see `Domain`) are below `value`, or with `after` not above it."""
+    """Return the number of values of the domain (see `Domain`) that are below `value`, or with `after` not above it."""
     if names.size:
         return np.searchsorted(names, value, side="right") if after else np.searchsorted(names, value)
     if value < low:
@@ -178,14 +182,14 @@ def rank(names, low, count, value, after):
 
 @njit(size(i64, size, size, size), **JIT)
 def id_of(names, low, count, value):
-    """The id of a value, or -1."""
+    """Return the id of a value, or -1."""
     at = rank(names, low, count, value, False)
     return at if at < rank(names, low, count, value, True) else -1
 
 
 @njit(i64(i64, size), **JIT)
 def longer_array(out, least):
-    """A longer array that begins as `out`."""
+    """Return an array of at least `least` elements, twice as long as `out`, which begins with its elements."""
     longer = np.empty(max(2 * out.size, least), np.int64)
     longer[: out.size] = out
     return longer

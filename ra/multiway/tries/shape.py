@@ -1,9 +1,10 @@
-"""The shape of a query: what of it decides the machine code. Neither names nor values do, only how atoms share variables.
+"""The shape of a query: the part of it that determines the machine code. Names and values do not matter, only how atoms share
+variables.
 
-Under a variable order every atom has a *path*: its constants, then the depths of its variables, ascending; that is the
-column order of its trie. A *node* (trie, beginning of a path) stands for one sibling range once that beginning is
-bound, and atoms over one relation with the same beginning share it. The values that a variable may take are a *set* of
-nodes: the intersection of their ranges.
+Under a variable order every atom has a *path*: its constants, then the depths of its variables, ascending. That is the column
+order of its trie. A *node* (a trie and a beginning of a path) is one sibling range, known once that beginning is bound; atoms
+over one relation with the same beginning share it. A variable's values are in the intersection of the ranges of several nodes,
+its *set*.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,9 @@ TOP = -1  # the depth before any variable is bound
 
 
 class TrieKey(NamedTuple):
-    """The identity of a trie: a relation's columns in an order, of the tuples whose `equal` columns agree in pairs."""
+    """The identity of a trie: a relation's columns in an order, restricted to tuples whose columns in `equal` agree in
+    pairs.
+    """
 
     relation: str
     order: tuple[int, ...]
@@ -25,7 +28,7 @@ class TrieKey(NamedTuple):
 
 
 class TrieNode(NamedTuple):
-    """A sibling range: the slot of its trie, and what leads there: depths of variables, or ~k for the k-th constant."""
+    """A sibling range of a trie: the slot of the trie, and the path to it: depths of variables, or ~k for the k-th constant."""
 
     slot: int
     path: tuple[int, ...]
@@ -40,11 +43,11 @@ class TrieNode(NamedTuple):
 
     @property
     def fixed(self) -> int:
-        """The depth at which it is known."""
+        """The depth at which the range is known."""
         return max((TOP, *self.path))
 
 
-Values = frozenset[TrieNode]  # the intersection of their ranges
+Values = frozenset[TrieNode]  # a set: the intersection of the ranges of some nodes
 
 
 def fixed(values: Values) -> int:
@@ -52,7 +55,7 @@ def fixed(values: Values) -> int:
 
 
 class Member(NamedTuple):
-    """An atom as its trie sees it."""
+    """An atom in terms of its trie: the trie's slot, and the atom's path."""
 
     slot: int
     path: tuple[int, ...]
@@ -69,8 +72,8 @@ class Member(NamedTuple):
 class Shape:
     """A query under a variable order. `constants` are those of atoms, `literals` those of comparisons.
 
-    Atoms with equal tries share a slot; under `levels`, only those with the same beginning of so many terms (one number an
-    atom), because a box has slices of a trie, and each is of one beginning.
+    Atoms with the same trie share a slot. levels: for each atom the number of leading terms that atoms with a shared slot must
+    have in common, because a box has slices of a trie, each below one beginning.
     """
 
     query: ConjunctiveQuery
@@ -93,33 +96,38 @@ class Shape:
 
     @property
     def tries(self) -> list[TrieKey]:
-        """By slot."""
+        """The tries, by slot."""
         return [key for key, _ in self.slots]
 
     def _member(self, atom: QueryAtom, number: int) -> Member:
         """Return an atom's path and the slot of its trie, which atoms with the same trie and beginning share."""
-        first: dict = {}
+        first_columns: dict = {}
         for column, term in enumerate(atom.terms):
-            first.setdefault(column if isinstance(term, Constant) else term, column)
-        equal = tuple((first[term], c) for c, term in enumerate(atom.terms) if isinstance(term, str) and first[term] != c)
-        fixed_columns = [column for column in first.values() if isinstance(atom.terms[column], Constant)]
-        free = sorted((c for c in first.values() if isinstance(atom.terms[c], str)), key=lambda c: self.depth[atom.terms[c]])
-        path = (
-            *(self._constant(atom.terms[column].value) for column in fixed_columns),
-            *(self.depth[atom.terms[column]] for column in free),
+            first_columns.setdefault(column if isinstance(term, Constant) else term, column)
+        equal = tuple(
+            (first_columns[term], c) for c, term in enumerate(atom.terms) if isinstance(term, str) and first_columns[term] != c
         )
-        key = TrieKey(atom.relation, (*fixed_columns, *free), equal)
+        constant_columns = [column for column in first_columns.values() if isinstance(atom.terms[column], Constant)]
+        variable_columns = sorted(
+            (c for c in first_columns.values() if isinstance(atom.terms[c], str)), key=lambda c: self.depth[atom.terms[c]]
+        )
+        path = (
+            *(self._constant(atom.terms[column].value) for column in constant_columns),
+            *(self.depth[atom.terms[column]] for column in variable_columns),
+        )
+        key = TrieKey(atom.relation, (*constant_columns, *variable_columns), equal)
         beginning = path[: self.levels[number]] if self.levels else ()
         slot = self.slots.setdefault((key, beginning), len(self.slots))
         return Member(slot, path, atom.negated)
 
     def _constant(self, value: int) -> int:
+        """Return ~k for the k-th constant, which is added if it is new."""
         if value not in self.constants:
             self.constants.append(value)
         return ~self.constants.index(value)
 
     def _expression(self, expression: Expression):
-        """With depths for variables and ("literal", k) for the k-th literal."""
+        """Return an expression with depths for variables and ("literal", k) for the k-th literal."""
         if isinstance(expression, str):
             return self.depth[expression]
         if isinstance(expression, Constant):
@@ -138,20 +146,21 @@ class Shape:
 
     @cached_property
     def joined(self) -> frozenset[int]:
-        """The depths of the variables that positive atoms bind; they are ids, the others values."""
+        """The depths of the variables in positive atoms. They are joined as ids; the others are values."""
         return frozenset(self.depth[name] for name in self.query.joined)
 
     def roots(self, depth: int) -> list[Member]:
-        """The positive atoms whose trie begins with the variable."""
+        """Return the positive atoms whose trie begins with a variable."""
         return [m for m in self.members if not m.negated and m.path[:1] == (depth,)]
 
     def values(self, depth: int) -> Values:
-        """The set that the variable's values are in, as far as ranges bound earlier say; roots are looked up instead."""
-        met = [m for m in self.members if not m.negated and depth in m.path]
-        return frozenset(m.node(m.level_of(depth)) for m in met if m.level_of(depth))
+        """Return the set that contains a variable's values, of nodes that earlier variables determine. Tries that begin with
+        the variable are looked up instead."""
+        containing = [m for m in self.members if not m.negated and depth in m.path]
+        return frozenset(m.node(m.level_of(depth)) for m in containing if m.level_of(depth))
 
     def negations(self, depth: int) -> list[Member]:
-        """The negated atoms that can be decided once the variable is bound (TOP: before any is)."""
+        """Return the negated atoms that can be tested once a variable is bound (TOP: before any is bound)."""
         return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
 
     def chain(self, depth: int) -> list[Values]:
@@ -161,28 +170,29 @@ class Shape:
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]
 
     def nodes(self) -> list[TrieNode]:
-        """All nodes below the roots, parents first; negated atoms' too."""
+        """Return all nodes below the first level, parents first, also of negated atoms."""
         found = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
         return sorted(found, key=lambda node: node.level)
 
     def positive(self, node: TrieNode) -> bool:
+        """True if a positive atom has the node."""
         return any(not m.negated and m.slot == node.slot and m.path[: node.level] == node.path for m in self.members)
 
     def components(self, depths: Sequence[int]) -> list[list[int]]:
-        """Variables in groups that no atom or comparison connects once the others are bound."""
+        """Group variables such that no atom or comparison connects two groups once all other variables are bound."""
         links = [set(m.path) for m in self.members] + [
             set(depths_in(c.left)) | set(depths_in(c.right)) for c in self.comparisons
         ]
         links += [{given, *depths_in(expression)} for given, expression in self.assigned.items()]
         groups: list[list[int]] = []
         for depth in depths:
-            met = [group for group in groups if any(depth in link and link & set(group) for link in links)]
-            groups = [group for group in groups if group not in met] + [sorted(sum(met, [depth]))]
+            connected = [group for group in groups if any(depth in link and link & set(group) for link in links)]
+            groups = [group for group in groups if group not in connected] + [sorted(sum(connected, [depth]))]
         return sorted(groups)
 
 
 def depths_in(expression) -> Iterable[int]:
-    """The depths of the variables of an expression of `Shape.comparisons`."""
+    """Yield the depths of the variables in an expression of `Shape.comparisons`."""
     if isinstance(expression, int):
         yield expression
     elif expression[0] != "literal":

@@ -1,4 +1,6 @@
-"""Tries that the processes of a host share: the first process to need one writes its file, the others wait, and all map it."""
+"""Tries shared by the processes of a host: the first process that needs one writes it to a file, the others wait, and all map
+it.
+"""
 
 import contextlib
 import logging
@@ -22,12 +24,12 @@ Used = TypeVar("Used")
 
 
 def make_once(path: str, make: Callable[[], Any], use: Callable[[Any], Used] = lambda made: made) -> Used:
-    """Return `use` of the value of `make`, which the first process of the host makes and pickles to a file; other processes
+    """Return `use` of the value of `make`. The first process of the host makes it and pickles it to a file; other processes
     load it.
 
     The value is small, such as handles of files that `make` has written and `use` opens. If the pickle is damaged, or `use`
-    raises RunMissing for one of the files, the value is made again. The caller answers for the directory: its content is
-    trusted.
+    raises RunMissing for one of the files, the value is made again. The file's content is trusted, so the directory must be
+    private.
     """
     try:
         return use(_load_or_make(path, make))
@@ -53,15 +55,15 @@ def _load_or_make(path: str, make: Callable[[], Any]):
 
 @dataclass
 class SharedTries(Tries):
-    """The tries of a folder, shared by processes. Relations that are added later belong to this process alone."""
+    """The tries of a folder, shared by processes. Relations that are added later belong to this process only."""
 
     folder: str = ""
     shared: frozenset[str] = frozenset()
 
     @classmethod
     def at(cls, folder: str, relations: Callable[[], Mapping]) -> "SharedTries":
-        """`relations`: of the process that finds nothing there. For all others this costs a millisecond, and the pages that
-        they touch."""
+        """Open the tries of a folder. relations: called by the process that finds none there. For all others this takes a
+        millisecond, and the pages that they read."""
         path = _columns(folder)
         domain, arities, (names, *columns) = make_once(
             path, lambda: _write_tries(Tries.of(relations()), f"{path}.run"), _open_tries
@@ -72,6 +74,7 @@ class SharedTries(Tries):
 
     @staticmethod
     def there(folder: str) -> bool:
+        """True if a folder has shared tries."""
         return os.path.exists(_columns(folder))
 
     def trie(self, relation: str, order: tuple[int, ...], equal: tuple[tuple[int, int], ...] = ()) -> TrieArray:
@@ -84,16 +87,23 @@ class SharedTries(Tries):
 
 
 def _columns(folder: str) -> str:
+    """Return the path of the file that describes a folder's relations."""
     return os.path.join(folder, "columns")
 
 
 def _write_tries(tries: Tries, path: str) -> tuple[Domain, dict[str, int], ArrayFile]:
-    """The domain but for its names, the columns of each relation, and a file of the names and all columns."""
+    """Write the domain's values and the columns of all relations to a file. Return (domain without values, arity of each
+    relation, file)."""
     columns = [column for relation in tries.relations.values() for column in relation]
     file = ArrayFile.write([tries.domain.names, *columns], path)
-    return replace(tries.domain, names=NOTHING), {name: len(found) for name, found in tries.relations.items()}, file
+    return (
+        replace(tries.domain, names=NOTHING),
+        {name: len(columns_of_relation) for name, columns_of_relation in tries.relations.items()},
+        file,
+    )
 
 
 def _open_tries(written: tuple[Domain, dict[str, int], ArrayFile]) -> tuple[Domain, dict[str, int], list]:
+    """Return (domain, arities, arrays) from the result of `_write_tries`."""
     domain, arities, file = written
     return domain, arities, list(file.open())

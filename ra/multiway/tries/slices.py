@@ -1,4 +1,6 @@
-"""Slices of a trie: the ids below some ids of one level, found and measured by probing, copied when a box is provisioned."""
+"""Slices of a trie: the part below a range of ids of one level. A slice is located and measured by probing the trie, and copied
+when a box is evaluated.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,11 +9,11 @@ import numpy as np
 
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
-ID, POSITION = 4, 8  # bytes of a value or of an entry of the directory, and of an entry of an index
+ID, POSITION = 4, 8  # bytes of an id (a value or an entry of the directory), and of a position (an entry of an index)
 
 
 class Siblings(NamedTuple):
-    """The positions of one sibling range of a level of a trie, reached along `path`."""
+    """A sibling range of a trie: the positions [begin, end) of the level that is reached along `path`."""
 
     trie: TrieArray
     path: tuple[int, ...]
@@ -27,24 +29,25 @@ class Siblings(NamedTuple):
         return self.trie.values[self.level]
 
     def at(self, target: int) -> int:
-        """The position of the first value not below an id, which has the type of the values: of another, all are converted."""
+        """Return the position of the first value not below an id. The id is converted to the type of the values: otherwise all
+        values would be converted."""
         return self.begin + int(self.values[self.begin : self.end].searchsorted(np.int32(target)))
 
 
 def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:
     """Return the range below a path of ids; an empty range if the trie lacks the path."""
-    found = Siblings(trie, (), 0, len(trie.values[0]))
+    current = Siblings(trie, (), 0, len(trie.values[0]))
     for id in path:
-        at = found.at(id)
-        there = at < found.end and found.values[at] == id
-        index = trie.index[found.level]
-        begin, end = (int(index[at]), int(index[at + 1])) if there else (0, 0)
-        found = Siblings(trie, (*found.path, id), begin, end)
-    return found
+        at = current.at(id)
+        has_id = at < current.end and current.values[at] == id
+        index = trie.index[current.level]
+        begin, end = (int(index[at]), int(index[at + 1])) if has_id else (0, 0)
+        current = Siblings(trie, (*current.path, id), begin, end)
+    return current
 
 
 def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
-    """Return the (begin, end) positions of each level, from that of the siblings down, at and below the ids in [low, high)."""
+    """Return for each level, from that of the siblings down, the range of positions at and below the ids in [low, high)."""
     ranges = [(of.at(low), of.at(high))]
     for index in of.trie.index[of.level :]:
         begin, end = ranges[-1]
@@ -77,12 +80,12 @@ def copy_slice(of: Siblings, low: int, high: int) -> TrieArray:
 
 
 def least_bytes(arity: int) -> int:
-    """The smallest slice: one tuple."""
+    """Return the bytes of the smallest slice: one tuple."""
     return 2 * ID + arity * ID + (arity - 1) * 2 * POSITION
 
 
 def span(of: Siblings, low: int, high: int) -> tuple[int, int]:
-    """The least and the first id above the greatest, of the children of the ids in [low, high); (0, 0) without any.
+    """Return (least, greatest + 1) of the children of the ids in [low, high); (0, 0) if there are none.
 
     Reads the ends of each sibling range below.
     """

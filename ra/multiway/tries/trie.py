@@ -1,10 +1,10 @@
-"""Trie arrays: a relation in one column order as nested sorted ranges (Zinn, 2015, §3).
+"""Trie arrays: a relation in one column order, as nested sorted ranges (Zinn, 2015, §3).
 
     edge = {(1, 3), (1, 4), (3, 4)}        values[0] = [1, 3]     index[0] = [0, 2, 3]     values[1] = [3, 4, 4]
 
 The children of the value at position p of level l are at index[l][p] … index[l][p + 1] of level l + 1, ascending. The
-first level also has a *directory*: where the children of an id begin (those of the next id are their end), so that looking
-one up is one access; of a trie of one level, how many of its values are below an id.
+first level also has a *directory*: the begin of the children of each id (they end at the begin of the next id's), so that a
+lookup is one access; in a trie of one level, the number of its values below each id.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,27 +20,28 @@ from semi_naive.ra.multiway.tries.domain import Domain, TooManyValues
 
 @dataclass(frozen=True)
 class TrieArray:
-    """Ids of 4 bytes in levels; the directory covers the ids from `base` to `base + len(directory) - 1`."""
+    """A trie of 4-byte ids. The directory covers the ids from `base` to `base + len(directory) - 1`."""
 
-    values: tuple[np.ndarray, ...]  # int32, one a column
-    index: tuple[np.ndarray, ...]  # int64, one fewer; each one longer than the level it is of
+    values: tuple[np.ndarray, ...]  # the values of each level, int32; one array a column
+    index: tuple[np.ndarray, ...]  # the children of each level but the last, int64; each has one entry more than its level
     base: int
     directory: np.ndarray  # int32
 
     @classmethod
     def build(cls, columns: Iterable[np.ndarray], size: int) -> "TrieArray":
-        """From columns of ids below `size`, in any order and with duplicates. Sorts: 20 ns a tuple of up to 64 bits."""
+        """Build a trie of columns of ids below `size`, in any order and with duplicates. Sorts: 20 ns a tuple of up to 64
+        bits."""
         columns = _sorted_columns([np.asarray(column) for column in columns], max(int(size - 1).bit_length(), 1))
         values, index, begins = [], [], np.zeros(len(columns[0]), bool)
         begins[:1] = True
-        at = None
+        parent_begins = None
         for column in columns:
             begins[1:] |= column[1:] != column[:-1]
-            where = np.flatnonzero(begins)
-            if at is not None:
-                index.append(np.append(np.searchsorted(where, at), where.size))
-            values.append(column[where])
-            at = where
+            positions = np.flatnonzero(begins)
+            if parent_begins is not None:
+                index.append(np.append(np.searchsorted(positions, parent_begins), positions.size))
+            values.append(column[positions])
+            parent_begins = positions
         if len(columns[0]) >= 1 << 31:
             raise TooManyValues(f"{len(columns[0]):,} tuples in one trie, and there is room for 2^31: split the relation")
         return cls(tuple(values), tuple(index), 0, directory_of(values[0], np.diff(index[0]) if index else 1, size))
@@ -62,7 +63,7 @@ class TrieArray:
         return len(self.values[-1])
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What a kernel takes: the directory, then each level's values and index."""
+        """Return the arrays that a kernel takes: the directory, then each level's values and index."""
         levels = [array for pair in zip(self.values, self.index, strict=False) for array in pair]
         return (self.directory, *levels, self.values[-1])
 
@@ -72,13 +73,13 @@ class TrieArray:
         return cls(tuple(levels[::2]), tuple(levels[1::2]), base, directory)
 
     def widest(self, level: int) -> int:
-        """The most values of one sibling range of a level."""
+        """Return the size of the largest sibling range of a level."""
         if level == 0:
             return len(self.values[0])
         return int(np.diff(self.index[level - 1]).max(initial=0))
 
     def columns(self) -> tuple[np.ndarray, ...]:
-        """The tuples, column by column."""
+        """Return the tuples as columns (n,)."""
         columns = [self.values[-1]]
         for level in range(self.arity - 2, -1, -1):
             repeats = np.diff(self.index[level])
@@ -89,16 +90,18 @@ class TrieArray:
 
 
 def directory_of(values: np.ndarray, children: np.ndarray | int, size: int) -> np.ndarray:
-    """How many children all values below an id have, for each id up to `size`."""
+    """Return for each id up to `size` the number of children of all values below it. children: the number of children of each
+    value."""
     counts = np.zeros(size + 1, np.int32)
     counts[values + 1] = children
     return np.cumsum(counts, dtype=np.int32)
 
 
 def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
-    """The columns in the order of their tuples, without duplicates: packed into as few words as they fit in, and sorted."""
-    a_word = 64 // bits
-    lanes = [columns[first : first + a_word] for first in range(0, len(columns), a_word)]
+    """Return the columns in the order of their tuples, without duplicates: they are packed into as few words as possible, and
+    sorted. bits: the width of an id."""
+    columns_per_word = 64 // bits
+    lanes = [columns[first : first + columns_per_word] for first in range(0, len(columns), columns_per_word)]
     words = np.zeros((len(lanes), len(columns[0])), np.uint64)
     for word, lane in zip(words, lanes, strict=True):
         for column in lane:
@@ -114,7 +117,7 @@ def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class TrieFile:
-    """A trie array in one file. Picklable."""
+    """A handle of a trie array in a file. Picklable."""
 
     arrays: ArrayFile
     base: int
@@ -125,7 +128,7 @@ class TrieFile:
 
     @classmethod
     def share(cls, trie: TrieArray, sc, store, name: str) -> "TrieFile":
-        """The same on every host of a cluster."""
+        """Write a trie to a file on every host of a cluster."""
         return cls(ArrayFile.share(trie.arrays(), sc, store, name), trie.base)
 
     @property
@@ -138,10 +141,11 @@ class TrieFile:
 
 @dataclass
 class Tries:
-    """Relations over one domain of ids; tries are built when a query first asks for one, and kept for the next.
+    """Relations over one domain of ids. Tries are built when a query first needs them, and cached.
 
-    Holds 4 bytes a value of every relation; every trie that is asked for takes 4 bytes an id of the domain and up to 12 a
-    value more.
+    Takes 4 bytes a value of every relation; each trie takes 4 bytes an id of the domain and up to 12 a value.
+    kept: the tries built so far.
+    degrees: for each (relation, column), the number of tuples with each id.
     """
 
     domain: Domain
@@ -151,6 +155,7 @@ class Tries:
 
     @classmethod
     def of(cls, relations: "Mapping | Tries") -> "Tries":
+        """Encode relations, given as {name: columns}, over a common domain."""
         if isinstance(relations, Tries):
             return relations
         columns = {name: relation_columns(relation) for name, relation in relations.items()}
@@ -159,7 +164,8 @@ class Tries:
         return cls(domain, encoded)
 
     def trie(self, relation: str, order: tuple[int, ...], equal: tuple[tuple[int, int], ...] = ()) -> TrieArray:
-        """The relation in the order of some of its columns; of the tuples whose columns are pairwise equal, only those."""
+        """Return the trie of some columns of a relation in an order. equal: pairs of columns; only tuples in which they
+        agree."""
         key = (relation, order, equal)
         if key not in self.kept:
             columns = self.selected(relation, equal)
@@ -167,14 +173,15 @@ class Tries:
         return self.kept[key]
 
     def selected(self, relation: str, equal: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, ...]:
+        """Return the columns of a relation, restricted to the tuples in which the pairs of columns in `equal` agree."""
         columns = self.relations[relation]
         for left, right in equal:
-            same = columns[left] == columns[right]
-            columns = tuple(column[same] for column in columns)
+            agree = columns[left] == columns[right]
+            columns = tuple(column[agree] for column in columns)
         return columns
 
     def degree(self, relation: str, column: int) -> np.ndarray:
-        """How many tuples have each id in a column: one pass, kept."""
+        """Return the number of tuples with each id in a column. Takes one pass; cached."""
         key = (relation, column)
         if key not in self.degrees:
             self.degrees[key] = np.bincount(self.relations[relation][column], minlength=self.domain.size)

@@ -1,4 +1,4 @@
-"""Relations as Arrow tables, and Arrow tables as facts."""
+"""Convert relations to Arrow tables, and Arrow tables to facts."""
 
 import numpy as np
 
@@ -9,17 +9,14 @@ from semi_naive.io.results.order import distinct_in_column
 from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
 from semi_naive.io.values.record_text import ReadableStyle
-from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of
 
 
 def arrow_table(relation, types: dict, columns: np.ndarray, values):
-    """A pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string.
-
-    A record is a struct, of its type's fields, with null for nil; where its type may hold itself, it is its text, and so is a
-    branch.
-    """
+    """Return a pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string. A record is
+    a struct of its type's fields, with null for nil. A record of a recursive type, and a branch, is its text."""
     import pyarrow as pa
 
     types = BUILT_IN | types
@@ -29,13 +26,14 @@ def arrow_table(relation, types: dict, columns: np.ndarray, values):
 
 
 def record_batch(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False):
-    """A pyarrow record batch of at least one column. `dictionaries`: columns of strings are dictionary-encoded."""
+    """Return a pyarrow record batch of at least one column. dictionaries: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
     return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
 
 
 def _arrays(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False) -> tuple[list, list[str]]:
+    """Return (arrays, names) of a relation's columns."""
     attributes = list(zip(columns, relation.attributes, strict=True))
     arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in attributes]
     return arrays, [name for _, (name, _) in attributes]
@@ -56,8 +54,8 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
     found, at = distinct_in_column(column)
     if type_.branches or is_recursive(type_, types):
-        unpacked, style = Unpacked(found[found != NIL], type_, types, values), ReadableStyle()
-        return pa.array(unpacked.texts(found.tolist(), type_, style), pa.string()).take(arrow_of(at))
+        texts = RecordTexts(found[found != NIL], type_, types, values, ReadableStyle())
+        return pa.array(texts.texts(found.tolist(), type_), pa.string()).take(arrow_of(at))
     return _structs(found, type_, types, values).take(arrow_of(at))
 
 
@@ -95,8 +93,9 @@ def _types_within(type_, types: dict) -> set:
 
 
 class KeyedArrays:
-    """Record batches of the pieces of `results.sorted_rows.SortedRows`, whose columns have `keys`. Repeated values are decoded
-    once for all pieces."""
+    """A function from pieces of `results.sorted_rows.SortedRows`, whose columns have `keys`, to record batches. Repeated values
+    are decoded once for all pieces.
+    """
 
     def __init__(self, relation, types: dict, values, keys):
         types = BUILT_IN | types
@@ -179,8 +178,8 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
 
 
 def _texts(column):
-    """A column of texts, dictionary-encoded; other values are written as text. A column that is dictionary-encoded keeps its
-    dictionary, so each distinct text is looked up once."""
+    """Return a column as dictionary-encoded texts; values of other types are written as text. An existing dictionary is kept,
+    so each distinct text is looked up once."""
     import pyarrow as pa
 
     coded = column if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string() else None
@@ -192,12 +191,12 @@ def _texts(column):
 
 
 def _categories(column):
-    """A dictionary-encoded column without missing values in its dictionaries. The texts are cast to `string`, as polars uses
-    views, which Arrow casts nowhere else."""
+    """Return a dictionary-encoded column without missing values in its dictionaries. The texts are cast to `string`: polars
+    uses views, which Arrow can cast only here."""
     import pyarrow as pa
 
     if kind_of_arrow(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():
-        chunks = [pa.DictionaryArray.from_arrays(each.indices, each.dictionary.cast(pa.string())) for each in column.chunks]
+        chunks = [pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.string())) for part in column.chunks]
         column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.string()))
     missing = any(chunk.dictionary.null_count for chunk in column.chunks)
     return column.cast(plain_type(column.type)) if missing else column
@@ -218,7 +217,8 @@ def _python_values(column, fault) -> list:
 
 
 def first_missing(column, kind: Kind):
-    """(row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. A float may be NaN."""
+    """Return (row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. In a float column NaN
+    is not missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -229,8 +229,9 @@ def first_missing(column, kind: Kind):
     return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
 
 
-def _can_hold(found, type_) -> bool:
-    kind, whole = kind_of_arrow(found), (Kind.NUMBER, Kind.UNSIGNED)
+def _can_hold(arrow_type, type_) -> bool:
+    """True if an attribute of a type can have the values of an Arrow type."""
+    kind, whole = kind_of_arrow(arrow_type), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:
         return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)
     return kind in whole or kind == Kind.FLOAT == type_.kind

@@ -1,6 +1,7 @@
-"""Checks for texts that Arrow's CSV parser reads otherwise than Soufflé does. Each check is one scan, at some GB/s.
+"""Checks for texts that Arrow's CSV parser reads differently from Soufflé. Each check is one scan, at some GB/s.
 
-The rules are implemented in `io.formats.lines`. Texts that Arrow refuses need no check, as they are read by the rules then.
+Soufflé's rules are implemented in `io.formats.lines`. Texts that Arrow rejects need no check, as they are then read by these
+rules.
 """
 
 import re
@@ -15,7 +16,7 @@ QUOTE, NEWLINE = ord('"'), ord("\n")
 
 
 def unix_lines(data: bytes, form) -> bytes:
-    """Return the text with newlines as its only line ends. Raises Mismatch for a carriage return anywhere else than in a line's
+    """Return the text with newlines as its only line ends. Raises Mismatch for a carriage return that is not part of a line
     end."""
     if b"\r" not in data:
         return data
@@ -48,7 +49,8 @@ def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
 
 
 def check_beginning(data: bytes) -> None:
-    """Raise Mismatch if Arrow would skip a byte order mark inside the file, where it is part of a symbol."""
+    """Raise Mismatch if a piece begins with a byte order mark, which Arrow would skip, although it is part of a symbol
+    there."""
     if data.startswith(BYTE_ORDER_MARK):
         raise Mismatch("a byte order mark")
 

@@ -1,4 +1,4 @@
-"""Reading text with one tuple a line: plain text by a kernel, clean text by Arrow's CSV parser, other text line by line."""
+"""Read text with one tuple a line: simple text by a kernel, other regular text by Arrow's CSV parser, all else line by line."""
 
 import io
 import re
@@ -84,11 +84,11 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     return columns
 
 
-def _read_as(found):
+def _read_as(arrow_type):
     """The Arrow types to read with. Repeated texts are dictionary-encoded."""
     import pyarrow as pa
 
-    return pa.dictionary(pa.int32(), found) if found == pa.string() else found
+    return pa.dictionary(pa.int32(), arrow_type) if arrow_type == pa.string() else arrow_type
 
 
 def _tidied(data: bytes, form) -> tuple[bytes, str]:

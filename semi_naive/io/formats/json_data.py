@@ -1,4 +1,4 @@
-"""Reading JSON: an array whose elements are tuples, each a list, or an object keyed by the attributes' names."""
+"""Read facts from JSON: an array with one element for each tuple, a list, or an object keyed by the attributes' names."""
 
 import json
 from math import isinf

@@ -1,4 +1,4 @@
-"""The layout of facts in a file: given by a directive's parameters, the file's name and its first rows."""
+"""The layout of facts in a file: determined by a directive's parameters, the file's name and its first rows."""
 
 import os
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .sq
 
 @dataclass(frozen=True)
 class Matrix:
-    """The banner and size line of a MatrixMarket file; `line` is the number of the size line."""
+    """The banner and size line of a MatrixMarket file. line: the number of the size line."""
 
     rows: int
     cols: int

@@ -1,4 +1,4 @@
-"""Reading text line by line, exactly by Soufflé's rules, with the place of each error."""
+"""Read text line by line, exactly by Soufflé's rules, with the place of each error."""
 
 import re
 from dataclasses import replace
@@ -66,7 +66,7 @@ def _end_of_row(data: bytes, at: int, delimiter: bytes) -> int:
 
 
 def _closing(data: bytes, at: int) -> int:
-    """The end of the quoted field that begins at `at`: a quote that is not doubled, else the end of the text."""
+    """Return the end of the quoted field that begins at `at`: the next quote that is not doubled, else the end of the text."""
     while True:
         at = _find_before(data, b'"', at + 1)
         if data[at + 1 : at + 2] != b'"':
@@ -75,14 +75,14 @@ def _closing(data: bytes, at: int) -> int:
 
 
 def _find_before(data: bytes, what: bytes, at: int, stop: int | None = None) -> int:
-    """The next position of a byte string; `stop`, or the end of the text, if there is none."""
+    """Return the next position of a byte string; `stop`, or the end of the text, if there is none."""
     stop = len(data) if stop is None else stop
     found = data.find(what, at, stop)
     return stop if found < 0 else found
 
 
 class _LineReader:
-    """Collects a list of values for each attribute from lines."""
+    """Parses lines, and collects a list of values for each attribute."""
 
     def __init__(self, form, relation, types: dict, values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
@@ -91,6 +91,7 @@ class _LineReader:
         self.columns = [[] for _ in relation.attributes]
 
     def read(self, raw: bytes, line: int) -> None:
+        """Parse one line."""
         if not self.form.is_data(raw):
             return
         text = _decoded(raw, self.path, line)
@@ -107,6 +108,7 @@ class _LineReader:
                 raise _bad(message, self.path, text, line, begin, hint) from None
 
     def _fields(self, text: str, line: int) -> list:
+        """Return the fields of a line as (start, text). Raises BadInput if their number is wrong."""
         try:
             fields = split_fields(text, self.form, self.branches)
         except Mismatch as wrong:
@@ -130,6 +132,7 @@ class _LineReader:
         return f"values are separated {self.form.between()}; .input {relation}(delimiter=…) says otherwise{more}"
 
     def _value(self, field: str, type_):
+        """Return the value of a field of a type. Raises Mismatch if it does not fit."""
         if isinstance(type_, Vertex):
             return type_.of_text(field)
         if type_.kind == Kind.SYMBOL:
@@ -142,7 +145,8 @@ class _LineReader:
 
 
 def located_rows(stream, form, relation, path: str):
-    """The format with the place where its rows begin, after a byte order mark and a header, and the order of their fields."""
+    """Return the format with the position where its rows begin, after a byte order mark and a header, and with the order of
+    their fields."""
     if form.loose:  # `semi_naive.io.formats.sniff` has looked
         return form
     offset = skip_mark(stream)
@@ -183,10 +187,10 @@ def _bad(message: str, path: str, text: str, line: int, at: int, hint: str) -> B
 
 
 def split_fields(text: str, form, branches: bool = False) -> list:
-    """The fields of a line as (start, text); Mismatch, with the place as its row, where quotes or brackets do not close.
-    branches: whether some fields may be branches, whose brackets are round."""
+    """Return the fields of a line as (start, text). Raises Mismatch, with the position as its row, if quotes or brackets are
+    not closed. branches: True if some fields may be branches, whose brackets are round."""
     if form.spaced:
-        return [(found.start(), found[0]) for found in re.finditer(r"[^ \t]+", text)]
+        return [(match.start(), match[0]) for match in re.finditer(r"[^ \t]+", text)]
     if form.rfc4180:
         return _split_quoted(text, form.delimiter)
     return _split_bracketed(text, form.delimiter, branches) if "," in form.delimiter else _split(text, form.delimiter)

@@ -1,7 +1,7 @@
-"""MatrixMarket coordinate files: the banner, the size line, and what symmetry means for edges.
+"""MatrixMarket coordinate files: the banner, the size line, and the edges of symmetric matrices.
 
-The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, with any value, even
-zero. Indices stay 1-based as they are written.
+The format is NIST's (math.nist.gov/MatrixMarket/formats.html). A matrix entry (i, j) is the edge i -> j, whatever its value.
+Indices are not changed and begin at 1.
 """
 
 import re
@@ -44,7 +44,7 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
 
 
 def check_entries(found: int, matrix: Matrix, path: str) -> None:
-    """Raise BadInput unless a file had as many entries as its size line declares."""
+    """Raise BadInput unless a file has as many entries as its size line declares."""
     if found != matrix.entries:
         message = f"declares {quantity(matrix.entries, 'entry', 'entries')}, but {found:,} follow"
         raise BadInput(message, path, matrix.line, hint="the file may be cut off, or its size line wrong")
@@ -58,6 +58,7 @@ def symmetric_edges(columns: np.ndarray) -> np.ndarray:
 
 
 def _check_banner(banner, path, number):
+    """Raise BadInput unless the banner is supported; return its field and symmetry."""
     words = [(found.start(), found[0]) for found in re.finditer(rb"[^ \t]+", banner)]
     if not words or words[0][1].lower() != b"%%matrixmarket":
         hint = "the first line must begin with %%MatrixMarket matrix"
@@ -72,6 +73,7 @@ def _check_banner(banner, path, number):
 
 
 def _sizes(text, path, number):
+    """Return (rows, columns, entries) of a size line."""
     try:
         rows, cols, entries = map(int, text.split())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Parquet files, and directories of them, as Arrow tables."""
+"""Read parquet files, and directories of them, as Arrow tables."""
 
 import os
 from contextlib import contextmanager
@@ -60,6 +60,8 @@ def read_row_group(path: str, part: str, group: int, relation=None):
 
 
 def _columns_in_order(file, relation, path: str) -> list[str] | None:
+    """Return the names of a file's columns in the order of the relation's attributes; None if they are read in their own
+    order."""
     names = file.schema_arrow.names
     order = column_places(relation, names, path) if relation else None
     return None if order is None else [names[at] for at in order]
@@ -75,7 +77,7 @@ def column_names(path: str) -> list[str]:
 
 
 def read_schema(path: str):
-    """A pyarrow table without rows with the columns of the first part, and the number of rows of all parts."""
+    """Return (a pyarrow table without rows, with the columns of the first part; the number of rows of all parts)."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):

@@ -1,6 +1,6 @@
-"""Parsing plain text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
+"""Parse simple text, one tuple a line, by a kernel on all cores: strings and whole numbers between single-byte delimiters.
 
-It follows Soufflé's rules (`semi_naive.io.formats.lines`), and refuses texts that these would treat in a special way.
+It follows Soufflé's rules (`semi_naive.io.formats.lines`), and rejects texts that need special treatment.
 """
 
 from collections.abc import Iterator
@@ -20,8 +20,9 @@ PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 
 @dataclass
 class PlainText:
-    """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these strings, a
-    `ra.text.strings.Hashed`."""
+    """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these symbols, a
+    `ra.text.strings.Hashed`.
+    """
 
     arity: int
     symbols: list[int]
@@ -40,17 +41,18 @@ class PlainText:
 
 
 def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> PlainText | None:
-    """Parse a text that comes in pieces of whole lines; None if some part must be read by `semi_naive.io.formats.lines`."""
+    """Parse a text that is given in pieces of whole lines. Return None if some part must be read by
+    `semi_naive.io.formats.lines`."""
     roles = _roles(form, relation)
     if roles is None:
         return None
     read, first = _Reader(form, roles, relation.arity), list(islice(pieces, 2))
-    each = in_threads if threads and len(first) == 2 else map
+    apply = in_threads if threads and len(first) == 2 else map
     try:
-        found = list(each(read, chain(first, pieces)))
+        parsed = list(apply(read, chain(first, pieces)))
     except (Mismatch, UnicodeDecodeError):
         return None
-    return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], found)
+    return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], parsed)
 
 
 def _roles(form, relation) -> list[int] | None:
@@ -70,13 +72,14 @@ def _roles(form, relation) -> list[int] | None:
 
 @dataclass
 class _Reader:
-    """Parses a piece into columns and symbols."""
+    """A function that parses a piece into columns and symbols."""
 
     form: Format
     roles: list[int]
     arity: int
 
     def __call__(self, piece: bytes | bytearray) -> tuple:
+        """Parse one piece. Raises Mismatch if it needs special treatment."""
         from semi_naive.ra.text.fields import read_fields
         from semi_naive.ra.text.strings import Hashed
 
@@ -87,9 +90,12 @@ class _Reader:
             piece.decode()
         text, wanted = np.frombuffer(piece, np.uint8), self.form.wanted(self.arity)
         lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
-        columns, to = np.empty((self.arity, lines), np.int64), np.array([wanted.get(f, 0) for f in range(len(self.roles))])
-        good, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), to, columns)
-        if not good:
+        columns, attributes = (
+            np.empty((self.arity, lines), np.int64),
+            np.array([wanted.get(f, 0) for f in range(len(self.roles))]),
+        )
+        is_plain, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), attributes, columns)
+        if not is_plain:
             raise Mismatch("something is not plain")
         strings = Hashed(text, *places)
         return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.alone()

@@ -1,4 +1,4 @@
-"""Detection of how a graph's text is written, from its first two rows: delimiter, kind of vertices, quotes."""
+"""Detect the format of a graph's text from its first two rows: delimiter, kind of vertices, quotes."""
 
 import re
 from dataclasses import replace
@@ -14,7 +14,7 @@ from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
 from semi_naive.ra.ir import Kind
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
-FORBIDDEN = '\r\n"-0123456789'  # as delimiters
+FORBIDDEN = '\r\n"-0123456789'  # characters that cannot be delimiters
 USUAL = ("\t", ",", ";", " ")
 
 
@@ -62,24 +62,22 @@ def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list
 
 
 def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
-    """The delimiter of the first row: one that gives integers if they are wanted, else the usual one, else one that gives at
-    least as many fields as there are attributes.
-
-    People's .csv files contain tabs, and their .txt files commas.
-    """
+    """Return the delimiter of the first row: one that gives integers if the types require them, else the usual one, else one
+    that gives at least as many fields as there are attributes. In practice, .csv files may contain tabs, and .txt files
+    commas."""
     candidates = [usual, *(other for other in USUAL if other != usual)]
-    found = [(one, fields_of(row, _loose(one))) for one in candidates]
-    right = [(one, fields) for one, fields in found if len(fields) == arity]
-    for one, fields in right:
+    splits = [(candidate, fields_of(row, _loose(candidate))) for candidate in candidates]
+    matching = [(candidate, fields) for candidate, fields in splits if len(fields) == arity]
+    for candidate, fields in matching:
         pairs = zip(fields, types, strict=True)
         if all(type_.kind == Kind.SYMBOL or DECIMAL.fullmatch(field) for (_, field), type_ in pairs):
-            return one
-    right = right or [(one, fields) for one, fields in found if len(fields) > arity]
-    return usual if len(found[0][1]) > 1 or not right else right[0][0]
+            return candidate
+    matching = matching or [(candidate, fields) for candidate, fields in splits if len(fields) > arity]
+    return usual if len(splits[0][1]) > 1 or not matching else matching[0][0]
 
 
 def choose_kind(rows, form: Format, path: str, strings) -> str:
-    """The kind of vertices, by the first two rows, (offset, line, text) each, and the user's choice if there is one."""
+    """Return the kind of vertices, by the user's choice or the first two rows, (offset, line, text) each."""
     if strings is not None or not rows:
         return "strings" if strings else "ints"
     first, *second = (fields_of(text, form) for _, _, text in rows)
@@ -88,20 +86,20 @@ def choose_kind(rows, form: Format, path: str, strings) -> str:
     if not odd:
         return "ints"
     place = path, rows[0][1], 1 + odd[0][0]
-    said = f"{odd[0][1]!r:.60} is not an integer"
+    reason = f"{odd[0][1]!r:.60} is not an integer"
     vertices = [text for at, (_, text) in enumerate(second[0] if second else []) if at in wanted]
     if vertices and len(first) == len(second[0]) and all(map(DECIMAL.fullmatch, vertices)):
         hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
         shell = "--header if the first line names the columns, --strings if vertices are names"
-        raise BadInput(f"{said}, but the next row has integers", *place, hint, shell)
+        raise BadInput(f"{reason}, but the next row has integers", *place, hint, shell)
     if any(NUMBER.fullmatch(field) for _, field in odd):
         hint = "vertex ids are integers; {} to read vertices as names"
-        raise BadInput(said, *place, hint.format("pass strings=True"), hint.format("--strings"))
+        raise BadInput(reason, *place, hint.format("pass strings=True"), hint.format("--strings"))
     return "strings"
 
 
 def fields_of(row: str, form: Format) -> list:
-    """The fields of a row, as far as it can be split; errors are reported when it is read."""
+    """Return the fields of a row; if it cannot be split, the row as one field, as errors are reported when it is read."""
     try:
         return split_fields(row, form)
     except ValueError:
@@ -109,7 +107,7 @@ def fields_of(row: str, form: Format) -> list:
 
 
 def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int, int]:
-    """The header, if there is one; the first two rows, (offset, line, text) each; and the byte and line at which the first row
+    """Return (header, first two rows, offset, line): rows as (offset, line, text), and the byte and line where the first row
     begins, or the file ends."""
     with open_binary(path) as stream:
         data = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
@@ -125,6 +123,7 @@ def _loose(delimiter: str) -> Format:
 
 
 def _one_character(delimiter) -> str:
+    """Return a delimiter if it is a valid one; else raise BadInput."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in FORBIDDEN or not delimiter.isascii():
         raise BadInput(f"{delimiter!r} is not a delimiter", hint="expected one ASCII character such as ',' or ' '")
     return delimiter

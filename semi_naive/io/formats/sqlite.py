@@ -1,5 +1,6 @@
-"""SQLite databases as Soufflé lays them out: a table `_relation` of numbers, one `__SymbolTable` for all symbols, and a view
-`relation` that puts the strings in their places, which is also what is read."""
+"""SQLite databases in Soufflé's layout: a table `_relation` of numbers, one `__SymbolTable` for all symbols, and a view
+`relation` with the strings, from which facts are read.
+"""
 
 import contextlib
 import sqlite3
@@ -18,13 +19,13 @@ from semi_naive.ra.ir import Kind
 
 SYMBOLS = "__SymbolTable"
 MAX_ROW_BYTES_WITHOUT_IDS = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
-INSERTED_ROWS = 1 << 18  # rows that are inserted by one call
+INSERTED_ROWS = 1 << 18  # rows inserted by one call
 TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
 def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
-    """The columns of the table or view with the relation's name. Raises BadInput for NULL, except in a record attribute, where
-    it is nil."""
+    """Return the columns of the table or view with the relation's name. Raises BadInput for NULL, except in a record attribute,
+    where it is nil."""
     with _open_database(path) as database:
         _check_there(database, path, form.name, relation.name)
         cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
@@ -78,6 +79,7 @@ def _public(names: list[str]) -> list[str]:
 
 
 def _check_there(database, path: str, name: str, relation: str) -> None:
+    """Raise BadInput unless the database has a table or view."""
     if name not in (known := _tables(database)):
         hint = f"the database has {', '.join(_public(known)) or 'nothing'}; name= in the .input says which one is read"
         raise BadInput(f"Required table or view does not exist for relation {relation}: {name}", path, hint=hint)
@@ -96,7 +98,7 @@ def _value(value, kind: Kind):
 
 
 def _text(value) -> str:
-    """A value of SQLite that is not null, as a string. Raises Mismatch for bytes that are not UTF-8."""
+    """Return a value of SQLite that is not null as a string. Raises Mismatch for bytes that are not UTF-8."""
     try:
         return value.decode() if isinstance(value, bytes) else str(value)
     except UnicodeDecodeError as error:
@@ -105,18 +107,21 @@ def _text(value) -> str:
 
 
 def write_sqlite(path: str, rows, relation, types: dict, values, form) -> None:
-    """Replace the relation's table in the database at `path`, in one transaction; other tables stay."""
-    found = SortedRows(rows, relation, types, values, ReadableStyle(), INSERTED_ROWS) if relation.arity else None
+    """Replace the relation's table in the database at `path`, in one transaction; other tables are not changed."""
+    ordered = SortedRows(rows, relation, types, values, ReadableStyle(), INSERTED_ROWS) if relation.arity else None
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
     with _open_database(path) as database:
         database.execute("BEGIN")
         _create(database, relation, form.name)
-        if found:
-            stored = [_stored_values(database, keys) for keys in found.keys]
+        if ordered:
+            stored = [_stored_values(database, keys) for keys in ordered.keys]
             marks = ", ".join("?" * relation.arity)
-            for piece in found.pieces(np.ndarray.tolist):
-                numbers = [[of[key] for key in column] if of else column for of, column in zip(stored, piece, strict=True)]
+            for piece in ordered.pieces(np.ndarray.tolist):
+                numbers = [
+                    [values_of_key[key] for key in column] if values_of_key else column
+                    for values_of_key, column in zip(stored, piece, strict=True)
+                ]
                 database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
         database.execute("COMMIT")
 
@@ -136,6 +141,7 @@ def _stored_values(database, keys: Keys) -> list | None:
 
 
 def _create(database, relation, name: str) -> None:
+    """Create the table, the view and the symbol table of a relation, and delete the table's rows."""
     table, arity = _name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
     fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))
     narrow = arity * 9 + 1 < MAX_ROW_BYTES_WITHOUT_IDS
@@ -171,7 +177,7 @@ def _text_or_bytes(raw: bytes):
 
 @contextlib.contextmanager
 def _open_database(path: str):
-    """A connection whose changes are committed explicitly. Its errors are `BadInput`."""
+    """Open a connection whose changes are committed explicitly. Its errors are translated to `BadInput`."""
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None, uri=path.startswith("file:"))) as database:
             database.text_factory = _text_or_bytes

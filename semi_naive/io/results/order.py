@@ -1,6 +1,6 @@
-"""The rows of a result in sorted order, so that a program's output is the same each time.
+"""Sort the rows of a result, so that a program's output is the same each time.
 
-Soufflé orders symbols by first appearance; here symbols and records are ordered by text, numbers by size.
+Soufflé orders symbols by first occurrence; here symbols and records are ordered by text, numbers by value.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.values.bits import SIGN
-from semi_naive.io.values.records import NIL, Unpacked
+from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.values.kinds import DTYPES, numbers
@@ -18,20 +18,21 @@ MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s
 FLIP = np.int64(-SIGN)
 
 
-def sort_distinct(found: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
-    """The sorting permutation of distinct symbols, floats or records, and their sorted values: strings, floats, or texts of
-    records. Many symbols are a pyarrow array, sorted without Python objects, as UTF-8 bytes sort like characters."""
+def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+    """Return (the sorting permutation of distinct symbols, floats or records, their sorted values): strings, floats, or texts
+    of records. Many symbols are a pyarrow array, sorted without Python objects, as UTF-8 bytes sort like characters.
+    distinct: the values as 64 bits."""
     if type_.kind == Kind.FLOAT:
-        order = np.argsort(by_size(found, type_.kind))
-        return order, numbers(found[order], type_.kind).tolist()
-    if type_.kind == Kind.SYMBOL and found.size > MIN_ROWS_FOR_ARROW:
+        order = np.argsort(by_size(distinct, type_.kind))
+        return order, numbers(distinct[order], type_.kind).tolist()
+    if type_.kind == Kind.SYMBOL and distinct.size > MIN_ROWS_FOR_ARROW:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        strings = values.arrow(found).cast(pa.large_string())
+        strings = values.arrow(distinct).cast(pa.large_string())
         order = pc.array_sort_indices(strings)
         return numpy_of(order), strings.take(order)
-    texts = values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style)
+    texts = values.strings(distinct) if type_.kind == Kind.SYMBOL else record_texts(distinct, type_, types, values, style)
     order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
     return order, [texts[i] for i in order.tolist()]
 
@@ -45,8 +46,8 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
 
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
-    """Each record as text; see `Unpacked.texts`."""
-    return Unpacked(ids[ids != NIL], type_, types, values).texts(ids.tolist(), type_, style)
+    """Return each record as text; see `RecordTexts.texts`."""
+    return RecordTexts(ids[ids != NIL], type_, types, values, style).texts(ids.tolist(), type_)
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Writing any result as one file of text or parquet, chosen by the file's name, atomically, from Arrow record batches."""
+"""Write any result as one file of text or parquet, chosen by the file's name, atomically, from Arrow record batches."""
 
 import contextlib
 import os
@@ -57,10 +57,11 @@ def write_batches(path, schema, batches: Iterable, name: str = "result") -> None
 
 
 def _text(batch, form: Format, name: str):
+    """Return a record batch as delimited text."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    fields = [SIGNED if pa.types.is_signed_integer(of) else UNSIGNED for of in batch.schema.types]
+    fields = [SIGNED if pa.types.is_signed_integer(arrow_type) else UNSIGNED for arrow_type in batch.schema.types]
     if set(batch.schema.types) <= {pa.int64(), pa.uint64()} and len(fields):
         seams = ["", *[form.delimiter] * (len(fields) - 1), "\n"]
         return RowFormat(seams, fields).bytes(np.array([numpy_of(column).view(np.int64) for column in batch.columns]))
@@ -85,8 +86,8 @@ def _unquoted(batch, form: Format, name: str):
 
 
 def parquet_writer(where, schema):
-    """A `ParquetWriter` to a path or a stream. Integers are delta-encoded: a sorted column takes little space, and less time
-    than with a dictionary."""
+    """Return a `ParquetWriter` to a path or a stream. Integers are delta-encoded: a sorted column takes little space, and less
+    time than with a dictionary."""
     import pyarrow as pa
     from pyarrow import parquet
 

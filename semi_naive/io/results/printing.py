@@ -1,6 +1,6 @@
-"""Printing results on standard output: as a table, rows of text, JSON or markdown.
+"""Print results on standard output: as a table, rows of text, JSON or markdown.
 
-Rows come in the order of their values, a piece at a time.
+Rows are printed in the order of their values, a piece at a time.
 """
 
 import json
@@ -18,8 +18,8 @@ from semi_naive.io.values.bits import BUILT_IN, short_float_text
 from semi_naive.io.values.record_text import TableStyle
 from semi_naive.ra.ir import Kind
 
-MAX_TABLE_ROWS = 20  # rows of a table
-DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is no terminal
+MAX_TABLE_ROWS = 20  # rows of a table, at most
+DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is not a terminal
 PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", rfc4180=True)}
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
@@ -33,22 +33,23 @@ class PrintedRelation(NamedTuple):
     values: object
 
 
-def print_relations(found: list[PrintedRelation], form: str, stream) -> None:
+def print_relations(relations: list[PrintedRelation], form: str, stream) -> None:
     """Print relations to a binary stream. form: one of `FORMATS` but the first.
 
     csv has a header, tsv has none. Several relations are separated by blank lines, and each begins with a line of its name.
     json is one object with the tuples of each relation as objects; nil in a record is null. A table shows the first rows.
     """
     if form == "json":
-        return _json(found, stream)
-    for number, shown in enumerate(found):
+        return _json(relations, stream)
+    for number, shown in enumerate(relations):
         stream.write(b"\n" * (number > 0))
-        if len(found) > 1 and form in PLAIN:
+        if len(relations) > 1 and form in PLAIN:
             stream.write(f"{shown.relation.name}\n".encode())
         {"table": _table, "markdown": _markdown}.get(form, partial(_print_plain, form=PLAIN.get(form)))(shown, stream)
 
 
 def _print_plain(shown: PrintedRelation, stream, form: Format) -> None:
+    """Print rows as delimited text, with a header in the format rfc4180."""
     if form.rfc4180:
         stream.write((",".join(_attribute_names(shown)) + "\n").encode())
     write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
@@ -58,25 +59,27 @@ def _attribute_names(shown: PrintedRelation) -> list[str]:
     return [name for name, _ in shown.relation.attributes]
 
 
-def _json(found: list[PrintedRelation], stream) -> None:
+def _json(relations: list[PrintedRelation], stream) -> None:
+    """Print relations as a JSON object by name."""
     opened, form = b"{", Format("jsonfile", objects=True)
-    for shown in found:
+    for shown in relations:
         stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
         if shown.relation.arity:
             write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
         else:
             stream.write(b"[{}]\n" if shown.rows.size else b"[]\n")
         opened = b","
-    stream.write(b"}\n" if found else b"{}\n")
+    stream.write(b"}\n" if relations else b"{}\n")
 
 
 def _markdown(shown: PrintedRelation, stream) -> None:
+    """Print a relation as a markdown table."""
     stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
     if not shown.relation.arity:
         stream.write(b"()\n" * bool(shown.rows.size))
         return
-    right = [kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT) for kind in shown.relation.kinds]
-    heading = [_attribute_names(shown), ["--:" if each else "---" for each in right]]
+    is_right_aligned = [kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT) for kind in shown.relation.kinds]
+    heading = [_attribute_names(shown), ["--:" if right else "---" for right in is_right_aligned]]
     stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
     seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
     for piece in lines(shown.rows, shown.relation, shown.types, shown.values, TableStyle(), _markdown_value, seams):
@@ -97,6 +100,7 @@ def _escaped(text: str) -> str:
 
 
 def _table(shown: PrintedRelation, stream) -> None:
+    """Print the first rows of a relation as a table."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -110,11 +114,11 @@ def _table(shown: PrintedRelation, stream) -> None:
         table.add_column(head, justify="right" if number else "left", overflow="fold")
     for row in zip(*_first_rows(shown), strict=True):
         table.add_row(*map(Text, row))
-    told = quantity(size, "tuple") + f", the first {MAX_TABLE_ROWS} are shown" * (size > MAX_TABLE_ROWS)
-    here = sys.stdout.isatty()
-    console = Console(width=None if here else DEFAULT_TABLE_WIDTH, force_terminal=here)
+    caption = quantity(size, "tuple") + f", the first {MAX_TABLE_ROWS} are shown" * (size > MAX_TABLE_ROWS)
+    is_terminal = sys.stdout.isatty()
+    console = Console(width=None if is_terminal else DEFAULT_TABLE_WIDTH, force_terminal=is_terminal)
     with console.capture() as text:
-        console.print(Text(relation.name, "bold"), *[table] * (relation.arity > 0), Text(told, "dim"), sep="\n")
+        console.print(Text(relation.name, "bold"), *[table] * (relation.arity > 0), Text(caption, "dim"), sep="\n")
     stream.write(text.get().encode())
 
 

@@ -1,9 +1,9 @@
-"""Writing a relation on the partitions as one sorted file: tasks sort ranges and write pieces, which the driver appends.
+"""Write a relation on the partitions as one sorted file: tasks sort ranges and write pieces, which the driver appends.
 
-1. `SampleKeys`: some values of the first attribute, by which the driver chooses as many ranges as there are partitions.
-2. `SendToRanges`: every tuple goes to the partition of its range; tuples with one first value stay together.
-3. `WritePiece`: there it is sorted, made into text or parquet, and left in a file of the host.
-4. `ReadChunk`: where the driver does not see that file, some megabytes of it at a time.
+1. `SampleKeys`: a sample of values of the first attribute. The driver chooses as many ranges as there are partitions.
+2. `SendToRanges`: every tuple is sent to the partition of its range; tuples with the same first value have the same range.
+3. `WritePiece`: the range is sorted, formatted as text or parquet, and written to a file of the host.
+4. `ReadChunk`: if the driver cannot read that file, it fetches some megabytes at a time.
 
 A partition holds its range in memory while it sorts; the driver holds one chunk.
 """
@@ -30,12 +30,12 @@ from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
 from semi_naive.ra.storage.missing import DAMAGED, RunMissing
 
 SAMPLED_KEYS = 1000  # values sampled on a partition
-CHUNK_BYTES = 32 << 20  # bytes that travel to the driver at a time
+CHUNK_BYTES = 32 << 20  # bytes sent to the driver at a time
 
 
 @dataclass
 class Ordering:
-    """The order of a relation's tuples by their first attribute; `values` gives the text of symbols and records."""
+    """The order of a relation's tuples by their first attribute; `values` has the text of symbols and records."""
 
     relation: Relation
     types: dict
@@ -55,21 +55,22 @@ class Ordering:
 
 @dataclass
 class SampleKeys:
-    """Yields a sample of a partition's keys."""
+    """A task that yields a sample of a partition's keys."""
 
     spread: PartitionedRelation
     ordering: Ordering
 
     def __call__(self, partition, records):
+        """Yield sort keys of a sample of this partition's tuples."""
         size = sum(stored.size for stored in self.spread.home.full[partition])
         for columns in pieces_of(self.spread, partition):
-            some = columns[0, :: max(1, size // SAMPLED_KEYS)]
-            yield list(self.ordering.keys(np.ascontiguousarray(some))[0])
+            sample = columns[0, :: max(1, size // SAMPLED_KEYS)]
+            yield list(self.ordering.keys(np.ascontiguousarray(sample))[0])
 
 
 @dataclass
 class SendToRanges:
-    """Sends every tuple to the partition of its range."""
+    """A task that sends every tuple to the partition of its range."""
 
     spread: PartitionedRelation
     ordering: Ordering
@@ -77,6 +78,7 @@ class SendToRanges:
     parts: int
 
     def __call__(self, partition, records):
+        """Yield this partition's tuples as parcels, sent by the range of their first sort key."""
         streams = parcels.Streams(partition)
         for columns in pieces_of(self.spread, partition):
             block = Block.of(list(columns), columns.shape[1])
@@ -86,14 +88,16 @@ class SendToRanges:
 
 @dataclass
 class WritePiece:
-    """Writes the tuples of a range in order to a file, and yields its path, size and checksum, or the `BadInput` of a tuple
-    that would be read back otherwise."""
+    """A task that writes the tuples of a range in order to a file, and yields its path, size and checksum, or the `BadInput` of
+    a tuple that would be read back differently.
+    """
 
     ordering: Ordering
     form: object
     folder: str
 
     def __call__(self, partition, records):
+        """Sort the tuples that arrived, which are one range, and write them to a file."""
         block = parcels.received_block(records, "range")
         if block is None:
             return
@@ -110,7 +114,7 @@ class WritePiece:
 
 @dataclass
 class ReadChunk:
-    """Yields a chunk of bytes of the piece of one partition."""
+    """A task that yields a chunk of bytes of the piece of one partition."""
 
     partition: int
     path: str
@@ -118,6 +122,7 @@ class ReadChunk:
     size: int
 
     def __call__(self, partition, records):
+        """Yield the bytes of the chunk, in the task of its partition."""
         if partition != self.partition:
             return
         if not os.path.exists(self.path):
@@ -128,22 +133,24 @@ class ReadChunk:
 
 
 def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, cluster) -> None:
-    """Let the tasks of a `Cluster` write pieces, and call `write(chunk, last)` with their bytes in order: three jobs, one
-    shuffle, and a job for each chunk if there are other hosts. `last`: true at the end of a piece."""
+    """Let the tasks of a `Cluster` write pieces, and call `write(chunk, last)` with their bytes in order.
+
+    last: True at the end of a piece. Takes three jobs, one shuffle, and a job for each chunk if there are other hosts.
+    """
     jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
-    keys = sorted(key for found in jobs.job(SampleKeys(spread, ordering)) for key in found)
+    keys = sorted(key for actual in jobs.job(SampleKeys(spread, ordering)) for key in actual)
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
     divide = SendToRanges(spread, ordering, splitters, jobs.partitions)
     pieces = jobs.job(divide, WritePiece(ordering, form, folder))
-    for wrong in (each for each in pieces if isinstance(each, BadInput)):
+    for wrong in (piece for piece in pieces if isinstance(piece, BadInput)):
         raise wrong
     for partition, path, size, checksum in sorted(pieces):
-        found = Checksum()
+        actual = Checksum()
         for begin in range(0, size, CHUNK_BYTES):
             read = ReadChunk(partition, path, begin, CHUNK_BYTES)
             (chunk,) = read(partition, []) if cluster.local else jobs.job(read)
-            found.add(chunk)
-            if begin + CHUNK_BYTES >= size and found.value != checksum:
+            actual.add(chunk)
+            if begin + CHUNK_BYTES >= size and actual.value != checksum:
                 raise RunsLost(f"{DAMAGED}: {path}, a piece of the result: run the program again")
             write(chunk, begin + CHUNK_BYTES >= size)
         if cluster.local:

@@ -1,4 +1,4 @@
-"""Checks that text written without quotes is read back as the same fields and lines."""
+"""Check that text written without quotes is read back as the same fields and lines."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def _text_of(key, texts) -> str:
 
 
 def _value(key, texts, kind: Kind) -> str:
-    """A value as messages show it: symbols as in a program."""
+    """Return a value as text for messages: symbols as in a program."""
     if texts is None:
         return str(to_value(int(key), kind))
     value = _text_of(key, texts)

@@ -1,12 +1,13 @@
 """The rows of a result in sorted order, a piece at a time, without a second copy of the whole in memory.
 
-1. Every column gets *keys*, int64 in the order of its values: numbers are their own, of other kinds a value's rank is its key.
-2. Sorted *runs* of packed keys: the blocks of a table as they lie there, if all columns are numbers; else a million rows at a
-   time are given their keys and sorted, by all cores.
-3. Some words of all runs *cut* them into pieces of about so many rows (`ra.storage.sorted_runs`). A piece is merged on
-   demand.
+1. Every column gets *keys*, int64 in the order of its values: a number is its own key; for other kinds the key is the value's
+   rank.
+2. The packed keys are in sorted *runs*: the blocks of a table directly, if all columns are numbers; otherwise the keys of a
+   million rows at a time are computed and sorted, on all cores.
+3. The runs are *cut* by common words into pieces of about equally many rows (`ra.storage.sorted_runs`). A piece is merged when
+   it is needed.
 
-Few rows are one piece, which numpy sorts: to load kernels takes longer.
+A small result is one piece, which numpy sorts, as loading kernels would take longer.
 """
 
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merge_sorted_runs
 
-RANK_TABLE_IDS_PER_ROW = 4  # ids per row up to which ranks are looked up in an array with an entry for every id
+RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up in an array with an entry for every id
 
 
 @dataclass
@@ -63,7 +64,7 @@ class _Slice:
 
 @dataclass
 class Blocks:
-    """Blocks that share no tuple, as a source of rows. `order`: the relation's column of each block column."""
+    """Disjoint blocks as a source of rows. order: the relation's column stored in each column of the blocks."""
 
     blocks: list[Block]
     order: tuple[int, ...]
@@ -90,12 +91,16 @@ class Blocks:
 
 @dataclass
 class Keys:
-    """The meaning of a column's keys. `bits`: the value of each key. `texts`: its text, if keys are ranks. `flip`: keys are
-    unsigned numbers with the top bit flipped."""
+    """The meaning of a column's keys.
+
+    bits: the value of each key.
+    texts: if keys are ranks, the text of each.
+    flip: keys are unsigned numbers with the top bit flipped.
+    """
 
     kind: Kind
     bits: np.ndarray | None = None
-    texts: Any = None  # a list, or of symbols a pyarrow array
+    texts: Any = None  # a list, or for symbols a pyarrow array
     flip: bool = False
 
     @cached_property
@@ -136,18 +141,19 @@ class Keys:
 
 
 class SortedRows:
-    """The rows of a source in order, in pieces of about `size` rows. `style` says how records are shown.
+    """The rows of a source in order, in pieces of about `size` rows.
 
-    threads: None for one for each core; 1 in a task of Spark, beside which others run.
+    style: how records are printed.
+    threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
     """
 
     def __init__(self, source: Columns | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None):
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
-            given = zip(source.all(), relation.attributes, strict=True)
-            found = [keyed_column(column, type_, types, values, style) for column, (_, type_) in given]
-            self.keys, self.few = [keys for keys, _ in found], sorted_rows([column for _, column in found])
+            columns_with_attributes = zip(source.all(), relation.attributes, strict=True)
+            keyed = [keyed_column(column, type_, types, values, style) for column, (_, type_) in columns_with_attributes]
+            self.keys, self.few = [keys for keys, _ in keyed], sorted_rows([column for _, column in keyed])
             self.cuts = np.zeros((2, 0), np.int64)
             return
         parts = source.parts()
@@ -164,15 +170,17 @@ class SortedRows:
         self.cuts = cuts(self.runs, size)
 
     def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
+        """Return (packing, sorted runs) of the keys of all rows."""
+
         def keyed(part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)
-        for number, of in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
-            bounds = widen(bounds, of) if number else of
+        for number, part_bounds in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
+            bounds = widen(bounds, part_bounds) if number else part_bounds
         packing = Packing(bounds)
         words = self._in_threads(lambda part: sort_unique(pack_columns(keyed(part), packing, part.size)), parts)
-        return packing, [WordRun(each) for each in words]
+        return packing, [WordRun(part_words) for part_words in words]
 
     def _in_threads(self, make, given) -> Iterable:
         return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)

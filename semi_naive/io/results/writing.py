@@ -21,16 +21,17 @@ from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyl
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, concatenate_texts
 
-FORMATTED_ROWS = 1 << 18  # that are turned into text at a time
-ROW_GROUP_ROWS = 1 << 20  # rows of a row group of parquet
+FORMATTED_ROWS = 1 << 18  # rows formatted as text at a time
+ROW_GROUP_ROWS = 1 << 20  # rows in a row group of parquet
 
 
 def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
     """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
 
-    `rows`: a source of `sorted_rows`, or columns (arity, n), in any order, without repetitions. `folder` is where relative
-    file names start; "-" sends every .output to standard output, in Soufflé's layout. A file appears whole, or not at all.
-    BadInput when it cannot be written.
+    rows: a source of `sorted_rows`, or columns (arity, n), in any order, without duplicates.
+    folder: the base of relative file names; "-" sends every .output to standard output, in Soufflé's layout.
+
+    A file is written atomically. Raises BadInput if it cannot be written.
     """
     form = format_of(directive, relation, to_stdout=folder == STDOUT)
     types = BUILT_IN | types
@@ -77,6 +78,7 @@ def write_rows(file, rows, relation, types: dict, values, form, threads: int | N
 
 
 def _write_parquet(file, rows, relation, types: dict, values, threads: int | None) -> None:
+    """Write rows in order to a parquet file."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
     from semi_naive.io.results.outputs import parquet_writer
 
@@ -84,10 +86,10 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
         with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
             writer.write_table(table)
         return
-    found = SortedRows(rows, relation, types, values, ReadableStyle(), ROW_GROUP_ROWS, threads)
-    arrays = KeyedArrays(relation, types, values, found.keys)
+    ordered = SortedRows(rows, relation, types, values, ReadableStyle(), ROW_GROUP_ROWS, threads)
+    arrays = KeyedArrays(relation, types, values, ordered.keys)
     with parquet_writer(file, arrays.schema) as writer:
-        for batch in found.pieces(arrays.batch):
+        for batch in ordered.pieces(arrays.batch):
             writer.write_batch(batch)
 
 
@@ -121,6 +123,7 @@ def lines(
 
 
 def _field(kind: Kind, value, form) -> str:
+    """Return the text of a value in a delimited file."""
     if kind == Kind.FLOAT:
         return float_text(value)
     if form.rfc4180:
@@ -130,7 +133,7 @@ def _field(kind: Kind, value, form) -> str:
 
 
 def _json(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """A JSON array with one tuple a line, in pieces."""
+    """Yield a JSON array with one tuple a line, in pieces."""
     if not relation.arity:
         yield b"[null\n]\n" if rows.size else b"[]\n"
         return
@@ -139,12 +142,13 @@ def _json(rows, relation, types: dict, values, form, threads: int | None = None)
     seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
     made = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
     yield b"["
-    yield next(made)[2:]  # but for the comma and the end of the line before
+    yield next(made)[2:]  # without the comma and the line end that separate rows
     yield from made
     yield b"]\n"
 
 
 def _json_value(kind: Kind, value) -> str:
+    """Return a value as JSON."""
     if kind == Kind.SYMBOL:
         return json.dumps(value, ensure_ascii=False)
     return short_float_text(value) if kind == Kind.FLOAT else value

@@ -46,8 +46,9 @@ class OutOfRange:
 
 
 class Mismatch(ValueError):
-    """A value that does not fit its kind. The caller, which knows the place, turns it into a `BadInput`. `row`: the value's row
-    in its column."""
+    """Raised for a value that does not fit its type. The caller, which knows the place, turns it into a `BadInput`. row: the
+    value's row in its column.
+    """
 
     def __init__(self, message: str, hint: str = "", row: int = 0):
         super().__init__(message)
@@ -56,7 +57,7 @@ class Mismatch(ValueError):
 
 @node
 class Vertex(Type):
-    """The numbers allowed as vertices of a graph: decimal integers within limits. A program's number may also be written 0x1F.
+    """The type of vertices of a graph: decimal integers within limits. Other numbers of a program may also be written 0x1F.
 
     >>> VERTEX.of_text(" 7"), VERTEX.first_odd(np.array([1, -1]))
     (7, 1)
@@ -64,14 +65,16 @@ class Vertex(Type):
 
     low: int = 0
     high: int = 1 << 32
-    said: str = ""  # the file whose size line sets the limits
+    said: str = ""  # the file whose size line determines the limits
 
     def of_text(self, text: str) -> int:
+        """Return the vertex that a text denotes."""
         if not DECIMAL.fullmatch(text):
             raise Mismatch(f"{abbreviated(text)} is not an integer", "" if self.said else AS_NAMES)
         return self.checked(_integer(text, "does not fit in 64 bits", TOO_LONG))
 
     def checked(self, value: int, row: int = 0) -> int:
+        """Return a value if it is within the limits; else raise Mismatch."""
         if self.low <= value <= self.high:
             return value
         if not -SIGN <= value < SIGN:
@@ -83,8 +86,8 @@ class Vertex(Type):
         raise Mismatch(f"vertex id {value} {kind}", hint, row)
 
     def first_odd(self, column: np.ndarray) -> int | None:
-        """The first row outside the limits. If there is none, one pass: as unsigned words, negative ids are the largest of
-        all."""
+        """Return the first row outside the limits, or None. Takes one pass if there is none: as unsigned words, negative ids
+        are the largest."""
         if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
             return None
         if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
@@ -101,7 +104,7 @@ class Vertex(Type):
 
 
 VERTEX = Vertex("vertex", Kind.NUMBER)
-NAME = Type("vertex", Kind.SYMBOL)  # vertices that are strings: an integer counts as its text
+NAME = Type("vertex", Kind.SYMBOL)  # the type of vertices that are strings: an integer is read as its text
 ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
 
 
@@ -195,7 +198,7 @@ def to_value(bits: int, kind: Kind):
 
 
 def float_text(value: float) -> str:
-    """A float as C++ prints it with 17 significant digits.
+    """Return a float as C++ prints it with 17 significant digits.
 
     >>> float_text(0.1), float_text(2.0), float_text(1e20)
     ('0.10000000000000001', '2', '1e+20')
@@ -204,7 +207,7 @@ def float_text(value: float) -> str:
 
 
 def short_float_text(value: float) -> str:
-    """A float with six digits, as in Soufflé's JSON; with more if six lose precision."""
+    """Return a float with six digits, as in Soufflé's JSON; with more if six lose precision."""
     if not math.isfinite(value):
         return json.dumps(value)  # NaN and Infinity, as most readers take them
     text = f"{value:g}"
@@ -212,6 +215,7 @@ def short_float_text(value: float) -> str:
 
 
 def _decimal(text: str) -> float:
+    """Return the float that a decimal text denotes. Raises Mismatch if it is out of range."""
     value = float(text.partition("(")[0])  # of nan(…)
     if math.isinf(value) and "n" not in text.lower():
         raise Mismatch(f"{abbreviated(text)} is out of range of float")
@@ -219,6 +223,7 @@ def _decimal(text: str) -> float:
 
 
 def _hexadecimal(text: str) -> float:
+    """Return the float that a hexadecimal text denotes."""
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):
@@ -230,7 +235,7 @@ def _article(kind: Kind) -> str:
 
 
 def abbreviated(value) -> str:
-    """A value as error messages show it: at most 60 characters."""
+    """Return a value as text for error messages: at most 60 characters."""
     try:
         text = repr(value)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Conversion of columns of Arrow values or texts to columns of 64-bit words: the last step of every reader."""
+"""Convert columns of Arrow values or texts to columns of 64-bit values: the last step of every reader."""
 
 from functools import partial
 
@@ -24,24 +24,24 @@ def arrow_type(kind: Kind):
     return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64()}.get(kind) or pa.string()
 
 
-def plain_type(found):
-    """An Arrow type; for a dictionary-encoded type, that of its values."""
+def plain_type(arrow_type):
+    """Return an Arrow type; for a dictionary-encoded type, the type of its values."""
     import pyarrow as pa
 
-    return found.value_type if pa.types.is_dictionary(found) else found
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
-def kind_of_arrow(found) -> Kind | None:
+def kind_of_arrow(arrow_type) -> Kind | None:
     """The kind of values of an Arrow type; None if the type is not supported. Spark's unsigned numbers are decimals of 20
     digits."""
     import pyarrow.types as is_
 
-    found = plain_type(found)
-    if is_.is_string(found) or is_.is_large_string(found) or is_.is_string_view(found):
+    arrow_type = plain_type(arrow_type)
+    if is_.is_string(arrow_type) or is_.is_large_string(arrow_type) or is_.is_string_view(arrow_type):
         return Kind.SYMBOL
-    if is_.is_decimal(found) and found.scale == 0:
+    if is_.is_decimal(arrow_type) and arrow_type.scale == 0:
         return Kind.UNSIGNED
-    return Kind.NUMBER if is_.is_integer(found) else Kind.FLOAT if is_.is_floating(found) else None
+    return Kind.NUMBER if is_.is_integer(arrow_type) else Kind.FLOAT if is_.is_floating(arrow_type) else None
 
 
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
@@ -63,7 +63,7 @@ def record_ids(nested: list, type_, types: dict, values) -> np.ndarray:
 
 
 def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
-    """A list of results of `bits.of_value`, or of nested records, as int64."""
+    """Return a list of results of `bits.of_value`, or of nested records, as int64 (n,)."""
     if type_.kind == Kind.RECORD:
         return record_ids(column, type_, types, values)
     if type_.kind == Kind.SYMBOL:

@@ -1,4 +1,4 @@
-"""Records and branches as text: parsing `[1, [2, nil]]` and `$Cons(1, $Nil)` in fact files, and the styles of printing both."""
+"""Records and branches as text: parse `[1, [2, nil]]` and `$Cons(1, $Nil)` in fact files, and print them in several styles."""
 
 import json
 import re
@@ -9,11 +9,11 @@ from semi_naive.io.values.bits import Mismatch, abbreviated, float_text, of_text
 from semi_naive.ra.ir import Kind
 
 SPACE = " \t\n\v\f\r"
-NAME = re.compile(r"[?\w.]*")  # of a branch, qualified
+NAME = re.compile(r"[?\w.]*")  # the name of a branch, possibly qualified
 
 
 class TableStyle:
-    """The style of .csv files. `rfc4180`: the text is inside of a quoted field, so quotes are doubled."""
+    """The style of .csv files. rfc4180: the text is inside a quoted field, so quotes are doubled."""
 
     nil = "nil"
 
@@ -21,6 +21,7 @@ class TableStyle:
         self.rfc4180 = rfc4180
 
     def scalar(self, value, kind: Kind) -> str:
+        """Return a value that is not a record as text."""
         if kind == Kind.SYMBOL:
             return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
         return float_text(value) if kind == Kind.FLOAT else str(value)
@@ -48,11 +49,13 @@ class JsonStyle:
         self.objects = objects
 
     def scalar(self, value, kind: Kind) -> str:
+        """Return a value that is not a record as text."""
         if kind == Kind.SYMBOL:
             return json.dumps(value, ensure_ascii=False)
         return short_float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:
+        """Return the text before, between and after the fields of a record."""
         opened, closed = "{}" if self.objects else "[]"
         if not names:
             return [opened + closed]
@@ -60,8 +63,8 @@ class JsonStyle:
         return [opened + keys[0], *[f", {key}" for key in keys[1:]], closed]
 
     def branch(self, name: str, names: list) -> list[str]:
-        """A branch as ["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}. Soufflé defines no form for
-        branches."""
+        """Return the parts of a branch as ["Cons", 1, ["Nil"]], or {"Cons": {"head": 1, "tail": {"Nil": {}}}}. Soufflé defines
+        no form for branches."""
         if self.objects:
             first, *others = self.pieces(names)
             opened = f"{{{json.dumps(name)}: {first}"
@@ -70,7 +73,7 @@ class JsonStyle:
 
 
 class _Open(NamedTuple):
-    """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its fields so far."""
+    """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its parsed fields."""
 
     fields: tuple
     end: str
@@ -112,7 +115,8 @@ def parse_record(text: str, type_, types: dict):
 
 
 def _begin_value(text: str, at: int, type_, end: str) -> tuple:
-    """A scalar or nil with its end, or an `_Open` and the position of its first field."""
+    """Parse the beginning of a value at a position. Return (a scalar or nil, end of it), or (`_Open`, position of its first
+    field). end: the closing bracket around the value."""
     if type_.kind == Kind.SYMBOL:
         return _symbol(text, at, end)
     if type_.kind != Kind.RECORD:
@@ -125,7 +129,8 @@ def _begin_value(text: str, at: int, type_, end: str) -> tuple:
 
 
 def _begin_branch(text: str, at: int, type_) -> tuple:
-    """Begin a branch. `$Nil` may have brackets, as in a program."""
+    """Begin a branch. `$Nil` may have brackets, as in a program. at: its position. Returns (an unfinished branch, the position
+    of its first field), or (the branch, its end)."""
     at = _skip(text, _expect(text, at, "$"))
     name = NAME.match(text, at)[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
@@ -149,6 +154,8 @@ def _number(text: str, at: int, kind: Kind, close: str) -> tuple:
 
 
 def _symbol(text: str, at: int, close: str) -> tuple:
+    """Parse a symbol, quoted or up to the next comma or closing bracket. Return (string, end). at: its position; close: the
+    closing bracket."""
     if not text.startswith('"', at):
         end = _end_of_field(text, at, close)
         return text[at:end], end
@@ -164,6 +171,7 @@ def _symbol(text: str, at: int, close: str) -> tuple:
 
 
 def _end_of_field(text: str, at: int, close: str) -> int:
+    """Return the position of the next comma or closing bracket. close: the closing bracket."""
     ends = [end for end in (text.find(",", at), text.find(close, at)) if end >= 0]
     if not ends:
         raise Mismatch(f"{abbreviated(text)}: expected ',' or {close!r} before the end")
@@ -171,6 +179,7 @@ def _end_of_field(text: str, at: int, close: str) -> int:
 
 
 def _expect(text: str, at: int, char: str) -> int:
+    """Return the position after an expected character. at: its position."""
     if text[at : at + 1] != char:
         found = repr(text[at]) if at < len(text) else "the end"
         raise Mismatch(f"{abbreviated(text)}: expected {char!r}, found {found}")
@@ -178,6 +187,7 @@ def _expect(text: str, at: int, char: str) -> int:
 
 
 def _skip(text: str, at: int) -> int:
+    """Return the first position from `at` on that is not white space."""
     while at < len(text) and text[at] in SPACE:
         at += 1
     return at

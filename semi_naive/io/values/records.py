@@ -1,4 +1,5 @@
-"""Packing nested Python values or text into records, and unpacking them. Nothing recurses, so lists of a million cells work.
+"""Convert nested Python values or text into records, and records back. Nothing is recursive, so lists of a million cells
+work.
 
 A record is packed after its fields: nodes are collected first, and then packed by height, all of one height and type by one
 call of `values.pack`.
@@ -16,11 +17,11 @@ from semi_naive.ra.ir import Kind
 from semi_naive.ra.values import branches
 
 NIL = 0
-NOT_YET = object()  # of a value whose fields have not been looked at
+NOT_YET = object()  # the tag of a value whose fields have not been visited
 
 
 class Records:
-    """The nodes of one reading: `add` numbers them, `ids` gives their record ids once all are added."""
+    """The records of one reading, as nodes: `add` numbers them; `ids` returns their record ids after all have been added."""
 
     def __init__(self, types: dict, values):
         self.types, self.values = types, values
@@ -28,23 +29,26 @@ class Records:
         self.heights = []
 
     def add(self, value, type_) -> int | None:
-        """The number of the node of a nested value: None for nil, else a tuple, a list, or a dict by field names. A branch is a
-        `Branch`, or (name, field, …), or {name: fields}. Raises Mismatch for a value that does not fit the type."""
-        done = []  # numbers of finished records, taken by the records they are fields of
+        """Add a nested value, and return the number of its node; None for nil.
+
+        A record is a tuple, a list, or a dict by field names. A branch is a `Branch`, or (name, field, …), or {name: fields}.
+        Raises Mismatch for a value that does not fit the type.
+        """
+        finished = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
             item, kind, tag = waiting.pop()
             if tag is not NOT_YET:
-                done.append(self._node(item, kind, tag, done))
+                finished.append(self._node(item, kind, tag, finished))
             elif item is None and not kind.branches:
-                done.append(None)
+                finished.append(None)
             else:
                 tag, fields = _branch(item, kind) if kind.branches else (None, _fields(item, kind.fields, f"a {kind.name}"))
                 waiting.append((fields, kind, tag))
                 nested = zip(fields, fields_of_tag(kind, tag), strict=True)
                 children = [(f, self.types[name]) for f, (_, name) in nested if self.types[name].kind == Kind.RECORD]
                 waiting += [(field, type_of, NOT_YET) for field, type_of in children]
-        return done.pop()
+        return finished.pop()
 
     def _node(self, fields, type_, tag, done: list) -> int:
         """Pop the fields of a record, which were finished last to first, from the end of `done`."""
@@ -72,6 +76,8 @@ class Records:
         return found[[len(self.nodes) if number is None else number for number in numbers]]
 
     def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
+        """Return the record ids of nodes of one type and branch. rows: the fields of each; found: the record ids of the nodes
+        packed so far."""
         fields = fields_of_tag(type_, tag)
         columns = np.empty((len(fields), len(rows)), np.int64)
         for at, (_, name) in enumerate(fields):
@@ -89,7 +95,7 @@ def fields_of_tag(type_, tag: int | None) -> tuple:
 
 
 def _fields(value, fields: tuple, what: str) -> list:
-    """The fields of a record value in order. Raises Mismatch for missing or unknown fields."""
+    """The fields of a record value in order. Raises Mismatch for missing or unknown fields. what: the type, for errors."""
     names = [name for name, _ in fields]
     if isinstance(value, dict):
         if set(value) != set(names):
@@ -118,23 +124,29 @@ def _branch(value, type_) -> tuple[int, list]:
 
 
 class Unpacked:
-    """The fields of records and of the records in them, fetched level by level. `fields[type name, id]` is (tag, a tuple of
-    Python values, with ids for records); the tag is None unless the type has branches."""
+    """The fields of records and of the records inside them, fetched level by level.
+
+    fields: for each (type name, id): (tag, tuple of Python values, with ids for records). The tag is None unless the type has
+    branches.
+    """
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
-        self.types, self.fields, self.made, self.pieces = types, {}, {}, {}
+        self.types, self.fields, self.made = types, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
             pending = defaultdict(set)
-            for name, some in frontier.items():
-                self._load(types[name], sorted(some), values, pending)
+            for name, ids_of_type in frontier.items():
+                self._load(types[name], sorted(ids_of_type), values, pending)
             frontier = {
-                name: new for name, some in pending.items() if (new := {i for i in some if (name, i) not in self.fields})
+                name: unknown
+                for name, ids_of_type in pending.items()
+                if (unknown := {i for i in ids_of_type if (name, i) not in self.fields})
             }
 
-    def _load(self, type_, wanted: list, values, pending: dict) -> None:
-        """Load the fields of records, by branch if the type has branches, and add the records in them to `pending`."""
-        ids = np.array(wanted, np.int64)
+    def _load(self, type_, record_ids: list, values, pending: dict) -> None:
+        """Load the fields of records, by branch if the type has branches, and add the records in them to `pending`. record_ids:
+        their ids."""
+        ids = np.array(record_ids, np.int64)
         if not type_.branches:
             self._store(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
             return
@@ -150,52 +162,17 @@ class Unpacked:
             kind = self.types[name].kind
             if kind == Kind.SYMBOL:
                 columns.append(values.strings(column))
+            elif kind in (Kind.NUMBER, Kind.RECORD):
+                columns.append(column.tolist())
             else:
                 columns.append([to_value(bits, kind) for bits in column.tolist()])
             if kind == Kind.RECORD:
                 pending[name].update(set(column.tolist()) - {NIL})
+        self._keep(type_, tag, ids.tolist(), columns)
+
+    def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
-        self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids.tolist(), rows, strict=True))
-
-    def texts(self, ids: Iterable[int], type_, style) -> list[str]:
-        """Records as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
-        pieces(names), or branch(name, names). The text of a record is reused in later records that contain it."""
-        spelt: dict[tuple[str, int], str] = {}
-        for top in ids:
-            spelt[type_.name, top] = self._text(top, type_, style, spelt)
-        return [spelt[type_.name, top] for top in ids]
-
-    def _text(self, top: int, type_, style, spelt: dict[tuple[str, int], str]) -> str:
-        parts, waiting = [], [(top, type_)]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, str):
-                parts.append(item)
-                continue
-            value, kind = item
-            if kind.kind != Kind.RECORD:
-                parts.append(style.scalar(value, kind.kind))
-            elif value == NIL:
-                parts.append(style.nil)
-            elif known := spelt.get((kind.name, value)):
-                parts.append(known)
-            else:
-                tag, row = self.fields[kind.name, value]
-                opened, rest = self._pieces(kind, tag, style)
-                for field, (piece, of) in zip(reversed(row), rest, strict=True):
-                    waiting += [piece, (field, of) if of.kind == Kind.RECORD else style.scalar(field, of.kind)]
-                waiting.append(opened)
-        return "".join(parts)
-
-    def _pieces(self, type_, tag: int | None, style) -> tuple[str, list]:
-        """The text before the first field; of each field, the last one first, the text after it and its type."""
-        if (style, type_.name, tag) not in self.pieces:
-            fields = fields_of_tag(type_, tag)
-            names = [name for name, _ in fields]
-            opened, *after = style.pieces(names) if tag is None else style.branch(type_.branches[tag].name, names)
-            rest = [(piece, self.types[name]) for piece, (_, name) in zip(after, fields, strict=True)]
-            self.pieces[style, type_.name, tag] = opened, rest[::-1]
-        return self.pieces[style, type_.name, tag]
+        self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids, rows, strict=True))
 
     def value(self, top: int, type_):
         """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
@@ -215,6 +192,52 @@ class Unpacked:
         return self._made(top, type_)
 
     def _made(self, value, type_):
+        """Return a value as a Python object, if the records in it have been converted."""
         if type_.kind != Kind.RECORD:
             return value
         return None if value == NIL else self.made[type_.name, value]
+
+
+class RecordTexts(Unpacked):
+    """Records as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
+    pieces(names), or branch(name, names). `fields[type name, id]` is the text cut where records are in it, which are such keys,
+    the last part first: made column by column, 0.5 µs a field."""
+
+    def __init__(self, ids: np.ndarray, type_, types: dict, values, style):
+        self.style = style
+        super().__init__(ids, type_, types, values)
+        self.fields.update(((name, NIL), (style.nil,)) for name in types)
+
+    def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
+        fields = fields_of_tag(type_, tag)
+        names = [name for name, _ in fields]
+        text, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
+        parts, texts = [], [text] * len(ids)
+        for column, piece, (_, name) in zip(columns, after, fields, strict=True):
+            kind = self.types[name].kind
+            if kind == Kind.RECORD:
+                parts += [texts, [(name, i) for i in column]]
+                texts = [piece] * len(ids)
+            elif kind in (Kind.NUMBER, Kind.UNSIGNED):  # the same in every style
+                texts = [f"{text}{value}{piece}" for text, value in zip(texts, column, strict=True)]
+            else:
+                scalar = self.style.scalar
+                texts = [f"{text}{scalar(value, kind)}{piece}" for text, value in zip(texts, column, strict=True)]
+        cuts = zip(*reversed([*parts, texts]), strict=True)
+        self.fields.update(((type_.name, i), cut) for i, cut in zip(ids, cuts, strict=True))
+
+    def texts(self, ids: Iterable[int], type_) -> list[str]:
+        """Return records as text. 0.5 µs for each record in them; the text of one is reused in later ones that contain it."""
+        return [self._text((type_.name, top)) for top in ids]
+
+    def _text(self, top: tuple[str, int]) -> str:
+        parts, waiting = [], [*self.fields[top]]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, str):
+                parts.append(item)
+            else:
+                waiting += self.fields[item]
+        text = "".join(parts)
+        self.fields[top] = (text,)
+        return text

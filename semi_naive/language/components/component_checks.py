@@ -1,4 +1,4 @@
-"""Checks of a program's components before any is instantiated, as in Soufflé."""
+"""Check a program's components before any is instantiated, as Soufflé does."""
 
 from semi_naive.language.components.component_scopes import Binding, Scopes, parts
 from semi_naive.language.errors import Problem, Span
@@ -21,12 +21,15 @@ def component_problems(statements: list, scopes: Scopes) -> list[Problem]:
 
 
 def arity_problem(component: Component, name: str, arguments: tuple[str, ...], span: Span) -> Problem:
+    """Return the problem of a component with a wrong number of type parameters."""
     takes = f" ({', '.join(component.parameters)})" if component.parameters else ""
     hint = f"it takes {len(component.parameters)}{takes} and got {len(arguments)}"
     return Problem(f"Invalid number of type parameters for component {name}", span, hint)
 
 
 class _Check:
+    """Collects the problems of components."""
+
     def __init__(self, scopes: Scopes):
         self.scopes = scopes
         self.problems: list[Problem] = []
@@ -50,6 +53,7 @@ class _Check:
             self.reference(init.component, init.arguments, init.span, component, inner)
 
     def reference(self, name: str, arguments: tuple[str, ...], span: Span, scope: Component | None, binding: Binding):
+        """Report a reference to an undefined component, or with a wrong number of parameters."""
         if name in binding:
             return
         component = self.scopes.find(name, scope, binding)
@@ -59,6 +63,7 @@ class _Check:
             self.problems.append(arity_problem(component, name, arguments, span))
 
     def overrides(self, component: Component, ancestors: list[Component]):
+        """Report overrides of relations that are not inherited or not overridable."""
         overridden = {override.relation: override.span for override in parts(component, Override)}
         where = f"in component {component.name}"
         for relation in parts(component, RelationDecl):

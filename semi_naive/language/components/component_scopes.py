@@ -1,4 +1,4 @@
-"""Resolution of component names, and of component parameters, by scope."""
+"""Resolve the names of components and of component parameters by scope."""
 
 from collections.abc import Iterable
 
@@ -31,6 +31,7 @@ class Scopes:
             self._enter(component, None)
 
     def _enter(self, component: Component, around: Component | None):
+        """Record the enclosing component of a component and of those inside it."""
         self._around[id(component)] = around
         for inner in parts(component, Component):
             self._enter(inner, component)
@@ -43,6 +44,8 @@ class Scopes:
         return self._find(binding.get(name, name), scope, binding, set())
 
     def _find(self, name: str, scope: Component | None, binding: Binding, seen: set[int]) -> Component | None:
+        """Return the component that a name denotes in a scope, or None. binding: the values of type parameters; seen: ids of
+        scopes that were searched."""
         while scope is not None:
             if id(scope) in seen:  # components that inherit from each other, an error by itself
                 return None

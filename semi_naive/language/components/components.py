@@ -1,4 +1,4 @@
-"""Components: every instance becomes relations, types, rules and directives with its name in front.
+"""Instantiate components: every instance becomes relations, types, rules and directives with its name in front.
 
     .comp Graph<N> { .decl edge(a: N, b: N)  edge(x, y) :- edge(y, x). }    →    .decl g.edge(a: city, b: city)
     .init g = Graph<city>                                                        g.edge(x, y) :- g.edge(y, x).
@@ -34,7 +34,7 @@ from semi_naive.language.syntax import (
 )
 
 Names = dict[str, str]
-MAX_INSTANCES = 10_000  # instances of components
+MAX_INSTANCES = 10_000  # instances of components, at most
 
 
 def expand_components(source: SourceProgram) -> SourceProgram:
@@ -67,8 +67,9 @@ def _once(statements: list) -> list:
 
 @dataclass
 class Content:
-    """The content of an instance. An orphan is a clause for a relation that the instance does not declare, but an enclosing one
-    may."""
+    """The statements of an instance. An orphan is a clause for a relation that the instance does not declare; an enclosing
+    instance may declare it.
+    """
 
     types: list = field(default_factory=list)
     relations: list[RelationDecl] = field(default_factory=list)
@@ -82,12 +83,12 @@ class Content:
 
 
 class _Instances:
-    """Makes the instance of one `.init`, and those inside of it."""
+    """Creates the instance of an `.init`, and the instances inside it."""
 
     def __init__(self, scopes: Scopes, problems: list[Problem]):
         self.scopes, self.problems = scopes, problems
-        self.made = 0  # instances so far
-        self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, and with what
+        self.made = 0  # the number of instances so far
+        self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, with their parameters
 
     def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
         """The content of an instance, under its qualified names. `scope` is the component that contains the `.init`."""
@@ -131,21 +132,22 @@ class _Instances:
             self.collect(base, bind_parameters(binding, base.parameters, arguments), inherited, content)
         self.add(_own(component, binding, overridden), content)
 
-    def add(self, more: Content, content: Content):
-        """Join two contents; orphaned clauses may find their relation in the other."""
-        content.types += self.new(more.types, content.types, "type")
-        content.relations += self.new(more.relations, content.relations, "relation")
-        for directive in more.directives:
+    def add(self, added: Content, content: Content):
+        """Add statements to a content; orphaned clauses may find their relation in the other part."""
+        content.types += self.new(added.types, content.types, "type")
+        content.relations += self.new(added.relations, content.relations, "relation")
+        for directive in added.directives:
             self.check_directive(directive, content.directives)
             content.directives.append(directive)
-        content.lattices += more.lattices
-        content.clauses += more.clauses
-        orphans, content.orphans = content.orphans + more.orphans, []
+        content.lattices += added.lattices
+        content.clauses += added.clauses
+        orphans, content.orphans = content.orphans + added.orphans, []
         declared = {relation.name for relation in content.relations}
         for clause in orphans:
             (content.clauses if clause.heads[0].relation in declared else content.orphans).append(clause)
 
     def new(self, declarations: list, known: list, word: str) -> list:
+        """Return declarations, and report those whose name is already declared. word: the kind of declaration, for errors."""
         before = {declaration.name: declaration for declaration in known}
         for declaration in declarations:
             if declaration.name in before:
@@ -157,6 +159,7 @@ class _Instances:
         return declarations
 
     def check_directive(self, directive: Directive, known: list[Directive]):
+        """Report a second input or limit directive of a relation."""
         before = next((other for other in known if other.relation == directive.relation), None)
         if before is not None and before.kind == directive.kind != "output":
             notes = [("Previous definition", before.span)]
@@ -197,7 +200,7 @@ def _qualified(content: Content, instance: str) -> Content:
 
 
 def _renamed(node: Node, relations: Names, types: Names, declared: Names | None = None) -> Node:
-    """A statement with other names for relations and types; `declared`: for the type that it declares itself."""
+    """Return a statement with relations and types renamed. declared: new names for the type that it declares."""
     match node:
         case SubtypeDecl():
             return replace(node, name=_new_name(node.name, declared), base=_new_name(node.base, types))
@@ -234,7 +237,7 @@ def _typed(attributes: tuple, types: Names) -> tuple:
 
 
 def _rename_clause(node, relations: Names, types: Names):
-    """A clause, or a part of one, with other names in all its atoms and casts."""
+    """Return a clause, or a part of one, with relations in all its atoms and types in all its casts renamed."""
     if isinstance(node, tuple):
         return tuple(_rename_clause(item, relations, types) for item in node)
     if not isinstance(node, Node) or not is_dataclass(node):

@@ -1,7 +1,7 @@
-"""From the parser's reductions to the syntax tree: one method for each rule of the grammar, innermost rules first.
+"""Build the syntax tree from the parser's reductions: one method for each rule of the grammar, innermost rules first.
 
-Constructs that the grammar accepts but the engine does not support, and errors beyond a grammar, are noted as problems at their
-place; the tree gets a harmless substitute, so that the rest is checked as well.
+Constructs that the grammar accepts but the engine does not support, and errors that a grammar cannot express, are recorded as
+problems at their place. The tree gets a harmless substitute, so that the rest is checked, too.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from semi_naive.language.syntax import Node
 
 REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
 SEMANTICS = ("stratified", "wellfounded")  # semantics of negation in recursion: an error, or three-valued
-IO_QUALIFIERS = ("input", "output", "printsize")  # old qualifiers that are directives now
+IO_QUALIFIERS = ("input", "output", "printsize")  # obsolete qualifiers that are directives now
 
 
 class StatementBuilder(Reduce):
@@ -32,6 +32,7 @@ class StatementBuilder(Reduce):
 
     @worded
     def old_type(self, span, keyword, name):
+        """Build a subtype from an obsolete type declaration."""
         base = "number" if keyword.type == "NUMBER_TYPE" else "symbol"
         self.old("Deprecated type declaration used", span, f"write .type {name} <: {base}", "deprecated-type-decl")
         return syntax.SubtypeDecl(str(name), base, span=span)
@@ -59,6 +60,7 @@ class StatementBuilder(Reduce):
         return tuple(saying(children))
 
     def _check_plain(self, fields):
+        """Report lattices of a record's fields."""
         for field in fields:
             if len(field) > 2:
                 hint = f"write {field[0]}: {field[1]}; a lattice is of an attribute of a relation"
@@ -80,6 +82,8 @@ class StatementBuilder(Reduce):
 
     @worded
     def relation_decl(self, _span, _keyword, names, *rest):
+        """Build the declarations of one or more relations, and the directives of obsolete qualifiers. rest: attributes,
+        qualifiers and a choice-domain, if present."""
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
@@ -98,6 +102,7 @@ class StatementBuilder(Reduce):
         return made
 
     def _qualifiers(self, words) -> set[str]:
+        """Return the qualifiers of a relation; report conflicting ones."""
         seen: set[str] = set()
         for word in words:
             rivals = REPRESENTATIONS if word in REPRESENTATIONS else (str(word),)
@@ -124,6 +129,7 @@ class StatementBuilder(Reduce):
 
     @worded
     def functor_decl(self, span, _keyword, name, *rest):
+        """Build the declaration of a user-defined functor."""
         parameters = [child for child in rest if isinstance(child, list)]
         result = next(child for child in rest if isinstance(child, Token) and child.type == "QNAME")
         stateful = isinstance(rest[-1], Token) and rest[-1] == "stateful"
@@ -136,6 +142,7 @@ class StatementBuilder(Reduce):
 
     @worded
     def directive(self, _span, keyword, *rest):
+        """Build a directive for each relation that it names."""
         settings = next((child for child in rest if isinstance(child, dict)), {})
         names = [child for child in rest if isinstance(child, Token) and child.type == "QNAME"]
         return [syntax.Directive(keyword[1:], str(name), dict(settings), span=self._span(name)) for name in names]
@@ -153,6 +160,7 @@ class StatementBuilder(Reduce):
 
     @node
     def semantics(self, span, name):
+        """Build a pragma from a `.semantics` directive."""
         if name not in SEMANTICS:
             self.problem(f"Unknown semantics {name}", span, f"it is one of {', '.join(SEMANTICS)}")
         return syntax.Pragma("semantics", str(name), span=span)
@@ -161,6 +169,7 @@ class StatementBuilder(Reduce):
 
     @node
     def component(self, span, head, *statements):
+        """Build a component; report statements that are not allowed inside."""
         type_, *bases = head
         for declared in _flat(statements):
             if isinstance(declared, syntax.FunctorDecl | syntax.Pragma):
@@ -193,6 +202,7 @@ class StatementBuilder(Reduce):
 
     @worded
     def rule(self, _span, heads, _if, body, dot, *hints):
+        """Build a rule with its plans and join hint."""
         self._check_lonely(heads)
         orders = next((hint for hint in hints if isinstance(hint, list)), [])
         plan = {version: atoms for version, atoms, _ in orders} or None
@@ -222,6 +232,7 @@ class StatementBuilder(Reduce):
 
     @node
     def join(self, span, how):
+        """Return the kind of a join hint."""
         if how not in ("multiway", "binary"):
             self.problem(f"the kind of join {how} is unknown", span, "write .join multiway or .join binary")
         return str(how)

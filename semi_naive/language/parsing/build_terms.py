@@ -1,4 +1,4 @@
-"""From the parser's reductions to the syntax tree: bodies and expressions."""
+"""Build the syntax tree of bodies and expressions from the parser's reductions."""
 
 from dataclasses import replace
 
@@ -58,6 +58,7 @@ class TermBuilder(Reduce):
 
     @worded
     def prefix(self, span, op, value):
+        """Build a unary operator; a sign becomes a part of its number."""
         if op != "-":
             return Functor(str(op), (value,), span=span)
         if isinstance(value, Number) and value.value >= 0:
@@ -111,6 +112,7 @@ class TermBuilder(Reduce):
 
     @worded
     def counter(self, span, word, *_):
+        """Build autoinc(), also from the deprecated $."""
         if word == "$":
             self.old("Deprecated $ symbol was used. Use functor 'autoinc()' instead.", span, "write autoinc()")
         return Functor("autoinc", (), span=span)
@@ -133,6 +135,7 @@ class TermBuilder(Reduce):
 
     @node
     def aggregate_functor(self, span, name, *args):
+        """Build min, max or count as a functor, and note those that are aggregates if they are in a head."""
         if name not in ("min", "max", "count") and len(args) != 1:
             hint = f"an aggregate has a body: {choice_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
@@ -143,6 +146,7 @@ class TermBuilder(Reduce):
 
     @node
     def aggregate(self, span, op, *rest):
+        """Build an aggregate: op, target (except for count), body."""
         *target, body = rest
         if (op == "count") == bool(target):
             self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {choice_form(op)}")
@@ -158,6 +162,7 @@ class TermBuilder(Reduce):
 
     @node
     def user_aggregate(self, span, name, *rest):
+        """Build a user-defined aggregate: name, target, initial value, body."""
         *target, init, body = rest
         if not target:
             self.problem(

@@ -1,10 +1,10 @@
-"""The canonical layout of a program's text: spaces, indentation and blank lines. Tokens, comments, preprocessor lines and line
-breaks inside of statements are kept.
+"""Format a program's text in the canonical layout: spaces, indentation and blank lines. Tokens, comments, preprocessor lines
+and line breaks inside statements are kept.
 
     path(x,z):-path(x,y),          becomes      path(x, z) :- path(x, y),
       edge(y ,z).                                   edge(y, z).
 
-The layout depends on tokens and brackets only, not on the grammar, so texts that do not parse, such as those with macros, can
+The layout depends only on tokens and brackets, not on the grammar. So texts that do not parse, such as those with macros, can
 be formatted, too.
 """
 
@@ -27,7 +27,7 @@ TOKEN = re.compile(
 WORDS = frozenset("land lor lxor band bor bxor bshl bshr bshru bnot lnot".split())  # operators that are words
 AGGREGATES = frozenset("count sum min max mean".split())
 UNFINISHED = frozenset(", | = : <: ->".split())  # words that continue a directive
-FOLLOWING = frozenset({".plan", ".join"})  # keywords that belong to the rule before
+FOLLOWING = frozenset({".plan", ".join"})  # keywords that belong to the preceding rule
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 
@@ -51,7 +51,7 @@ NOTHING = Lexeme("", "")
 
 
 def tokens(text: str) -> list[list[Lexeme]]:
-    """The tokens of each line; a token of several lines belongs to the line where it begins.
+    """Return the tokens of each line; a token of several lines belongs to the line where it begins.
 
     >>> [[token.text for token in line] for line in tokens("p(1). // one\\n#define X 1\\n.decl a.b(x:T)")]
     [['p', '(', '1', ')', '.', '// one'], ['#define X 1'], ['.decl', 'a.b', '(', 'x', ':', 'T', ')']]
@@ -90,8 +90,8 @@ def _end_of_annotation(text: str, at: int) -> int:
 
 
 def formatted(text: str) -> str:
-    """A program's text in the canonical layout; formatting is idempotent. A text with an unclosed string or comment, or whose
-    tokens would change, is returned unchanged.
+    """Return a program's text in the canonical layout; formatting is idempotent. A text with an unclosed string or comment, or
+    whose tokens would change, is returned unchanged.
 
     >>> print(formatted("path(x,z):-path(x,y) ,edge(y,z).//far\\n\\n\\n.decl  path( x:symbol,y :symbol )"))
     path(x, z) :- path(x, y), edge(y, z).  //far
@@ -103,11 +103,11 @@ def formatted(text: str) -> str:
     last = next((line[-1] for line in reversed(lines) if line), NOTHING)
     if last.is_open:
         return text
-    still = any(token.text == "__LINE__" for line in lines for token in line)  # which says in which line it stands
+    has_line_macro = any(token.text == "__LINE__" for line in lines for token in line)  # its value is the number of its line
     out: list[str] = []
     for line in lines:
-        if line or still or out and out[-1]:
-            out += state.laid_out(line, not still)
+        if line or has_line_macro or out and out[-1]:
+            out += state.laid_out(line, not has_line_macro)
     while out and not out[-1]:
         out.pop()
     made = "\n".join(out) + "\n" * bool(out)
@@ -123,11 +123,11 @@ class _State:
     """The state at the beginning of a line: open brackets, and the current statement."""
 
     brackets: list[str] = field(default_factory=list)  # the open brackets; a "block" contains statements
-    begun: bool = False  # true inside of a statement
-    directive: str = ""  # the first token of a statement that is no clause
+    begun: bool = False  # True inside a statement
+    directive: str = ""  # the first token of a statement that is not a clause
     base: int = 0  # brackets that were open when it began
     before: Lexeme = NOTHING
-    signed: bool = False  # true if the previous token is the sign of a number
+    signed: bool = False  # True if the previous token is the sign of a number
 
     @property
     def clause(self) -> bool:
@@ -139,7 +139,7 @@ class _State:
         return len(self.brackets) > self.base
 
     def laid_out(self, line: list[Lexeme], breaks: bool) -> list[str]:
-        """A line of tokens as text, broken into several if it is too long and may be broken."""
+        """Return a line of tokens as text, broken into several if it is too long and may be broken."""
         if not line:
             return [""]
         if line[0].kind == "marker":
@@ -147,8 +147,8 @@ class _State:
         if self._begins(line[0], line[1] if len(line) > 1 else NOTHING):
             self._end()
         indent, whole = INDENT * self._indent(line[0]), not self.begun
-        parts: list[tuple[str, str]] = []  # each token with what stands before it
-        ends: list[int] = []  # where a line may end
+        parts: list[tuple[str, str]] = []  # each token with the space before it
+        ends: list[int] = []  # positions at which the line may be broken
         for place, (token, after) in enumerate(zip(line, [*line[1:], NOTHING], strict=True)):
             space = self._space(token) if place else ""
             self._take(token, after)
@@ -173,6 +173,7 @@ class _State:
         return over and token.kind == "word" and token.text != "choice-domain" and after.text == "("
 
     def _indent(self, first: Lexeme) -> int:
+        """Return the indentation of a line that begins with a token, in levels."""
         depth = len(self.brackets)
         if first.kind == "directive" and first.text in FOLLOWING:
             return depth + 1
@@ -183,7 +184,7 @@ class _State:
         return depth + (self.clause or not self.inside)
 
     def _take(self, token: Lexeme, after: Lexeme) -> None:
-        """Advance over a token."""
+        """Advance over a token. after: the next token."""
         text = token.text
         if token.kind in ("comment", "marker", "note"):
             return
@@ -219,7 +220,7 @@ class _State:
         return " " if noted or not self.begun or self._apart(self.before, token) else ""
 
     def _apart(self, before: Lexeme, token: Lexeme) -> bool:
-        """True if a space separates two tokens of a statement; where both are usual, the original is kept."""
+        """True if a space separates two tokens of a statement; if both layouts are common, the original is kept."""
         left, right, was = before.text, token.text, not token.glued
         if "directive" in (before.kind, token.kind):
             return True
@@ -248,11 +249,13 @@ class _State:
 
     @staticmethod
     def _apart_from_bracket(before: Lexeme, was: bool) -> bool:
+        """True if a space separates a token from an opening parenthesis. was: there is one in the original."""
         if before.kind == "word":
             return was and (before.text in WORDS or before.text in AGGREGATES or before.text == "choice-domain")
         return was if before.text in (")", "]", "}", ":", "-") else True
 
     def _apart_from_brace(self, left: str, right: str) -> bool:
+        """True if a space separates a brace from its neighbour."""
         if left == "{" or right == "}":  # within
             return (left, right) != ("{", "}") and (self.clause or self.directive == ".lattice")
         return True

@@ -1,4 +1,4 @@
-"""Preprocessing of C directives by pcpp, with the place of each token kept."""
+"""Preprocess C directives by pcpp, and keep the place of each token."""
 
 import os
 
@@ -7,9 +7,9 @@ import pcpp
 from semi_naive.language.errors import Problem, Span
 from semi_naive.language.origins import TOO_MANY_FILES, Text, read_text
 
-PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as in Soufflé, so that programs can find out the width of numbers
+PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as in Soufflé, so that programs can determine the width of numbers
 MAX_MACRO_TOKENS = 100_000  # tokens that one macro may expand to
-MAX_INCLUDE_DEPTH = 60  # nested includes; each takes several frames of Python's stack, and only a cycle has that many
+MAX_INCLUDE_DEPTH = 60  # nested includes, each of which takes several frames of Python's stack; only a cycle has more
 
 
 def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
@@ -27,11 +27,11 @@ def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
 
 
 class TooMuch(ValueError):
-    """A macro expansion beyond the limit."""
+    """Raised for a macro expansion beyond the limit."""
 
 
 class Macros(pcpp.Preprocessor):
-    """A preprocessor of pcpp that reports problems as ours, and records the origin of its tokens.
+    """A preprocessor of pcpp that reports problems as `Problem`s, and records the origin of its tokens.
 
     pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
     macro get the place of the macro's name.
@@ -92,6 +92,7 @@ class Macros(pcpp.Preprocessor):
     # -- called by pcpp
 
     def on_error(self, file, line, msg):
+        """Record an error of pcpp at a line."""
         text = self._line(file, line)
         blanks = len(text) - len(text.lstrip())
         name, line = self._reported(file, line)
@@ -99,6 +100,7 @@ class Macros(pcpp.Preprocessor):
         self.result.problems.append(Problem(msg.strip(), span, "preprocessing follows the C preprocessor"))
 
     def on_file_open(self, is_system_include, includepath):
+        """Open an included file, unless that is forbidden or recursive."""
         if self.result.outside(includepath):
             message = f"{self.result.sandbox.refusal(includepath)}: {self.result.sandbox.advice}"
             self.on_error(self.lastdirective.source, self.lastdirective.lineno, message)
@@ -114,11 +116,13 @@ class Macros(pcpp.Preprocessor):
         return _Read(text)
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
+        """Record an error for a missing or malformed include."""
         message = f"malformed #include {includepath}" if is_malformed else f'cannot find include file "{includepath}"'
         self.on_error(self.lastdirective.source, self.lastdirective.lineno, message)
         raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
 
     def on_directive_unknown(self, directive, toks, ifpassthru, precedingtoks):
+        """Process #line and #error, and record an error for any other directive that pcpp does not know."""
         words = [token.value for token in toks if not token.value.isspace()]
         if directive.value == "line" or directive.value.isdigit():
             number, *name = words if directive.value == "line" else [directive.value, *words]
@@ -133,7 +137,7 @@ class Macros(pcpp.Preprocessor):
 
 
 class _Read:
-    """A file object for pcpp over a text that is already read."""
+    """A file object for pcpp whose text is already read."""
 
     def __init__(self, text: str):
         self.read, self.close = lambda: text, lambda: None

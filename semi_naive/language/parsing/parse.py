@@ -1,4 +1,4 @@
-"""Text → syntax tree. The grammar is in grammar.lark, and the nodes of its rules are made in `build`."""
+"""Parse the text of a program into a syntax tree. The grammar is in grammar.lark, and `build` makes the nodes of its rules."""
 
 import os
 import re
@@ -19,8 +19,8 @@ from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
 
 NOTHING = MappingProxyType({})
-MAX_SYNTAX_ERRORS = 20  # syntax errors, after which parsing stops
-MAX_COPIED_STACK = 3000  # depth of the parser's stack from which it is no longer copied for each token
+MAX_SYNTAX_ERRORS = 20  # syntax errors after which parsing stops
+MAX_COPIED_STACK = 3000  # depth of the parser's stack above which it is not copied for each token
 
 
 def parse_file(
@@ -34,13 +34,12 @@ def parse(
     text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
     legacy: bool = False,
 ) -> SourceProgram:  # fmt: skip
-    """The syntax tree of a program. `file`: its name in messages, whose folder is searched for its own includes before
-    `include_dirs`; `defines`: macros; `sandbox`: the folder that includes stay in; `legacy`: an old program, see
-    `SourceProgram`. All errors are reported in one `ProgramError`.
+    """Return the syntax tree of a program. All errors are reported in one `ProgramError`.
 
-    >>> [clause] = parse("path(x, z) :- path(x, y), edge(y, z).").statements
-    >>> clause.heads[0].relation, len(clause.body.items)
-    ('path', 2)
+    file: its name in messages, whose folder is searched for its own includes before `include_dirs`.
+    defines: macros.
+    sandbox: the folder that contains all includes.
+    legacy: an old program, see `SourceProgram`.
     """
     source, errors = parse_all(text, file, include_dirs, defines, sandbox, legacy)
     if errors:
@@ -52,7 +51,7 @@ def parse_all(
     text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
     legacy: bool = False,
 ) -> tuple[SourceProgram, list[Problem]]:  # fmt: skip
-    """The statements that can be parsed, and the errors of the others. See `parse`.
+    """Return the statements that can be parsed, and the errors of the others. See `parse`.
 
     >>> source, [error] = parse_all(".decl a(x: number)  a(1.  a(2).")
     >>> len(source.statements), error.span.column
@@ -67,7 +66,9 @@ def parse_all(
 
 
 class _Unexpected(Exception):
-    """A token that the parser cannot accept. stacks: the parser's stacks before it; empty if they were too deep to copy."""
+    """Raised for a token that the parser cannot accept. stacks: the parser's stacks before it; empty if they were too deep to
+    copy.
+    """
 
     def __init__(self, stacks: tuple):
         self.stacks = stacks
@@ -104,7 +105,7 @@ class Parser:
                 return values[-1]
 
     def accepts(self) -> set[str]:
-        """The terminals that may come next."""
+        """Return the terminals that may come next."""
         return {kind for kind in self.tables.states[self.stack[-1]] if kind.isupper() and self._shifts(kind)}
 
     def _shifts(self, kind: str) -> bool:
@@ -119,7 +120,7 @@ class Parser:
         return False
 
     def name(self, terminal: str) -> str:
-        """A terminal's name in messages."""
+        """Return a terminal's name in messages."""
         return self.tables.terminals[terminal][0].removesuffix(r"(?=\s)").replace("\\", "")
 
 
@@ -142,8 +143,9 @@ def _maker(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
 
 
 class Repeated(tuple):
-    """The value of a repetition: its last part, after the value of the repetition up to there. It is never changed, as the
-    parser goes back to earlier stacks after an error."""
+    """The value of a repetition: (value of the repetition so far, its last part). It is immutable, as the parser returns to
+    earlier stacks after an error.
+    """
 
 
 def _spread(parts: list) -> list:
@@ -223,8 +225,8 @@ def _end_token(text: str) -> Token:
 
 
 def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
-    """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin
-    one."""
+    """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin one.
+    at: the position of the unexpected token. Returns the position of the token."""
     braces = 0
     while "DECL" not in (accepted := parser.accepts()):
         parser.stack.pop()

@@ -1,8 +1,4 @@
-"""Preprocessing of a program's text: `#define` and other C directives, `#include`, `.include` and `.once`.
-
-The directives of C are carried out by pcpp. It processes only texts with such a directive (or under macros of the command
-line), because it is slow and tokenizes as C. The result is a `Text`, which has the origin of each part.
-"""
+"""Preprocess a program's text: `#define` and other C directives, `#include`, `.include` and `.once`."""
 
 import os
 import re
@@ -23,7 +19,7 @@ _INCLUDE = re.compile(
 
 @dataclass
 class Preprocessed:
-    """text: the whole program; texts: each file's text, for messages; problems: those found so far."""
+    """The result. text: the whole program; texts: each file's text, for messages; problems: those found so far."""
 
     text: Text
     texts: dict[str, str] = field(default_factory=dict)
@@ -68,6 +64,7 @@ class _Files:
         self.open.pop()
 
     def expanded(self, text: str, file: str) -> Text:
+        """Return the text of a file after C directives."""
         if self.defines or _DIRECTIVE.search(text):
             from semi_naive.language.parsing.macros import expanded_text  # pcpp takes 50 ms to import
 
@@ -77,6 +74,7 @@ class _Files:
         return written
 
     def add_with_includes(self, written: Text):
+        """Append a file's text, with the files that it includes."""
         out, whole, done = self.result.text, written.whole(), 0
         for match in _INCLUDE.finditer(whole):
             if match["include"]:
@@ -94,6 +92,7 @@ class _Files:
         out.copy(written, done, len(whole))
 
     def include(self, path: str | None, span: Span):
+        """Append an included file."""
         if path is None:
             return self.problem(".include needs the name of a file", span, 'write .include "file.dl"')
         path = re.sub(r"\\(.)", r"\1", path)

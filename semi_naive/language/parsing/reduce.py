@@ -27,7 +27,8 @@ def saying(children):
 
 
 def node(method):
-    """A rule that becomes a node: the method gets the span, then the children without punctuation and keywords."""
+    """Decorate the method of a grammar rule that becomes a node: it gets the span, then the children without punctuation and
+    keywords."""
 
     @wraps(method)
     def reduced(self, children):
@@ -37,7 +38,7 @@ def node(method):
 
 
 def worded(method):
-    """A rule whose words and operators matter: the method gets the span, then every child."""
+    """Decorate the method of a grammar rule whose words and operators matter: it gets the span, then every child."""
 
     @wraps(method)
     def reduced(self, children):
@@ -47,8 +48,9 @@ def worded(method):
 
 
 class ParseState(threading.local):
-    """The origin of the text, the problems, and the reductions of the current statement that must not stand alone: those of one
-    parse in one thread."""
+    """The state of one parse in one thread: the origin of the text, the problems, and the reductions of the current statement
+    that must not stand alone.
+    """
 
     def begin(self, origin) -> list[Problem]:
         """Start a parse; `origin.span(token)` gives the origin of a token. Returns the list that problems are added to."""
@@ -61,13 +63,15 @@ class ParseState(threading.local):
 
 
 class Reduce:
-    """A builder has a method for each of some rules of the grammar. Builders of one parser share their state."""
+    """The base class of builders, each of which has a method for some rules of the grammar. Builders of one parser share their
+    state.
+    """
 
     def __init__(self, state: ParseState):
         self.state = state
 
     def between(self, children) -> Span:
-        """The span from the first child to the last one."""
+        """Return the span from the first to the last of some children."""
         first, last = _edge(children, False), _edge(children, True)
         start = self._span(first)
         if first is last:

@@ -1,4 +1,4 @@
-"""Messages of syntax errors: what was found, what was expected, and the probable slip."""
+"""Messages of syntax errors: the token that was found, the tokens that were expected, and the probable cause."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ DIRECTIVES = (
     "once".split()
 )
 BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
-SLIPS = {  # two tokens side by side, or a character, that mean something elsewhere
+SLIPS = {  # common mistakes: a token, or two neighbouring ones, and the advice
     "&": "`and` is written with a comma",
     "'": "strings are written in double quotes",
     "~": "`not` is written !, and the complement of a number's bits bnot",
@@ -74,6 +74,7 @@ def _first_line(span: Span) -> Span:
 
 
 def _unexpected(token: Token) -> str:
+    """Return a token as text for a message."""
     if token.type == "$END":
         return "end of file"
     text = shortened(str(token), 40)
@@ -107,12 +108,14 @@ def _quote_symbol(text: str) -> str:
 
 
 def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
+    """Return advice for an unexpected token; "" if there is none. expected: the terminals that the parser would accept. at: its
+    position in `tokens`."""
     token = tokens[at]
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None
-    slip = SLIPS.get(str(token)) or SLIPS.get(f"{before} {token}") or SLIPS.get(f"{token} {after}")
-    if slip:
-        return slip
+    advice = SLIPS.get(str(token)) or SLIPS.get(f"{before} {token}") or SLIPS.get(f"{token} {after}")
+    if advice:
+        return advice
     for string in (token, before):
         if string is not None and string.type == "STRING" and "\n" in string:
             return f"the string that begins in line {string.line} ends in line {string.end_line}: is its quote missing?"

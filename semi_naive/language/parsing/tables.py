@@ -1,4 +1,6 @@
-"""The tables of the parser. Lark makes them of grammar.lark once; later processes read them from a file without lark."""
+"""The tables of the parser. Lark makes them from grammar.lark once; later processes read them from a file without loading
+lark.
+"""
 
 import logging
 import pickle
@@ -13,8 +15,12 @@ log = logging.getLogger("semi_naive")
 
 
 class ParserRule(NamedTuple):
-    """A rule of the grammar: its last `size` symbols become one. `method`: of the builder, "" of a rule that lark has made for
-    a repetition; `repeats`: some symbols are repetitions; `passing`: an only value is the result."""
+    """A rule of the grammar: its last `size` symbols become one.
+
+    method: of the builder; "" for a rule that lark has made for a repetition.
+    repeats: some of its symbols are repetitions.
+    passing: a single value is the result itself.
+    """
 
     symbol: str
     size: int
@@ -24,8 +30,12 @@ class ParserRule(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """An LALR parser. `pattern`, `words`, `ignored`: see `tokens_of`; `keywords`: of the terminals, their texts or patterns,
-    and whether it is a text. `states`: by symbol the next state, or ~n to reduce by `reductions[n]`."""
+    """An LALR parser.
+
+    pattern, words, ignored: see `tokens_of`.
+    terminals: for each terminal its text or pattern, and True if it is a text.
+    states: for each state, by symbol: the next state, or ~n to reduce by `reductions[n]`.
+    """
 
     pattern: str
     words: dict[str, dict[str, str]]
@@ -92,8 +102,8 @@ def make_tables(grammar: str) -> Tables:
 
 
 def _reduction(rule) -> ParserRule:
-    """A rule of lark. Its strings, as those of all tables, become plain ones: lark's own would load lark."""
+    """Return a rule of lark as a `ParserRule`. Its strings become plain ones, as lark's own would load lark."""
     symbol, repeated = sys.intern(str(rule.origin.name)), rule.origin.name.startswith("_")
-    repeats = any(not one.is_term and one.name.startswith("_") for one in rule.expansion)
+    repeats = any(not symbol_.is_term and symbol_.name.startswith("_") for symbol_ in rule.expansion)
     method = "" if repeated else str(rule.alias or symbol)
     return ParserRule(symbol, len(rule.expansion), method, repeats, bool(rule.options.expand1 and not rule.alias))

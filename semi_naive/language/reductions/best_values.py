@@ -1,4 +1,4 @@
-"""Aggregation in recursion: relations whose heads say min(…) or max(…) for the last attribute.
+"""Best values in recursion: relations whose heads have min(…) or max(…) as the last attribute.
 
     path(y, min(d + w)) :- path(x, d), edge(x, y, w).
 
@@ -14,18 +14,18 @@ from semi_naive.language.trees import variable_names, walk, walk_all, written_na
 from semi_naive.language.types.inference import Typing
 
 _BETTER = {"min": -1, "max": 1}  # the direction in which a value improves
-_TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) where the comparison is true
+_TOWARDS = {"<": 1, "<=": 1, ">": -1, ">=": -1}  # the sign of (right - left) if the comparison is true
 _FREE, _MIXED = 0, None  # signs: does not depend on the value; depends on it in no certain direction
 
 
-def lattices(heads: dict[str, Ops], found: list[Single]) -> dict[str, str]:
+def lattices(heads: dict[str, Ops], singles: list[Single]) -> dict[str, str]:
     """Return min or max for each relation that keeps the best value of its last attribute."""
-    arities = {single.head.relation: len(single.head.args) for single in found}
+    arities = {single.head.relation: len(single.head.args) for single in singles}
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 
 def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
-    """Report the uses of one clause that are not monotone. group: its head's relation, and those in recursion with it."""
+    """Yield the uses in one clause that are not monotone. group: its head's relation, and those in recursion with it."""
     single = typing.single
     head, op = single.head, ops.get(single.head.relation)
     recursive = any(isinstance(node, syntax.Atom) and node.relation in group for node in walk_all(single.body))
@@ -47,9 +47,9 @@ def uses(typing: Typing, ops: dict[str, str], group: set[str]):
 
 
 class _Uses:
-    """The uses of best values of the recursion in one clause.
+    """The uses of the recursion's best values in one clause.
 
-    `signs`: 1 for a variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on
+    signs: 1 for a variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on
     such values.
     """
 
@@ -61,6 +61,7 @@ class _Uses:
         self.definitions: set[int] = set()  # ids of the equalities that give variables such a value
 
     def problems(self):
+        """Yield the problem of each use that is not monotone."""
         for atom in self.atoms:
             if not isinstance(atom.args[-1], (syntax.Variable, syntax.Underscore)):
                 yield self._problem(atom.args[-1], "it is compared with something")
@@ -72,6 +73,7 @@ class _Uses:
         yield from self._head()
 
     def _problem(self, node, why) -> Problem:
+        """Return the problem of a use."""
         used = sorted(written_name(name) for name in variable_names(node) if name in self.signs)
         better = f"a better {', '.join(used) or 'value'} may still be found, and would take the result back"
         return Problem(f"Not monotone: {why}", node.span, better)
@@ -90,12 +92,14 @@ class _Uses:
                             changed = True
 
     def _defines(self, one, other) -> bool:
+        """True if an equality determines a new variable, `one`, from a best value."""
         if not isinstance(one, syntax.Variable) or one.name in self.signs or not variable_names(other) & self.signs.keys():
             return False
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
         return not any(one.name in variable_names(atom) for atom in atoms)
 
     def _literal(self, literal):
+        """Yield the problems of a literal."""
         used = variable_names(literal) & self.signs.keys()
         if not used:
             return
@@ -109,12 +113,14 @@ class _Uses:
             yield self._problem(literal, f"a value that is still being aggregated is {what}")
 
     def _atom(self, atom):
+        """Yield the problems of an atom: best values may only be in its own value column."""
         for at, arg in enumerate(atom.args):
             own = self.values.get(arg.name) is atom and at == len(atom.args) - 1 if isinstance(arg, syntax.Variable) else False
             if not own and variable_names(arg) & self.signs.keys():
                 yield self._problem(arg, "a value that is still being aggregated is joined with another")
 
     def _monotone(self, literal) -> bool:
+        """True if a constraint remains true when values improve."""
         if literal.op == "=":
             return id(literal) in self.definitions
         if literal.op not in _TOWARDS:
@@ -126,6 +132,7 @@ class _Uses:
         return signs[0] in (_FREE, -wanted) and signs[1] in (_FREE, wanted)
 
     def _head(self):
+        """Yield the problems of the head: no key may depend on a best value, and a better value must give a better result."""
         head, op = self.single.head, self.ops.get(self.single.head.relation)
         keys, value = (head.args[:-1], head.args[-1]) if op else (head.args, None)
         for arg in keys:
@@ -148,6 +155,8 @@ class _Uses:
         return _MIXED if _MIXED in signs else self._functor_sign(node, signs)
 
     def _functor_sign(self, node, signs):
+        """Return the direction in which a functor's result changes when best values improve. signs: the directions of its
+        arguments."""
         if node.name in ("+", "min", "max") or node.name in ("to_float", "to_number") and self._from_number(node):
             return _common_sign(signs)
         if node.name == "-" and len(signs) == 2 and self.typing.kind(node) != "unsigned":
@@ -162,7 +171,7 @@ class _Uses:
         return _numeric(self.typing, node.args[0])
 
     def _scaled(self, node, signs):
-        """Return the direction of a product or quotient: that of one side, if the other is a constant that is not negative."""
+        """Return the direction of a product or quotient: that of one operand, if the other is a nonnegative constant."""
         for at, other in ((0, 1), (1, 0)):
             factor = node.args[other]
             constant = isinstance(factor, syntax.Number) and factor.value >= 0

@@ -1,4 +1,4 @@
-"""Aggregates in heads: how the columns of a relation are aggregated, and the rules that the heads become.
+"""Aggregates in heads: determine how the columns of a relation are aggregated, and the rules that the heads become.
 
     degree(x, 0) :- node(x).
     degree(x, count(y)) :- edge(x, y).
@@ -8,8 +8,8 @@ of each distinct binding of the body's variables, and each `_` of an atom is a v
 distinct values of its arguments, whichever rules they come from. A rule without an aggregate, or a fact, contributes its
 tuples: to a count or a sum as a number to be added.
 
-`min` or `max` alone in the last column is a lattice (see `lattices`). All else is (in recursion, for the keys whose turn it is:
-see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
+`min` or `max` alone in the last column is a lattice (see `lattices`). All other aggregates become (in recursion, for the keys
+evaluated in a round: see `recursive_sums`) one rule with aggregates of its own body, if it is the only rule:
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
@@ -75,6 +75,12 @@ def is_lattice(ops: Ops, arity: int) -> bool:
     return list(ops) == [arity - 1] and ops[arity - 1] in ("min", "max")
 
 
+def is_rounded(ops: Ops, relation: ir.Relation) -> bool:
+    """True if the last column, and no other, is a sum or a mean of floats."""
+    last = relation.arity - 1
+    return list(ops) == [last] and ops[last] in ("sum", "mean") and relation.kinds[last] == ir.Kind.FLOAT
+
+
 def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]):
     """Report aggregated relations that are read, as their facts would not take part in the aggregation."""
     for node in source.statements:
@@ -102,20 +108,18 @@ def kind_problems(typings: list, heads: dict[str, Ops]):
 
 @dataclass(frozen=True)
 class Head:
-    """A lowered rule whose head aggregates: `key` has the terms of the other columns in order, `of` the arguments of each
-    aggregate by column. For a head without aggregates `of` has values."""
+    """A lowered rule whose head aggregates. key: the terms of the other columns, in order; of: the arguments of each aggregate,
+    by column, or the values if the head does not aggregate.
+    """
 
-    rule: ir.Rule  # its head is unused
+    rule: ir.Rule  # its head is not used
     key: tuple
     of: dict[int, tuple]
     aggregates: bool
 
 
 class AggregatedRelation:
-    """One relation that is aggregated in heads: turns its heads into rules.
-
-    `extra` are relations that the rules need besides.
-    """
+    """A relation that is aggregated in heads; it turns its heads into rules. extra: further relations that the rules need."""
 
     def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
         self.relation, self.ops, self.heads = relation, ops, heads
@@ -125,9 +129,15 @@ class AggregatedRelation:
         self._numbers = count(1)
 
     def rules(self) -> list[ir.Rule]:
+        """Return the rules that derive the relation."""
         if len(self.heads) == 1 and self.heads[0].aggregates:
             return list(self._single_head_rules(self.heads[0]))
         return [*self._parts(), self._combining_rule()]
+
+    @property
+    def _told(self) -> str:
+        """The relation as it was declared."""
+        return self.relation.name.partition("@")[0]
 
     def _name(self, what: str) -> str:
         return f"{self.relation.name}@{what}"
@@ -146,8 +156,8 @@ class AggregatedRelation:
     # -- one rule
 
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
-        """Yield the rules of a relation with one head: the rule itself, and before it those that collect the values to be
-        counted."""
+        """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
+        itself."""
         key, body = self._named_key(head)
         added: list[ir.Aggregate] = []
         for at, op in self.ops.items():
@@ -189,6 +199,7 @@ class AggregatedRelation:
         return replace(head.rule, head=ir.Atom(name, (*key, *args)), body=tuple(body), plan=None)
 
     def _counted(self, at: int, key) -> ir.Aggregate:
+        """Return the aggregate that counts the collected values of a column."""
         relation = self.extra[self._name(f"values{at}")]
         atom = ir.Atom(relation.name, (*key, *(self._fresh("v", kind) for kind in relation.kinds[len(key) :])))
         return ir.Aggregate(self._fresh("count", ir.Kind.NUMBER), "count", None, (atom,))
@@ -214,7 +225,7 @@ class AggregatedRelation:
         variables = [self._fresh("v", kind) for kind in self.extra[name].kinds]
         width = len(self.key_types)
         of = {at: (variables[width + place],) for place, at in enumerate(self.ops)}
-        text = f"{self.relation.name}: what its rules without aggregates say"
+        text = f"{self._told}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
         return Head(rule, tuple(variables[:width]), of, True)
 
@@ -237,6 +248,8 @@ class AggregatedRelation:
             args += [next(made).result] if op == "mean" else []
         number_type = ir.Type(ir.Kind.NUMBER, ir.Kind.NUMBER)
         self._declare(self._name("parts"), [number_type, *self.key_types, *(ir.Type(term.kind, term.kind) for term in args)])
+        parts = self.extra[self._name("parts")]
+        self.extra[parts.name] = replace(parts, rounded=is_rounded(self.ops, self.relation) and len(args) == 1)
         made_head = ir.Atom(self._name("parts"), (ir.Const(number, ir.Kind.NUMBER), *key, *args))
         yield replace(head.rule, head=made_head, body=(*body, *added), plan=None)
 
@@ -248,7 +261,7 @@ class AggregatedRelation:
         body: list = [ir.Atom(parts.name, (ir.Wild(), *key, *(ir.Wild() for _ in parts.kinds[first:])))]
         places = iter(range(first, parts.arity))
         made = {at: self._total(at, op, key, places, body) for at, op in self.ops.items()}
-        text = f"{self.relation.name}: what its rules say, together"
+        text = f"{self._told}: what its rules say, together"
         return ir.Rule(self._head(key, made), tuple(body), span=self.relation.span, text=text)
 
     def _total(self, at: int, op: str, key, places: Iterator[int], body: list) -> ir.Term:
@@ -282,7 +295,7 @@ def _counts_bindings(args: tuple, key, body) -> bool:
 
 
 def _determining_variables(body) -> set[str]:
-    """The variables that determine a binding of a body: those of its atoms and ranges. Variables equal to an expression
-    follow."""
-    found = set(rewrite.variables_of(rewrite.positive_atoms(body)))
+    """Return the variables that determine a binding of a body: those of its atoms and ranges. Other variables are equal to
+    expressions of these, and the number of a step is one value."""
+    found = set(rewrite.variables_of([atom for atom in rewrite.positive_atoms(body) if not atom.relation.endswith("@step")]))
     return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}

@@ -1,4 +1,4 @@
-"""Sums in recursion: relations aggregated over their own tuples, where no key depends on itself.
+"""Sums in recursion: relations aggregated over their own tuples, if no key depends on itself.
 
     cost(part, sum(n * c)) :- uses(part, other, n), cost(other, c).       the bill of materials
     cost(part, price) :- bought(part, price).
@@ -55,6 +55,7 @@ class RecursiveSums:
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self):
+        """Declare the relations of known tuples, of keys, and of the keys evaluated in a round."""
         for name in self.group:
             relation = self.declared[name]
             key = tuple(each for at, each in enumerate(relation.attributes) if at not in self.ops[name])
@@ -88,6 +89,7 @@ class RecursiveSums:
         return key, named
 
     def _known(self, literal):
+        """Return a literal in which the values known so far replace a relation of the component."""
         if isinstance(literal, ir.Atom) and literal.relation in self.group:
             return replace(literal, relation=f"{literal.relation}@known")
         return literal
@@ -115,7 +117,7 @@ class RecursiveSums:
             self.needs.append(ir.Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
 
     def _without_values(self, body: tuple, number: int) -> tuple[list, list[ir.Atom], set[str]]:
-        """A body with keys in place of the component's relations; these atoms; and the variables of the removed values."""
+        """Return (a body in which keys replace the component's relations, these atoms, the variables of the removed values)."""
         found, needed, values = [], [], set()
         for at, literal in enumerate(body):
             if isinstance(literal, ir.Atom) and literal.relation in self.group:
@@ -130,7 +132,7 @@ class RecursiveSums:
 
 
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
-    """A body without the literals whose variables have lost their value; and the variables that are still bound."""
+    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound)."""
     known = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _variables_bound_by(arg)}
     growing = True
     while growing:
@@ -168,7 +170,7 @@ def _newly_bound(literal, known: set[str], values: set[str]) -> set[str]:
 
 
 def _required_variables(literal, values: set[str]) -> set[str]:
-    """The variables of a literal that must be bound elsewhere. An aggregate binds its own, and those it shares with atoms;
-    variables of recursive values must be known."""
+    """Return the variables of a literal that must be bound elsewhere. An aggregate binds its own, and those it shares with
+    atoms; variables of recursive values must be known."""
     found = set(rewrite.variables_of(literal))
     return found & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else found

@@ -1,4 +1,6 @@
-"""Relations that keep only some of the tuples that rules make (`ra.reduce`): each does so in one way."""
+"""Relations with a reduction (`ra.reduce`) keep only some of the tuples that rules derive. Each relation may have one kind of
+reduction.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -8,13 +10,16 @@ from semi_naive.language.errors import Problem, Span
 from semi_naive.language.reductions.heads import Ops, is_aggregate, op_names
 from semi_naive.language.single import Single
 
-TOGETHER = {("a choice-domain", "subsumptive rules"), ("the qualifier eqrel", "subsumptive rules")}  # the latter: `subsumption`
+# Pairs of reductions that may be combined.
+TOGETHER = {("a choice-domain", "subsumptive rules"), ("the qualifier eqrel", "subsumptive rules")}
 INLINED = "the qualifier inline"
-NEVER_INLINED = ("an attribute of a lattice", "in its heads")  # the others have checks of their own
+# Reductions of relations that must not be inlined; other combinations with `inline` have checks of their own.
+NEVER_INLINED = ("an attribute of a lattice", "in its heads")
 
 
 def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) -> Iterator[Problem]:
-    """Report relations that are asked to keep tuples in two ways. heads: how heads aggregate, by relation."""
+    """Yield a problem for each relation with two kinds of reduction. heads: how heads aggregate, by relation. found: clauses
+    with a single head."""
     dominated = {single.head.relation for single in found if single.dominates}
     first = {single.head.relation: single.head.span for single in reversed(found) if any(map(is_aggregate, single.head.args))}
     for name, node in relations.items():
@@ -30,6 +35,7 @@ def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) ->
 
 
 def _ways(node: syntax.RelationDecl, dominated: bool) -> Iterator[tuple[str, Span]]:
+    """Yield (description, place) for each kind of reduction that a declaration requests."""
     if "eqrel" in node.qualifiers:
         yield "the qualifier eqrel", node.span
     if "inline" in node.qualifiers:

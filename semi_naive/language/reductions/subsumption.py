@@ -1,4 +1,4 @@
-"""Subsumption: rules that remove a tuple if another one of its relation dominates it.
+"""Subsumption: rules that remove a tuple if another tuple of its relation dominates it.
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1.
 
@@ -18,7 +18,7 @@ from semi_naive.language.reductions.best_values import uses
 from semi_naive.language.types.inference import NUMERIC, Typing
 from semi_naive.ra.ir import MIRRORED
 
-OWN = ("brie", "btree", "eqrel")  # representations from which nothing can be removed
+OWN = ("brie", "btree", "eqrel")  # representations that do not support removal
 
 
 def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:

@@ -1,4 +1,4 @@
-"""Lattices that the user defines: their checks, and the translation of rules that read attributes of them.
+"""User-defined lattices: check them, and translate rules that read their attributes.
 
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(x: symbol, s: Sign<>)
@@ -28,7 +28,7 @@ from semi_naive.language.types.inference import Typing
 from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
 
-MEETING = ("Bottom", "Glb")  # without both, values are compared for equality
+MEETING = ("Bottom", "Glb")  # without both of these, values are compared for equality
 FUNCTORS = ("Lub", "Glb", "Leq")
 WORDS = ("Bottom", "Top", *FUNCTORS)
 _COMPUTED = (syntax.Variable, syntax.Underscore, syntax.Aggregate, syntax.Functor)
@@ -68,6 +68,7 @@ def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems:
 
 
 def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Problem]:
+    """Yield the problems of a lattice's declaration: its type, and its bounds."""
     if node.name not in env or node.name in PREDEFINED:
         if env.span(node.name) is None:
             hint = f"a lattice is of a type that the program declares: .type {node.name.capitalize()} = …"
@@ -160,7 +161,9 @@ def _lattice_places(literal, relations, bounds: dict) -> dict[int, str]:
 
 @dataclass
 class _Meaning:
-    """The translation of one clause. met: the type and the values that meet in each variable that only lattices bind."""
+    """The translation of one clause. met: for each variable that only lattices bind, its type and the values whose meet it
+    is.
+    """
 
     single: Single
     relations: dict
@@ -169,6 +172,7 @@ class _Meaning:
     met: dict[str, tuple[str, list]] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Count the occurrences of each variable in places of lattices."""
         self._numbers = count(1)
         self.ground = grounded([self._bare(literal) for literal in self.single.body])
         self.times: dict[str, int] = {}
@@ -178,6 +182,7 @@ class _Meaning:
                     self.times[arg.name] = self.times.get(arg.name, 0) + 1
 
     def clauses(self) -> Iterator[Single]:
+        """Yield the clauses that the clause becomes."""
         ways: list[list] = [[]]
         for literal in self.single.body:
             found = self._meant(literal)
@@ -223,6 +228,7 @@ class _Meaning:
         return [[self._other(literal, args), *tests]]
 
     def _check(self, arg) -> None:
+        """Report an argument of a lattice that is neither a variable nor grounded."""
         missing = variable_names(arg) - self.ground
         if missing or any(isinstance(node, syntax.Underscore) for node in walk_all([arg])):
             hint = "write a variable, and take it apart in an equality of its own"
@@ -241,6 +247,7 @@ class _Meaning:
         return ways
 
     def _meeting(self, name: str, type_: str, values: list) -> Iterator[syntax.Constraint]:
+        """Yield the literals that bind a variable to the meet of its values, and require that it is not Bottom."""
         meet = values[0]
         for value in values[1:]:
             meet = self._glb(type_, meet, value)

@@ -1,4 +1,4 @@
-"""The types of a clause's expressions, by Soufflé's analysis.
+"""Infer the types of a clause's expressions, by Soufflé's analysis.
 
 Every variable (by its name) and every other expression starts as any type at all. Constraints narrow the sets of possible
 types until nothing changes; then overloaded functors and numeric constants settle for one kind, which may narrow further.
@@ -34,7 +34,8 @@ def key(node):
 
 
 def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl]) -> "Typing":
-    """Type a clause together with the other heads that it was written with; alone if they disagree."""
+    """Return the types of a clause, inferred together with the other heads that it was written with; separately if they
+    disagree."""
     heads = single.clause.beside or single.clause.heads
     if len(heads) > 1:
         together = Typing(
@@ -53,7 +54,7 @@ def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
 
 
 class Typing:
-    """The types of one clause as far as they are inferred. beside: further literals that constrain its variables."""
+    """The inferred types of one clause. beside: further literals that constrain its variables."""
 
     def __init__(
         self, single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl], beside: Sequence = ()
@@ -62,18 +63,18 @@ class Typing:
         self.nodes = [node for literal in single.literals for node in walk(literal)]
         self._all = self.nodes + [node for literal in beside for node in walk(literal)]
         self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Negation)}
-        self.sets: dict = {}  # by key: a frozenset of names of types
+        self.sets: dict = {}  # for each expression's key, the possible types by name; ANY if it is missing
         self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
         self.numbers: dict[int, Kind] = {}  # the chosen kind of each numeric constant, by id
-        saying = [
+        constraining = [
             node for node in self._all if node.__class__ is not syntax.Variable
         ]  # these nodes constrain nothing by themselves
-        constraints = [constraint for node in saying for constraint in self._constraints(node)]
+        constraints = [constraint for node in constraining for constraint in self._constraints(node)]
         while constraints:
             self._settle(constraints)
-            if not (more := self._choose()):
+            if not (added := self._choose()):
                 break
-            constraints += more
+            constraints += added
 
     # -- results
 
@@ -100,7 +101,7 @@ class Typing:
         return bool(types) and all(self.env.kind(name) == kind for name in types)
 
     def attributes(self, atom: syntax.Atom):
-        """(argument, attribute name, type name) of an atom whose relation, arity and types are valid."""
+        """Return (argument, attribute name, type name) for an atom whose relation, arity and types are valid."""
         relation = self.relations.get(atom.relation)
         if relation is None or len(relation.attributes) != len(atom.args):
             return []
@@ -110,6 +111,7 @@ class Typing:
     # -- constraints: functions without arguments that say whether they changed anything
 
     def _settle(self, constraints):
+        """Apply constraints until no set of types changes."""
         changed = True
         while changed:
             changed = False
@@ -117,6 +119,7 @@ class Typing:
                 changed |= constraint()
 
     def _constraints(self, node):
+        """Return the constraints that a node implies: functions that narrow sets of types, and return True if they did."""
         if isinstance(node, syntax.Atom):
             return self._atom(node)
         if isinstance(node, syntax.Constraint) and node.args:
@@ -135,6 +138,7 @@ class Typing:
         return self._leaf(node)
 
     def _leaf(self, node):
+        """Return the constraints of a constant or a cast."""
         if isinstance(node, syntax.String):
             return [self._is(node, CONSTANT[Kind.SYMBOL])]
         if isinstance(node, syntax.Number):
@@ -145,13 +149,15 @@ class Typing:
         return []
 
     def _atom(self, atom):
+        """Return the constraints of an atom: its arguments have the types of the attributes; loosely, if it is negated."""
         if id(atom) not in self.negated:
             return [self._is(arg, type_name) for arg, _, type_name in self.attributes(atom)]
         found = [(arg, type_name) for arg, _, type_name in self.attributes(atom) if not self.env.branches(type_name)]
         return [self._is(arg, self._loosely(type_name)) for arg, type_name in found]
 
     def _branch(self, node):
-        """A branch has the type that declares its name; its arguments have the types of its fields."""
+        """Return the constraints of a branch: it has the type that declares its name; its arguments have the types of its
+        fields."""
         if (found := self.env.branch(node.name)) is None:
             return []
         name, branch = found
@@ -164,6 +170,7 @@ class Typing:
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
     def _functor(self, node):
+        """Return the constraints of a functor."""
         if node.name.startswith("@"):
             return self._user_functor(node)
         if node.name in _OF_HEADS:
@@ -177,21 +184,21 @@ class Typing:
         return [partial(self._overload, node), *infix]
 
     def _user_functor(self, node):
-        """A user-defined functor's result and arguments have the declared types."""
+        """Return the constraints of a user-defined functor: its result and arguments have the declared types."""
         declared = self.env.functors.get(node.name[1:])
         if declared is None or len(declared.parameters) != len(node.args):
             return []
         pairs = [(node, declared.result), *zip(node.args, (type_ for _, type_ in declared.parameters), strict=True)]
-        return [self._is(each, type_) for each, type_ in pairs if type_ in self.env]
+        return [self._is(part, type_) for part, type_ in pairs if type_ in self.env]
 
     def _user_aggregate(self, node):
-        """A user-defined aggregate's result and initial value have the functor's type, its target that of the second
-        parameter."""
+        """Return the constraints of a user-defined aggregate: its result and initial value have the functor's type, and its
+        target that of the second parameter."""
         declared = self.env.functors.get(node.op[2:])
         if declared is None or len(declared.parameters) != 2:
             return []
         pairs = [(node, declared.result), (node.init, declared.result), (node.target, declared.parameters[1][1])]
-        return [self._is(each, type_) for each, type_ in pairs if type_ in self.env]
+        return [self._is(part, type_) for part, type_ in pairs if type_ in self.env]
 
     def _is(self, node, name):
         """node <: name."""
@@ -207,6 +214,7 @@ class Typing:
     # -- how they narrow the set under a key
 
     def _set(self, at, types) -> bool:
+        """Set the possible types of an expression, given by its key; True if they changed."""
         changed = self.sets.get(at, ANY) != types
         self.sets[at] = types
         return changed
@@ -220,18 +228,21 @@ class Typing:
         return types is not ANY and self._narrow(a, types)
 
     def _meet(self, a, b):
+        """Return the possible types of an expression that must be in two sets of types."""
         if a is ANY or b is ANY:
             return b if a is ANY else a
         return frozenset(chain.from_iterable(self.env.meet(x, y) for x in a for y in b))
 
     def _one_of(self, at, kinds, names) -> bool:
+        """Restrict an expression to types of some kinds; True if its types changed. names: all these types."""
         types = self.sets.get(at, ANY)
         if types is ANY:
             return self._set(at, names)
         return self._set(at, frozenset(name for name in types if self.env.kind(name) in kinds))
 
     def _same_base(self, a, b) -> bool:
-        """Operands of arithmetic may have different subtypes of one predefined type."""
+        """Constrain an operand and the result of arithmetic: they may have different subtypes of one predefined type. a, b:
+        their keys; True if a type changed."""
         left, right = self.sets.get(a, ANY), self.sets.get(b, ANY)
         if left is ANY or right is ANY:
             at, known = (a, right) if left is ANY else (b, left)
@@ -244,7 +255,8 @@ class Typing:
         return {self.env.kind(name) for name in types} - {Kind.RECORD}
 
     def _overload(self, node) -> bool:
-        """When one overload is left, its kinds are those of the functor; the result may be determined earlier."""
+        """Apply the overloads that still fit: the last one determines the types of a functor and its arguments; its result may
+        be determined earlier. True if a type changed."""
         fitting = self._fitting(node)
         if not fitting:
             return self._set(key(node), frozenset())
@@ -263,6 +275,7 @@ class Typing:
         return types is not ANY and self._set(key(node), frozenset(name for name in types if self.env.kind(name) == kind))
 
     def _fitting(self, node) -> list[Overload]:
+        """Return the overloads of a functor that fit the possible types of its arguments and result."""
         candidates = [overload for overload in OVERLOADS[node.name] if overload.takes(len(node.args))]
         for at, part in enumerate([*node.args, node]):
             if (types := self.types(part)) is not ANY:
@@ -282,12 +295,12 @@ class Typing:
     # -- choices
 
     def _choose(self) -> list:
-        """Settle some undetermined nodes, and return the resulting constraints. Functors come first, as they may determine a
-        constant."""
-        open_ = [node for node in self._all if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
-        open_ = [node for node in open_ if id(node) not in self.overloads]
-        informed = [node for node in open_ if not any(self.types(arg) is ANY for arg in node.args)]
-        for functors in (informed, open_):
+        """Choose overloads, or kinds of constants, for some undetermined nodes, and return the resulting constraints. Functors
+        come first, as they may determine a constant."""
+        undetermined = [node for node in self._all if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
+        undetermined = [node for node in undetermined if id(node) not in self.overloads]
+        informed = [node for node in undetermined if not any(self.types(arg) is ANY for arg in node.args)]
+        for functors in (informed, undetermined):
             if found := [constraint for node in functors for constraint in self._choose_overload(node)]:
                 return found
         numbers = [node for node in self._all if isinstance(node, syntax.Number) and id(node) not in self.numbers]
@@ -306,6 +319,7 @@ class Typing:
                 yield partial(self._only, node, overload.result)
 
     def _choose_number(self, node):
+        """Choose the first possible kind of a numeric constant, and yield the resulting constraint."""
         kinds = {self.env.kind(name) for name in self.types(node) or ()}
         for kind in [kind for kind in NUMERIC if kind in kinds][:1]:
             self.numbers[id(node)] = kind

@@ -1,4 +1,4 @@
-"""Type errors of a clause, after inference."""
+"""Report the type errors of a clause, after inference."""
 
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
@@ -31,6 +31,7 @@ def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
 
 
 def _clash(typing: Typing, variable) -> Problem:
+    """Return the problem of a variable without a possible type."""
     notes = []
     for node in typing.nodes:
         if isinstance(node, syntax.Atom) and id(node) not in typing.negated:
@@ -42,6 +43,7 @@ def _clash(typing: Typing, variable) -> Problem:
 
 
 def _atom(typing: Typing, atom):
+    """Yield the problems of an atom's arguments."""
     for arg, name, type_name in typing.attributes(atom):
         types = typing.types(arg)
         if types is ANY or not types or _is_compatible(typing, types, type_name, id(atom) in typing.negated, atom):
@@ -57,6 +59,7 @@ def _atom(typing: Typing, atom):
 
 
 def _is_compatible(typing, types, type_name, negated, atom) -> bool:
+    """True if an argument with some possible types is allowed in an attribute of a type."""
     env = typing.env
     if negated and atom is not typing.single.head:
         same_kind = env.base(type_name) in KIND or env.is_union(type_name)
@@ -76,6 +79,7 @@ def _string(typing, node):
 
 
 def _number(typing, node):
+    """Yield the problems of a numeric constant: a wrong kind, or a value out of range."""
     kind = typing.numbers.get(id(node))
     named = {Kind.UNSIGNED: "Unsigned", Kind.FLOAT: "Float"}
     if kind is None or not typing.is_kind(node, kind):
@@ -104,6 +108,7 @@ def _nil(typing, node):
 
 
 def _record(typing, node):
+    """Yield the problems of a record: an unknown type, or a wrong number of fields."""
     types = typing.types(node)
     if types is ANY or len(types) != 1 or not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, types)):
         hint = "it has the type of an attribute: write it in an atom, or = a variable of one; as(…) gives none"
@@ -117,6 +122,7 @@ def _record(typing, node):
 
 
 def _branch(typing, node):
+    """Yield the problems of a branch: an unknown name or type, or a wrong number of fields."""
     if (found := typing.env.branch(node.name)) is None:
         yield Problem("Undeclared branch", node.span, _near(node.name, typing.env.branch_names))
         return
@@ -133,12 +139,14 @@ def _branch(typing, node):
 
 
 def _near(name: str, names: list[str]) -> str:
+    """Return a hint for an unknown branch: a branch with a similar name, or how to declare it."""
     last = name.split(".")[-1].lower()
     near = [other for other in names if other.split(".")[-1].lower() == last]
     return f"did you mean ${near[0]}?" if near else f"declare it in a type: .type T = {name.split('.')[-1]} {{…}}"
 
 
 def _cast(typing, node):
+    """Yield the problems of a cast."""
     if node.type not in typing.env:
         yield Problem(f'Type cast to the undeclared type "{node.type}"', node.span)
     elif typing.types(node) is ANY or len(typing.types(node)) != 1:
@@ -146,6 +154,7 @@ def _cast(typing, node):
 
 
 def _functor(typing, node):
+    """Yield the problems of a functor: an unknown name, a wrong number of arguments, or no fitting overload."""
     if node.name.startswith("@"):
         yield from _user_functor(typing, node)
     elif node.name in OVERLOADS and id(node) not in typing.overloads:
@@ -163,6 +172,7 @@ def _functor(typing, node):
 
 
 def _user_functor(typing, node):
+    """Yield the problems of a user-defined functor."""
     env, name = typing.env, node.name[1:]
     if (declared := env.functors.get(name)) is None:
         yield Problem(f"Undefined user-defined functor {name}", node.span, f"declare it: .functor {name}(…): …")
@@ -190,6 +200,7 @@ def _signature(name, overload) -> str:
 
 
 def _constraint(typing, node):
+    """Yield the problems of a comparison or a test: operands of different types, or of an unsuitable kind."""
     if not node.args:
         return
     left, right = (typing.types(side) for side in node.args)
@@ -207,6 +218,7 @@ def _constraint(typing, node):
 
 
 def _user_aggregate(typing, node):
+    """Yield the problems of a user-defined aggregate."""
     name = node.op[2:]
     if (declared := typing.env.functors.get(name)) is None:
         yield Problem(f"Undefined user-defined functor {name}", node.span, f"declare it: .functor {name}(…): …")
@@ -216,13 +228,14 @@ def _user_aggregate(typing, node):
         hint = f".functor {name}(so_far: T, value: U): T takes the value aggregated so far, and the next value"
         yield Problem(f"Functor {name} cannot aggregate", node.span, hint)
         return
-    for part, what in ((node, "result"), (node.init, "initial value"), (node.target, "target")):
+    for part, role in ((node, "result"), (node.init, "initial value"), (node.target, "target")):
         if not (found := typing.types(part)) or len(found) != 1:
             wanted = types[1] if part is node.target else types[0]
-            yield Problem(f"Couldn't assign types to the aggregator: its {what} is a {wanted}", part.span)
+            yield Problem(f"Couldn't assign types to the aggregator: its {role} is a {wanted}", part.span)
 
 
 def _aggregate(typing, node):
+    """Yield the problems of an aggregate."""
     if node.init is not None:
         yield from _user_aggregate(typing, node)
         return

@@ -12,12 +12,12 @@ from semi_naive.ra.ir import Constructor, Kind, Type
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
 CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # the type of the constants of each kind
 KIND = {constant: kind for kind, constant in CONSTANT.items()}
-MAX_DEFINITION_DEPTH = 100  # length of a chain of type definitions
+MAX_DEFINITION_DEPTH = 100  # type definitions in a chain, at most
 SHORTER = f"define it by a type that is nearer: {MAX_DEFINITION_DEPTH} are the most"
 
 
 class TypeEnvironment:
-    """The types of a program, by name. Only valid declarations are in it; errors are in `problems`."""
+    """The types of a program, by name. It has only valid declarations; errors are in `problems`."""
 
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
@@ -39,6 +39,7 @@ class TypeEnvironment:
         self.functors = {node.name: node for node in source.statements if isinstance(node, syntax.FunctorDecl)}
 
     def _declare(self, declaration):
+        """Register a type declaration, unless its name is taken."""
         name = declaration.name
         if name in PREDEFINED:
             self._problem("Redefinition of the predefined type", declaration, f"give it another name than {name}")
@@ -78,6 +79,7 @@ class TypeEnvironment:
         return found
 
     def _cyclic(self, name) -> bool:
+        """True if the definition of a type contains the type itself."""
         seen, todo = set(), [name]
         while todo:
             for below in _component_types(self._declared.get(todo.pop())):
@@ -91,6 +93,7 @@ class TypeEnvironment:
     # -- checks of declarations
 
     def _check(self, declaration):
+        """Report the errors of one declaration."""
         if isinstance(declaration, syntax.RecordDecl):
             self._check_record(declaration)
         elif isinstance(declaration, syntax.SumDecl):
@@ -105,6 +108,7 @@ class TypeEnvironment:
             self._check_union(declaration)
 
     def _check_record(self, declaration: syntax.RecordDecl):
+        """Report undefined types and repeated names of a record's fields."""
         names = set()
         for at, (name, type_name) in enumerate(declaration.fields):
             if type_name not in self._known:
@@ -115,6 +119,7 @@ class TypeEnvironment:
             names.add(name)
 
     def _check_sum(self, declaration: syntax.SumDecl):
+        """Report undefined types in the branches of an algebraic data type."""
         for branch in declaration.branches:
             for at, (_, type_name) in enumerate(branch.fields):
                 if type_name not in self._known:
@@ -134,6 +139,7 @@ class TypeEnvironment:
                 self.problems.append(Problem(f"Branch {name} is defined multiple times", first.span, hint, notes=notes))
 
     def _check_subtype(self, declaration: syntax.SubtypeDecl):
+        """Report an undefined or unsuitable base type."""
         if declaration.base not in self._known:
             self._problem(f"Undefined base type {declaration.base} in definition of type {declaration.name}", declaration)
             return
@@ -144,11 +150,13 @@ class TypeEnvironment:
             self._problem(f"Subset type {declaration.name} can't be derived from record type {root.name}", declaration)
 
     def _check_alias(self, declaration: syntax.UnionDecl):
+        """Report the alias of an undefined type."""
         if declaration.members[0] not in self._known:
             name = declaration.members[0]
             self._problem(f"Undefined alias type {name} in definition of type {declaration.name}", declaration)
 
     def _check_union(self, declaration: syntax.UnionDecl):
+        """Report members of a union that are undefined, not primitive, or of different kinds."""
         for member in sorted(declaration.members):
             if not self._exists(member):
                 self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
@@ -178,6 +186,7 @@ class TypeEnvironment:
         return list(self._declared)
 
     def skip_aliases(self, name: str) -> str:
+        """Return the type that a chain of aliases ends in."""
         while (members := self._members(name)) and len(members) == 1:
             name = members[0]
         return name
@@ -233,6 +242,7 @@ class TypeEnvironment:
         return self._tags[branch]
 
     def kind(self, name: str) -> Kind:
+        """Return the kind of a type's values."""
         if name not in self._kinds:
             base = self.base(name)
             members = self._members(base)
@@ -252,6 +262,7 @@ class TypeEnvironment:
         return self._subtypes[a, b]
 
     def _subtype(self, a, b) -> bool:
+        """True if type a is b, or a subtype of it."""
         if a == b:
             return True
         if self.is_union(a):
@@ -270,6 +281,7 @@ class TypeEnvironment:
         return self._meets[a, b]
 
     def _meet(self, a, b) -> frozenset[str]:
+        """Return the greatest common subtypes of two types."""
         if self.subtype(a, b):
             return frozenset([a])
         if self.subtype(b, a):
@@ -279,13 +291,14 @@ class TypeEnvironment:
         return frozenset()
 
     def _common(self, a, b) -> frozenset[str]:
+        """Return the members of type a that are subtypes of b."""
         a = self.skip_aliases(a)
         if self.subtype(a, b):
             return frozenset([a])
         return frozenset().union(*(self._common(member, b) for member in self._members(a)))
 
     def resolved(self, name: str) -> Type:
-        """A type in the evaluator's form."""
+        """Return a type in the form that the evaluator uses."""
         kind = self.kind(name)
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
 

@@ -1,4 +1,4 @@
-"""Inference of missing declarations from facts and rules, for programs given on the command line."""
+"""Infer missing declarations from facts and rules, for programs given on the command line."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from semi_naive.language.types.types import CONSTANT, TypeEnvironment
 from semi_naive.ra.ir import Kind
 
 UNKNOWN = ":"  # placeholder for an unknown type; no type has this name
-USUAL = Kind.NUMBER.value  # the default of types that nothing determines
+USUAL = Kind.NUMBER.value  # the default for types that nothing determines
 
 
 def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
@@ -39,7 +39,7 @@ def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
 
 
 def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
-    """The most informative atom of each undeclared relation: its first head, else its first occurrence."""
+    """Return the most informative atom of each undeclared relation: its first head, else its first occurrence."""
     known = {node.name for node in source.statements if isinstance(node, syntax.RelationDecl)}
     atoms = [node for clause in _clauses(source) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
     found = {atom.relation: atom for atom in reversed(atoms)}
@@ -77,19 +77,20 @@ def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: 
 
 
 def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
-    """Declare a relation with the names of the file's columns, else those of an atom's variables and functors. Names of columns
-    are unchanged, as the file is read by them."""
-    said = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
-    names, taken = [name for name, _ in columns] or [""] * len(said), []
-    for at, (column, each) in enumerate(zip(names, said, strict=True), 1):
-        plain = each.isidentifier() and each not in taken and not each.startswith("_")
-        taken.append(column or (each if plain else f"column{at}"))
-    types = [type_ for _, type_ in columns] if columns else [UNKNOWN] * len(said)
+    """Return a declaration with the names of the file's columns, else those of an atom's variables and functors. Column names
+    are not changed, as the file is read by them."""
+    names_in_atom = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
+    names, taken = [name for name, _ in columns] or [""] * len(names_in_atom), []
+    for at, (column, candidate) in enumerate(zip(names, names_in_atom, strict=True), 1):
+        usable = candidate.isidentifier() and candidate not in taken and not candidate.startswith("_")
+        taken.append(column or (candidate if usable else f"column{at}"))
+    types = [type_ for _, type_ in columns] if columns else [UNKNOWN] * len(names_in_atom)
     return syntax.RelationDecl(atom.relation, tuple(zip(taken, types, strict=True)), span=atom.span)
 
 
 def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
-    """Replace unknown types."""
+    """Replace the unknown types of inferred declarations, by the types that rules require. made: the inferred declarations, by
+    relation."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
     rules = [resolve_scopes(single).single for single in single_clauses(source, [])]
@@ -108,7 +109,7 @@ def _unknown(rule: Single, relations: dict) -> bool:
 
 
 def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
-    """Infer types of a rule's head into `relations`; True if an unknown one was found."""
+    """Infer types of a rule's head, and store them in `relations`; True if an unknown one was found."""
     head = relations.get(rule.head.relation)
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
         return False
@@ -126,6 +127,7 @@ def _name(typing: Typing, node) -> str:
 
 
 def _fill_unknown_types(relations: dict, name: str, types: list[str]) -> bool:
+    """Replace the unknown types of a relation's attributes; True if one was replaced."""
     node = relations[name]
     pairs = zip(node.attributes, types, strict=True)
     found = tuple((attribute, found if type_ == UNKNOWN else type_) for (attribute, type_), found in pairs)

@@ -1,4 +1,4 @@
-"""Elimination of records without a declared type: they only name parts of a rule, and disappear.
+"""Eliminate records without a declared type, which only name parts of a rule.
 
     a(x, w) :- b(x, y), p = [x, y], p = [v, w].
 
@@ -31,7 +31,7 @@ def without_untyped_records(single: Single, env, relations) -> list[Single]:
 
 
 def _record_binding(literal):
-    """(variable, record) of an equality of a variable and a record; None for other literals."""
+    """Return (variable, record) of an equality of a variable and a record; None for other literals."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
         for one, other in (literal.args, literal.args[::-1]):
             if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
@@ -40,14 +40,18 @@ def _record_binding(literal):
 
 
 def _replaced(single, body, variable, record) -> list[Single]:
+    """Return the clauses in which a record replaces a variable; equalities of records become disjunctions of their fields."""
+
     def change(node):
         if isinstance(node, syntax.Variable) and node.name == variable.name:
             return replace(_copy(record), span=node.span)
         return None
 
     head = rebuilt(single.head, change)
-    found = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
-    return [replace(single, head=_copy(head), body=tuple(map(_copy, way))) for way in found]  # the disjuncts share no nodes
+    bodies = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
+    return [
+        replace(single, head=_copy(head), body=tuple(map(_copy, literals))) for literals in bodies
+    ]  # the disjuncts share no nodes
 
 
 def _copy(node):

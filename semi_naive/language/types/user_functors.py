@@ -1,4 +1,4 @@
-"""User-defined functors: checks of their declarations, and of the functions given for them."""
+"""User-defined functors: check their declarations, and the Python functions given for them."""
 
 import inspect
 from collections.abc import Mapping
@@ -54,9 +54,9 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
             yield Problem(message, declared.span)
 
 
-def used_functors(found: list[Single]) -> set[str]:
+def used_functors(singles: list[Single]) -> set[str]:
     """The names of the functors that rules call."""
-    nodes = [node for single in found for node in walk_all(single.literals)]
+    nodes = [node for single in singles for node in walk_all(single.literals)]
     called = {node.name[1:] for node in nodes if isinstance(node, syntax.Functor) and node.name.startswith("@")}
     return called | {node.op[2:] for node in nodes if isinstance(node, syntax.Aggregate) and node.init is not None}
 

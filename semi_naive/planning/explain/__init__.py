@@ -1,1 +1,3 @@
-"""What `explain` says: of a program before it runs, by the code that decides in a run, and of a run that is done."""
+"""The text that `explain` returns: for a program before it runs, from the same decisions as in a run, and for a completed
+run.
+"""

@@ -1,4 +1,4 @@
-"""A compiled body in words, a line for each step: what `explain` shows of a rule."""
+"""Describe a compiled body in words, one line a step: the part of `explain` about rules."""
 
 from collections.abc import Iterator
 
@@ -19,14 +19,14 @@ from semi_naive.ra.rules.weighing import Weigh
 
 PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
 INDENT = "  "
-TAB = "\t"  # between an atom and how it is joined
+TAB = "\t"  # separates an atom from the description of its join
 
 
 def describe_body(body: PlannedBody, program: Program) -> list[str]:
-    """The steps of a body, in their order.
+    """Return the description of a body's steps, in their order.
 
-    An atom's line says how it is found: which part of the relation, by which of its attributes, in which index, and how many
-    bindings are expected then, why it comes here.
+    The line of an atom says how it is joined: which part of the relation, by which attributes, by which index; the expected
+    number of bindings; and why the atom has this place in the order.
     """
     lines = [body.note] * bool(body.note) + list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
     width = max([line.index(TAB) for line in lines if TAB in line], default=0)
@@ -34,13 +34,13 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
     return padded or ["it reads nothing"]
 
 
-def estimated(number: float, what: str) -> str:
-    """A count that may be an estimate, as text.
+def estimated(number: float, noun: str) -> str:
+    """Return a number of things, possibly an estimate, as text.
 
     >>> estimated(1234.4, "rule"), estimated(0.3, "rule"), estimated(1.0, "rule")
     ('1,234 rules', 'less than 1 rule', '1 rule')
     """
-    return f"less than 1 {what}" if 0 < number < 1 else quantity(number, what)
+    return f"less than 1 {noun}" if 0 < number < 1 else quantity(number, noun)
 
 
 def enumerated(names, word: str = "and") -> str:
@@ -53,15 +53,17 @@ def enumerated(names, word: str = "and") -> str:
 
 
 class _Words:
-    """Says what steps do. `alias`: what to call the variables that the compiler has made."""
+    """Describes steps. alias: the names under which variables made by the compiler are shown."""
 
     def __init__(self, program: Program):
         self.program, self.number = program, 0
         self.alias: dict[str, str] = {}
 
-    def lines(self, found, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
+    def lines(self, steps_, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
+        """Yield the lines of some steps and of the steps inside them. chosen: the atoms of the steps, with their estimates;
+        depth: indentation."""
         waiting: list[Iterator[Chosen]] = []
-        for step in found:
+        for step in steps_:
             if isinstance(step, Gather):
                 chosen, depth = waiting.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
@@ -72,6 +74,7 @@ class _Words:
                 chosen, depth = iter(()), depth + 2
 
     def _step(self, step, chosen: Iterator[Chosen]) -> Iterator[str]:
+        """Yield the lines of one step, without the steps inside it."""
         match step:
             case steps.Join():
                 yield from self._join(step, next(chosen, None))
@@ -121,7 +124,7 @@ class _Words:
                 yield f"   {sent}wait for what all partitions have"
 
     def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
-        """One line, or two where the join is fused with what would follow it."""
+        """Yield the line of a join, and a second one if it is fused with the projection after it."""
         for place, name in step.binds:
             if name[0].isdigit():
                 self.alias[name] = f"{spoken_name(step.relation)}.{self._attributes(step.relation, step.order)[place]}"
@@ -137,6 +140,7 @@ class _Words:
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
     def _multiway(self, step: Multiway, chosen: Chosen | None) -> Iterator[str]:
+        """Yield the lines of a multiway join."""
         atoms = ", ".join(map(str, map(spoken, step.atoms)))
         if chosen is None:
             yield f"   each {atoms}, variable by variable"
@@ -151,6 +155,7 @@ class _Words:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
 
     def _propose(self, step: Propose, chosen: Chosen | None) -> str:
+        """Return the line of a step in which the atom with the fewest tuples proposes values."""
         self.number += 1
         atoms = enumerated((str(self._atom(one, one.binds)) for one in step.steps), "or")
         rows = f" → {estimated(chosen.expected, 'binding')}; {chosen.reason}" if chosen else ""
@@ -158,6 +163,7 @@ class _Words:
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
 
     def _bucket(self, step: steps.Exchange) -> str:
+        """Return the bucket to which bindings are sent."""
         where = self._attributes(step.relation, step.order[: len(step.keys)])
         return (
             f"{spoken_name(step.relation)}'s bucket by {enumerated(where)}"
@@ -166,6 +172,7 @@ class _Words:
         )
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
+        """Return the line of an aggregate. bound: the result is compared with a bound variable."""
         target = f" {self._shown(literal.target)}" if literal.target is not None else ""
         each = f", for each {enumerated(map(self._name, outer))}" if outer else ""
         return f"   {'if' if bound else 'let'} {self._name(literal.result.name)} = {literal.op}{target} of{each}"
@@ -173,7 +180,7 @@ class _Words:
     # -- parts of lines
 
     def _found(self, step) -> str:
-        """By which attributes, in which index."""
+        """Return text: the attributes and the index by which a step searches."""
         order = self._attributes(step.relation, step.order)
         if not step.keys:
             return ""

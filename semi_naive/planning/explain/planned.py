@@ -1,7 +1,7 @@
-"""What a run of a program would do and why, as text: strata, plans, join orders, indexes.
+"""Explain before a run: what a run of the program would do and why, as text: strata, plans, join orders, indexes.
 
-The decisions are made by what makes them in a run. What is not known before one is how many tuples the rules make: a relation
-with rules is taken at what they are expected to make of the facts; a recursive one at what its first iteration finds.
+The decisions are made by the same code as in a run. Unknown before a run are the sizes of derived relations: they are estimated
+from the facts, those of a recursive relation from its first iteration.
 """
 
 from itertools import groupby
@@ -34,27 +34,31 @@ def explained(program, facts=None, only_outputs: bool = False, config: Config | 
 
 
 class _Expectation(Telling):
-    """What is expected of a run that has its facts. `known`: whether they are all there will be."""
+    """The explanation of a run whose facts are loaded. known: True if there will be no further facts."""
 
     def __init__(self, run, known: bool):
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
+        for name in self.carried:
+            self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)
         if not known:
             for name in self.program.relations:
                 if name in self.inputs or (name in self.given and not run.database.count(name)):
                     self.sizes.suppose(name, ASSUMED_TUPLES)
 
     def facts(self):
+        """Yield the lines about facts."""
         if not self.known:
             yield "not given: each relation that is read is supposed to have 1,000 tuples; plans and orders depend on that"
         for name in self.program.relations:
-            if name in self.given or name in self.inputs or self.run.database.count(name):
+            if name not in self.carried and (name in self.given or name in self.inputs or self.run.database.count(name)):
                 supposed = "supposed " * (name in self.sizes.supposed)
                 yield f"{self.named(name)}: {supposed}{estimated(self.sizes.count(name), 'tuple')}"
 
     # -- one stratum
 
     def stratum(self, number: int, stratum):
+        """Yield the lines about one stratum."""
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
         if choice.plan == "local" and self.run.streamed.issuperset(stratum.relations):
@@ -70,6 +74,7 @@ class _Expectation(Telling):
             self.sizes.on_partitions |= set(stratum.relations)
 
     def _plan(self, choice):
+        """Yield the lines about the plan of a stratum."""
         most = self.run.config.local_tuples
         yield f"plan {choice.plan}: {choice.reason}"
         if choice.plan == "local" and choice.reason.startswith("it reads"):
@@ -79,11 +84,13 @@ class _Expectation(Telling):
             yield f"  should it make more than {most:,} in an iteration: {other}"
 
     def _followed(self, stratum):
-        """What follows edges is evaluated by no recursive rule; there is at least its base."""
+        """Yield the rules of a stratum that follows edges, which is evaluated without its recursive rules. Its base is the
+        estimate of its size."""
         yield from ("", *map(rule_text, stratum.rules))
         self._made(self._planned(all_versions(stratum)[0], Placing()))
 
     def _rules(self, stratum, balanced: bool):
+        """Yield the lines about a stratum's rules and indexes."""
         placing = Placing()
         if balanced:
             own = frozenset(stratum.relations) if stratum.recursive else frozenset()
@@ -92,8 +99,8 @@ class _Expectation(Telling):
         bodies = self._planned(once, placing, balanced)
         self._made(bodies)
         bodies |= self._planned([*once, *again], placing, balanced)
-        for rule, found in groupby([*once, *again], key=lambda one: one[0]):
-            yield from self.rule(rule, [(version, bodies[id(rule), version[3]]) for version in found])
+        for rule, group in groupby([*once, *again], key=lambda rule_version: rule_version[0]):
+            yield from self.rule(rule, [(version, bodies[id(rule), version[3]]) for version in group])
         yield from self.indexes(bodies.values(), placing.told if balanced else None)
 
     def _planned(self, every, placing: Placing, balanced: bool = False) -> dict:
@@ -112,7 +119,8 @@ class _Expectation(Telling):
         return bodies
 
     def _made(self, bodies: dict) -> None:
+        """Record the expected sizes of the heads of some bodies."""
         for body in bodies.values():
             head = body.rule.head
-            made = body.atoms[-1].expected if body.atoms else 1.0
-            self.sizes.suppose(head.relation, made if head.args else min(1.0, made))
+            size = body.atoms[-1].expected if body.atoms else 1.0
+            self.sizes.suppose(head.relation, size if head.args else min(1.0, size))

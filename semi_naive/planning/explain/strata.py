@@ -1,4 +1,4 @@
-"""The text about a program's strata, rules, indexes and passes that is the same before a run and after it."""
+"""The parts of explanations that are equal before and after a run: a program's strata, rules, indexes and passes, as text."""
 
 import re
 from dataclasses import replace
@@ -7,14 +7,17 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attributes_of, describe_body, enumerated
 from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
+from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra.ir import Program
+from semi_naive.ra.ir import Const, Program, Steps
 
 
 class Telling:
-    """Lines about the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses give the lines of one stratum."""
+    """The lines that explain the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses provide the lines of one
+    stratum.
+    """
 
     def __init__(self, run):
         self.run, self.program = run, run.program
@@ -22,12 +25,15 @@ class Telling:
         every = run.compiled.strata
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in every]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
+        loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
+        self.carried = {name: float(name in loop.turns) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
 
     def text(self) -> str:
         return "\n".join(self.lines()) + "\n"
 
     def lines(self):
+        """Yield all lines of the explanation."""
         rules = sum(len(stratum.rules) for stratum in self.strata)
         relations = quantity(len(self.program.relations), "relation")
         yield f"{self.run.asked.name}: {relations}, {quantity(rules, 'rule')} besides facts{self.more()}"
@@ -35,7 +41,11 @@ class Telling:
             yield from ("", "What was done to the rules", *(f"  {line}" for line in made))
         yield from ("", "Facts", *(f"  {line}" for line in self.facts()))
         numbered = [(n, stratum) for n, stratum in enumerate(self.strata) if stratum.rules]
+        places = {number: at for at, (number, _) in enumerate(numbered, 1)}
         for at, (number, stratum) in enumerate(numbered, 1):
+            if (loop := self.run.compiled.loops.get(number)) and loop.of.steps:
+                inside = [places[each] for each in loop.numbers if each in places]
+                yield from ("", *self.in_steps(loop.of.steps, inside))
             recursive = ", recursive" * stratum.recursive
             yield from ("", f"Stratum {at} of {len(numbered)}: {', '.join(map(spoken_name, stratum.relations))}{recursive}")
             yield from (f"  {line}" if line else "" for line in self.stratum(number, stratum))
@@ -49,10 +59,28 @@ class Telling:
     def stratum(self, number: int, stratum):
         raise NotImplementedError
 
+    def in_steps(self, steps: Steps, places: list[int]):
+        """Yield lines about a component in steps. places: the numbers of the strata that a step evaluates, in their order."""
+        yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(places)}"
+        strata = f"strata {places[0]} to {places[-1]}, in this order" if len(places) > 1 else f"stratum {places[0]}"
+        yield f"  each step evaluates {strata}; it reads {quantity(steps.oldest, 'step')} before it"
+        rules = rules_by_head(self.program)
+        for name, at in steps.columns:
+            read = [rule.head.args[at] for rule in rules.get(name, ())]
+            which = "its last step" if name in steps.last else "all its steps"
+            if read and all(isinstance(step, Const) for step in read):
+                which = f"step {enumerated([str(step) for step in read])}"
+            yield f"  kept of {name}: {which if read else 'the steps that are read by the next ones'}"
+        yield "  on demand: no, as a step is evaluated whole; in a session: a change of what it reads computes all steps anew"
+
+    def steps_done(self, places: list[int]) -> str:
+        """The number of steps that a run has done."""
+        return ""
+
     # -- what strata are told with
 
     def named(self, relation: str) -> str:
-        """A relation with its attributes."""
+        """Return a relation's name with its attributes."""
         return spoken_name(relation) + attributes_of(self.program, relation, range(self.program.relations[relation].arity))
 
     def lattices(self, stratum):
@@ -61,10 +89,12 @@ class Telling:
             if lattice := self.program.relations[name].lattice:
                 *key, (value, _) = self.program.relations[name].attributes
                 best = {"min": "least", "max": "greatest"}[lattice]
-                yield f"{name}: of each {enumerated([n for n, _ in key]) if key else 'relation'} the {best} {value}"
+                each = enumerated([n for n, _ in key]) if key else "relation"
+                yield f"{spoken_name(name)}: of each {each} the {best} {value}"
 
     def rule(self, rule, found, note: str = ""):
-        """`found`: of each version (rule, the atom that reads the delta, parts, number) the body, or None."""
+        """Yield the lines of a rule. found: for each version ((rule, place of the atom that reads the delta, parts, number),
+        body); the body is None if it did not run."""
         yield from ("", rule_text(rule))
         if (rule.head, rule.body) not in self.written:
             yield f"  as {spoken(rule)}"
@@ -76,7 +106,8 @@ class Telling:
             yield from (f"    {line}" for line in (describe_body(body, self.program) if body else ["nothing was new"]))
 
     def indexes(self, bodies, placed=None):
-        """What the bodies search, and by which of its columns; `placed` says where an index is, if the stratum is spread."""
+        """Yield the lines about the indexes that the bodies search, and by which columns. placed: returns where an index is, if
+        the stratum is on the partitions."""
         uses: dict[tuple, set] = {}
         for body in bodies:
             for relation, order, keys in index_searches(body.derivation.steps):
@@ -84,13 +115,13 @@ class Telling:
         if uses:
             yield from ("", "indexes")
         for relation, order in sorted(uses, key=str):
-            by = [enumerated(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
-            how = f"searched by {'; by '.join(by)}" if by else "read from beginning to end"
+            attributes = [enumerated(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
+            how = f"searched by {'; by '.join(attributes)}" if attributes else "read from beginning to end"
             if not order and self.program.relations[relation].arity:
                 how = "whether it has a tuple"
             yield f"  {spoken_name(relation)}{attributes_of(self.program, relation, order)}: {how}"
-            if placed and (where := placed(relation, order)):
-                yield f"    {where}"
+            if placed and (placement := placed(relation, order)):
+                yield f"    {placement}"
 
     def _names(self, relation: str, columns) -> list[str]:
         return [self.program.relations[relation].attributes[column][0] for column in columns]
@@ -104,18 +135,18 @@ def all_versions(stratum) -> tuple[list, list]:
     return once, again
 
 
-def index_searches(found) -> list[tuple]:
-    """(relation, order, number of columns that are known) of all joins and negations, inner ones too."""
-    made = []
-    for step in found:
+def index_searches(steps) -> list[tuple]:
+    """Return (relation, order, number of bound columns) of all joins and negations in some steps, inner steps included."""
+    searches = []
+    for step in steps:
         if hasattr(step, "relation") and hasattr(step, "order"):
-            made.append((step.relation, step.order, len(step.keys)))
-        made += index_searches(getattr(step, "steps", ()))
-    return made
+            searches.append((step.relation, step.order, len(step.keys)))
+        searches += index_searches(getattr(step, "steps", ()))
+    return searches
 
 
 def rule_text(rule) -> str:
-    """A rule as it was written, on one line, with its place."""
+    """Return a rule as it was written, on one line, with its place."""
     return f"{' '.join((rule.text or str(rule)).split())}  {place(rule)}".rstrip()
 
 
@@ -137,7 +168,10 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     lines += [
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]
-    gone = [name for name in before.relations if name not in after.relations and name not in adorned]
+    classes = {name for name in before.relations if name + CLASS in after.relations}
+    pairs = {name: "made at the end" if name in after.relations else "not made" for name in sorted(classes)}
+    lines += [f"closed: {name} is an equivalence, kept as classes; its pairs are {made}" for name, made in pairs.items()]
+    gone = [name for name in before.relations if name not in after.relations and name not in adorned | classes]
     gone = [name for name in gone if not _inlining_note(name, before, after)]
     lines += [f"left out: {', '.join(gone)}, on which nothing that is wanted depends"] * bool(gone)
     return lines + _left_out(before, after, set(gone))
@@ -153,13 +187,14 @@ def _inlining_note(name: str, before: Program, after: Program) -> str:
 
 
 def _demanded(name: str, after: Program) -> str:
+    """Return text: which tuples of a relation are computed on demand."""
     relation, _, adornment = name.partition("@")
     known = [column for (column, _), mark in zip(after.relations[name].attributes, adornment, strict=True) if mark == "b"]
     return f"{relation} for those {', '.join(known)} that {name}.demand holds, as {name}"
 
 
 def _left_out(before: Program, after: Program, gone: set[str]) -> list[str]:
-    """Rules of which no trace is left, though their relation may be."""
+    """Return lines about rules that were removed although their relation remains. gone: removed relations."""
     kept = {rule.span for rule in after.rules}
     rules = [rule for rule in before.rules if rule.body and rule.span not in kept and rule.head.relation not in gone]
     rules = [rule for rule in rules if "inline" not in before.relations[rule.head.relation].qualifiers]
@@ -168,5 +203,5 @@ def _left_out(before: Program, after: Program, gone: set[str]) -> list[str]:
 
 
 def place(rule) -> str:
-    """file:line of a rule, where it was written."""
+    """Return "file:line" of a rule."""
     return f"[{rule.span.file}:{rule.span.line}]" if rule.span is not None else ""

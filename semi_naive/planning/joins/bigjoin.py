@@ -1,5 +1,5 @@
-"""The cyclic core of a body as steps: BiGJoin, variable by variable, where relations are partitioned (`by_variable.bigjoin`),
-or where they are indexed in this process, and little of them has changed (`by_variable.extend`).
+"""Compile the cyclic core of a body into BiGJoin steps: variable by variable, for partitioned relations
+(`by_variable.bigjoin`), or for relations indexed in this process of which little has changed (`by_variable.extend`).
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -26,7 +26,7 @@ from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, 
 class Compiling(Protocol):
     """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses."""
 
-    atoms: list[tuple[int, Any]]  # not joined yet
+    atoms: list[tuple[int, Any]]  # atoms that are not joined yet, by place
     steps: list
     bound: set[str]
     begun: bool
@@ -43,14 +43,14 @@ class Compiling(Protocol):
 
 
 class BigJoinCompiler:
-    """Compiles some atoms, by their places in the body. `left`: the atoms with a variable that is not bound yet."""
+    """Compiles some atoms of a body, given by their places. left: the atoms with a variable that is not bound yet."""
 
     def __init__(self, compiler: Compiling, atoms: dict[int, Atom], core):
         self.compiler, self.core = compiler, core
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound
-        used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
-        shared = {name for name, times in used.items() if times > 1 or name in needed or compiler.every}
+        occurrences = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
+        shared = {name for name, count in occurrences.items() if count > 1 or name in needed or compiler.every}
         self.left = {n: projected(atom, shared) for n, atom in atoms.items()}
         compiler.atoms += self.left.items()
 
@@ -71,13 +71,14 @@ class BigJoinCompiler:
         choose.cap(most, since)
 
     def _smallest(self, first: int) -> tuple[int, Atom]:
+        """Return the atom with which to start: `first`, or the smallest if nothing is bound."""
         choose = self.compiler.choose
         if not self.compiler.bound:
             first = min(self.left, key=lambda n: (choose.expected(n, self.left[n], set()), n))
         return first, self.left[first]
 
     def _start(self, first: int) -> tuple[int, Atom]:
-        """The atom that has most of the variables that come first in the given order."""
+        """Return the atom that contains the longest beginning of the given order of variables."""
 
         def begins(number: int) -> int:
             return len(list(takewhile(atom_variables(self.left[number]).__contains__, self.core.order)))
@@ -104,10 +105,10 @@ class BigJoinCompiler:
         return sum(bool(self._known(self.left[n])) for n in able), len(able)
 
     def _proposing(self, name: str) -> list[int]:
-        """Return the atoms that may propose values of a variable, which each must contain once. An atom without bound columns
-        proposes only if its relation is smaller than that of each able atom with one: no binding matches more tuples than a
-        relation has. If the order of variables is given, bindings of a pattern are counted: then an atom with another unbound
-        variable never proposes, as it would repeat bindings."""
+        """Return the atoms that may propose values of a variable; each contains it once. An atom without bound columns proposes
+        only if its relation is smaller than that of every such atom with bound columns: no binding matches more tuples than
+        a relation has. If the order of variables is given, the bindings of a pattern are counted. Then an atom with another
+        unbound variable never proposes, as it would repeat bindings."""
         able = [n for n, atom in self.left.items() if self._occurrences(atom, name) == 1]
         if self.core.order:
             return [n for n in able if atom_variables(self.left[n]) - self.compiler.bound == {name}]
@@ -120,12 +121,13 @@ class BigJoinCompiler:
         return sum(isinstance(term, Var) and term.name == name for term in atom.args)
 
     def _known(self, atom: Atom) -> frozenset[int]:
-        """Its columns that are bound."""
+        """Return the places of an atom's bound columns."""
         bound = self.compiler.bound
         return frozenset(place for place, term in enumerate(atom.args) if isinstance(term, Const) or variable(term) in bound)
 
     def _bind(self, name: str) -> None:
-        """Add the steps that bind a variable: an ordinary join if one atom proposes values, else proposing and intersecting."""
+        """Add the steps that bind a variable: an ordinary join if only one atom can propose values, else count, propose and
+        intersect."""
         holding, able = [n for n, atom in self.left.items() if self._occurrences(atom, name)], self._proposing(name)
         if len(able) < 2:
             able = (able or sorted(holding, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound))[:1]
@@ -203,8 +205,8 @@ class BigJoinCompiler:
             steps[begin:] = [made]
 
     def _visit(self, turn: int, atoms: dict[int, Atom], searches, keep: frozenset[str]) -> None:
-        """Add the exchange that brings each binding to the partition of the index to be searched, if any index is
-        partitioned."""
+        """Add the exchange that sends each binding to the partition of the index that it searches, unless all indexes are
+        replicated. searches: (order, keys) of each atom; turn: see `Visit`."""
         exchanges = [
             Exchange(atom.relation, order, keys, keep) if self.compiler.placing(atom.relation, order) else None
             for atom, (order, keys) in zip(atoms.values(), searches, strict=True)
@@ -232,8 +234,9 @@ class BigJoinCompiler:
         return tuple((o, tuple(atom.args[c] for c in o[: len(bound)])) for o, bound in ((first, known), (both, wider)))
 
     def _distance(self, number: int, name: str) -> tuple:
-        """Return a sort key that puts the atoms first whose bucket already has the body's first tuples: same relation, searched
-        by the same columns. Atoms searched by the first column come next, as it chooses the bucket of most indexes."""
+        """Return a sort key that puts first the atoms whose bucket already has the body's first tuples: the same relation,
+        searched by the same columns. Atoms searched by the first column come next, as it determines the bucket of most
+        indexes."""
         scan, atom = self.compiler.steps[0] if self.compiler.steps else None, self.left[number]
         if not isinstance(scan, Join):
             return ()
@@ -249,7 +252,7 @@ def variable(term) -> str:
 
 
 def projected(atom: Atom, kept) -> Atom:
-    """Return the atom with wildcards in place of the variables that are not kept.
+    """Return the atom with wildcards in place of the variables that are not in `kept`.
 
     >>> from semi_naive.ra.ir import Kind
     >>> str(projected(Atom("e", (Var("x", Kind.NUMBER), Var("y", Kind.NUMBER))), {"x"}))

@@ -1,9 +1,9 @@
-"""A rule's body as steps, in an order of its atoms: each literal is applied as soon as its variables are bound.
+"""Compile a rule's body, in an order of its atoms, into steps: each literal is applied as soon as its variables are bound.
 
     sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).
 
-becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. Whoever chooses the order (see `order`)
-compiles the body anew with the sizes of the day; it costs some 100 µs.
+becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. The order is chosen for the current sizes
+(see `order`), and the body is compiled again when they have changed, which takes some 100 µs.
 """
 
 from collections import Counter
@@ -27,9 +27,9 @@ from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh
 
-REPLAN_RATIO = 8  # times larger or smaller than planned for: plan again
-MIN_TUPLES = 64  # of a relation: up to so many, its size does not matter for the order
-MIN_TUPLES_OF_FIRST = 4096  # the same for the relation that a body begins with
+REPLAN_RATIO = 8  # change of a size since the last planning, larger or smaller, at which a body is planned again
+MIN_TUPLES = 64  # tuples of a relation up to which its size does not affect the order
+MIN_TUPLES_OF_FIRST = 4096  # the same for the relation with which a body begins
 
 
 class DriverDatabase(Protocol):
@@ -52,7 +52,7 @@ def names_of_variables(node) -> set[str]:
 
 @dataclass
 class Chosen:
-    """One atom's place in the order, for `explain`: its columns that are bound then, and the rows expected after it."""
+    """The place of one atom in the order, for `explain`: its bound columns, and the expected number of bindings after it."""
 
     atom: Atom
     part: str
@@ -68,9 +68,9 @@ class PlannedBody:
     rule: Rule
     derivation: Derivation
     atoms: list[Chosen] = field(default_factory=list)
-    sizes: dict[str, float] = field(default_factory=dict)  # of the relations, when it was planned
-    note: str = ""  # why a cyclic body is joined atom by atom
-    first: str = ""  # the relation that every order begins with, if it is read once
+    sizes: dict[str, float] = field(default_factory=dict)  # the sizes of the relations when it was planned
+    note: str = ""  # the reason why a cyclic body is joined atom by atom
+    first: str = ""  # the relation with which every order begins, if it is read once
 
     @cached
     def is_ordered(self) -> bool:
@@ -95,7 +95,7 @@ class PlannedBody:
 
 
 def searched_indexes(given) -> set[tuple[str, ir.Order]]:
-    """Return the relations and orders that steps search, including steps inside aggregates."""
+    """Return the relations and orders that steps search, including steps inside aggregates. given: the steps."""
     found: set[tuple[str, ir.Order]] = set()
     for step in given:
         found |= getattr(step, "searched", set())
@@ -104,15 +104,16 @@ def searched_indexes(given) -> set[tuple[str, ir.Order]]:
 
 
 class Compiler:
-    """Compiles one body. `choose(candidates, bound)` picks the next atom; `order_for(relation, columns)` an index."""
+    """Compiles one body. `choose(candidates, bound)` returns the next atom; `order_for(relation, columns)` an index."""
 
     def __init__(
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
         whole: bool = False, sizes: DriverDatabase | None = None,
     ):  # fmt: skip
-        """`placing`: which indexes are partitioned, each tuple on one partition; `deal`: each partition starts from its part of
-        the first atom's tuples; `whole`: keep all variables of each binding, and its wildcards, because bindings that travel
-        are sets; `sizes`: of relations in the driver, where indexes of some columns, or in any order, are made if they pay."""
+        """placing: which indexes are partitioned, with each tuple on one partition; deal: each partition starts from its share
+        of the first atom's tuples; whole: keep all variables of each binding, and its wildcards, because bindings that are
+        sent are sets; sizes: of relations in the driver, where indexes of some columns, or in another order, are made if
+        they pay."""
         self.rule, self.choose, self.order_for, self.parts, self.every = rule, choose, order_for, parts, every
         self.placing, self.deal, self.whole, self.sizes = placing, deal, whole, sizes
         self.steps: list = []
@@ -153,6 +154,8 @@ class Compiler:
     # -- needed variables
 
     def live(self) -> set[str]:
+        """Return the variables that are still needed: by the head, by literals that are not applied, and by atoms that are not
+        joined."""
         needed = set(self.outside) | (self.bound if self.whole else set())
         for literal in [*self.left, *(atom for _, atom in self.atoms)]:
             needed |= names_of_variables(literal)
@@ -237,8 +240,8 @@ class Compiler:
         return share < 1.0
 
     def _between(self, atom: Atom, new: dict[int, str]) -> tuple[int, tuple[Term, ...], tuple[Term, ...]] | None:
-        """(column, least, greatest): a column of numbers whose new variable is compared with bound ones, so that no tuple
-        is needed below a `least` or above a `greatest`. The index, if it pays, is sorted by it next to the keys."""
+        """Return (column, least, greatest): a column of numbers whose new variable is compared with bound terms, so that only
+        tuples from `least` to `greatest` are needed. The index, if it pays, is sorted by this column after the keys."""
         if self.sizes is None or not self.sizes.repays_index(atom.relation, self.choose.rows):
             return None
         found: dict[str, tuple[list[Term], list[Term]]] = {}
@@ -266,7 +269,7 @@ class Compiler:
         return order
 
     def _together(self, number: int) -> dict[int, Atom]:
-        """Return the other atoms of the core to which an atom belongs. A delta is joined alone, before its core."""
+        """Return the other atoms of the core to which an atom belongs. A delta is joined separately, before its core."""
         if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
@@ -311,14 +314,16 @@ class Compiler:
         return pushed(literal, atoms, self.choose.sizes)
 
     def _for_few(self, atoms: dict[int, Atom], within: tuple, live) -> list:
-        """Compile the same atoms as binary joins, if they can be joined where the bindings are."""
+        """Compile the atoms of a core as binary joins; [] if these would need an exchange. within: literals of the core that
+        are not joined; live: variables that are needed afterwards."""
         parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
         inner = Compiler(self.rule, self.choose.inner(), self.order_for, parts, placing=self.placing)
         made = inner.compile([*atoms.values(), *within], start=self.bound, outside=live)
         return [] if any(isinstance(step, steps.Exchange | Hold) for step in made) else made
 
     def _composed(self, keys, binds, live, atom) -> tuple | None:
-        """(key, carried, new) where two variables are bound, one is joined on and dies, and one new one is bound."""
+        """Return (key, carried, new) if the join has this form: two variables are bound, one of them is the key and not needed
+        afterwards, and one variable is new. Else None."""
         needed = {name for name in self.bound if name in live}
         if self.every or len(atom.args) != 2 or len(keys) != 1 or len(binds) != 1 or len(needed) != 1:
             return None
@@ -344,7 +349,7 @@ class Compiler:
                     break
 
     def filter_ready(self) -> None:
-        """Apply comparisons and tests of which all variables are bound."""
+        """Apply comparisons and tests whose variables are all bound."""
         for literal in list(self.left):
             if (
                 isinstance(literal, Compare | ir.Test | Truth)
@@ -371,6 +376,7 @@ class Compiler:
         return applied
 
     def _if_known(self, names: set[str], make) -> bool:
+        """Append a step that `make` returns if all variables in `names` are bound, and return True."""
         if not names <= self.bound:
             return False
         self.steps.append(make())
@@ -457,9 +463,12 @@ class Compiler:
 
     def _grouped(self, outer: tuple[str, ...], body: tuple, literal: Aggregate | None = None) -> None:
         """Add the steps of an aggregate of a body, one group for each binding of the outer variables. Without a `literal`, keep
-        the bindings whose group is empty: a negation. The body is evaluated where the bindings are, if all indexes that it
-        reads are there too. One exchange before the step may bring the bindings there, if its keys are outer variables.
-        Otherwise the bindings wait (`Hold`) until the body has been evaluated on the partitions (`Gather`)."""
+        the bindings whose group is empty: a negation.
+
+        The body is evaluated on the partition of the bindings if all indexes that it reads are there. One exchange before the
+        step may bring the bindings there, if its keys are outer variables. Otherwise the bindings wait (`Hold`) until the body
+        has been evaluated on the partitions (`Gather`).
+        """
         bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
         outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))

@@ -1,9 +1,9 @@
-"""Estimates of the tuples that a binding meets in a relation, for join orders and multiway plans.
+"""Estimates of the number of tuples of a relation that match a binding, for join orders and multiway plans.
 
-The average of a column tells nothing of a value that is written in a rule: of 1,000 kinds one may be nine tenths of all
-people. So constants are looked for in a sample, all those of an atom together. An index that begins with their columns has
-their tuples side by side, sorted by the others: a unary relation of each frequent value, as 3DF wanted them against categorical
-skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), is a range of it.
+The average of a column says nothing about a constant in a rule: of 1,000 kinds, one may be nine tenths of all people. So all
+constants of an atom are searched for together in a sample. An index that begins with their columns has their tuples next to
+each other, sorted by the other columns. So it contains the unary relation of each frequent value that 3DF proposes against
+categorical skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), as a range.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from semi_naive.ra.ir import Atom, Const
 
-BOUND_ATOM_SELECTIVITY = 0.5  # of an atom whose columns are all bound: a guess
+BOUND_ATOM_SELECTIVITY = 0.5  # the assumed selectivity of an atom whose columns are all bound
 
 
 class Sizes(Protocol):

@@ -59,7 +59,7 @@ def order_of(chain: list[Search], arity: int) -> Order:
 
 @dataclass
 class Indexes:
-    """The orders in use. While bodies are planned, each search gets an order of its own; after `settle` they share orders.
+    """The column orders in use. During planning, each search has its own order; after `settle`, searches share orders.
 
     >>> indexes = Indexes({"r": 3})
     >>> indexes.order_for("r", frozenset({1})), indexes.order_for("r", frozenset({1, 2}))
@@ -71,7 +71,7 @@ class Indexes:
     arities: dict[str, int]
     searches: dict[str, set[Search]] = field(default_factory=dict)
     orders: dict[str, list[Order]] = field(default_factory=dict)
-    unsettled: set[str] = field(default_factory=set)  # relations with searches that are new since the last `settle`
+    unsettled: set[str] = field(default_factory=set)  # relations with new searches since the last `settle`
 
     def order_for(self, relation: str, columns: Search) -> Order:
         """Return an order that begins with these columns; the relation's own order for a search by no column or by all."""

@@ -1,4 +1,5 @@
-"""The cyclic core of a body: the atoms that are joined variable by variable, where binary joins would make many more bindings.
+"""Choose the cyclic core of a body: the atoms to join variable by variable, because binary joins would make many more
+bindings.
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -16,22 +17,27 @@ from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selection_s
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
 from semi_naive.ra.rules.steps import WORTH
 
-MIN_ACYCLIC_TUPLES = 2_000  # that an acyclic body reads, below which only binary joins are considered
-MIN_FANOUT = 0.01  # tuples for a value: an estimate of 0 would hide every later join
-HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}  # of a rule: the mode, and what asks for it
+MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
+MIN_FANOUT = 0.01  # the least expected number of tuples for a value, as 0 would hide every later join
+# For each hint on a rule: the mode, and the qualifier that requests it.
+HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
 MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
-SHIPPED, SPREADING = 1_000_000, 4  # bindings of binary joins, and those of one, from which BiGJoin is worth its stages
-BIGJOIN_COST_RATIO = 2.5  # a binding that BiGJoin ships takes 330 ns, one of binary joins 130 ns, all together
+# Bindings of binary joins, in all and for each binding, from which BiGJoin is worth its stages.
+SHIPPED, SPREADING = 1_000_000, 4
+BIGJOIN_COST_RATIO = 2.5  # a binding sent by BiGJoin takes 330 ns, one of binary joins 130 ns
 READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
 
 
 @dataclass(frozen=True)
 class CyclicCore:
-    """The places of atoms in a body that are joined together, and the reason. `each`: the bindings that binary joins are
-    expected to make of one binding, or 0 if they are not to be used while bindings are few; `apart`: relations are partitioned,
-    so BiGJoin joins them instead of loops over tries; `indexed`: BiGJoin uses the indexes that other joins search; `order`: the
-    order of variables for BiGJoin, if it is given."""
+    """Atoms of a body, by their places, that are joined together, and the reason.
+
+    each: the bindings that binary joins are expected to make of one binding; 0 if they are not to be used for few bindings.
+    apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
+    indexed: BiGJoin searches the indexes that other joins use.
+    order: the order of variables for BiGJoin, if it is given.
+    """
 
     places: frozenset[int]
     reason: str
@@ -43,7 +49,7 @@ class CyclicCore:
 
 @dataclass(frozen=True)
 class CoreChoice:
-    """The core to join by the multiway plan, if any; `note`: why a cyclic body has none, for `explain`."""
+    """The core to be joined by the multiway plan, or None. note: for `explain`, why a cyclic body has none."""
 
     core: CyclicCore | None = None
     note: str = ""
@@ -136,10 +142,10 @@ def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, p
 
 
 def _beyond(atoms, sizes, binary) -> CoreChoice:
-    """Choose the multiway plan for an acyclic body if, in a trial, its binary joins make many bindings of which few last."""
-    read, names = _tuples_to_read(atoms, atoms, sizes, None), {n: atom_variables(atom) for n, atom in atoms.items()}
+    """Choose the multiway plan for an acyclic body if a trial of its binary joins makes many bindings of which few remain."""
+    tuples_read, names = _tuples_to_read(atoms, atoms, sizes, None), {n: atom_variables(atom) for n, atom in atoms.items()}
     if (
-        read < MIN_ACYCLIC_TUPLES
+        tuples_read < MIN_ACYCLIC_TUPLES
         or binary is None
         or len(group_of(names)) < len(atoms)
         or not all(map(eligible, atoms.values()))
@@ -150,10 +156,10 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
     trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < WORTH:
         return CoreChoice()
-    found = min(trial.found, largest_result(atoms, sizes, {}))
-    if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * read + FOUND * found:
+    results = min(trial.found, largest_result(atoms, sizes, {}))
+    if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * tuples_read + FOUND * results:
         return CoreChoice()
-    reason = f"binary joins are expected to make {quantity(trial.total, 'binding')}, of which {found:,.0f} last"
+    reason = f"binary joins are expected to make {quantity(trial.total, 'binding')}, of which {results:,.0f} last"
     return CoreChoice(CyclicCore(frozenset(atoms), reason))
 
 
@@ -181,7 +187,7 @@ def atom_variables(atom: Atom) -> frozenset[str]:
 
 
 def eligible(atom: Atom) -> bool:
-    """True if a trie can be made of the atom: no term takes a value apart or makes one."""
+    """True if a trie can be built for the atom: all its terms are variables, constants or wildcards."""
     return bool(atom_variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
 
 
@@ -227,8 +233,8 @@ def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
 
 
 def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> tuple[float, float]:
-    """Estimate the bindings that binary joins of the core would make, from the delta or the best of all starts; and those of
-    each binding that they begin with."""
+    """Estimate (the bindings that binary joins of the core make, from the delta or the best start; those for each binding with
+    which they start)."""
     starts = [delta] if delta is not None else list(atoms)
     return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
 
@@ -253,7 +259,7 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
 
 def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
     """Return (True if nothing joins the atom yet, tuples that match a binding). The estimate includes skew if both tables are
-    in this process."""
+    in this process. known: the atoms joined before; bound: their variables; part: the part of the relation that is read."""
     places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
     rest, constants = selection_size(sizes, atom, part)
     if len(places) == len(atom.args) and not constants:
@@ -269,7 +275,8 @@ def _bound(term, bound) -> bool:
 
 
 def _matching_tuples(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
-    """Tuples that have a value in one column, as another atom offers it."""
+    """Tuples that have a value in one column, as another atom offers it. place: the column; known: the atoms joined before;
+    size: tuples of the atom's relation."""
     average = size / max(1.0, sizes.distinct(atom.relation, place))
     offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
     if isinstance(atom.args[place], Const) or not hasattr(sizes, "join_fanout"):
@@ -278,8 +285,8 @@ def _matching_tuples(atom: Atom, place: int, known: list[Atom], size: float, siz
 
 
 def pushed(literal, atoms, sizes) -> bool:
-    """True if the loops over some atoms can decide a literal: a comparison of signed numbers, or a negated atom, of constants
-    and variables bound there. The trie of a negated atom must not be larger than those of the other relations together."""
+    """True if the loops over some atoms can test a literal: a comparison of signed numbers, or a negated atom, of constants and
+    variables that the loops bind. The trie of a negated atom must not be larger than those of the other relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})

@@ -1,7 +1,7 @@
-"""The order of the joins: whichever atom is expected to leave the fewest bindings comes next.
+"""The order of the joins in a body, chosen greedily: the atom that is expected to leave the fewest bindings comes next.
 
-How many tuples a binding meets is estimated (see `fanout`) from the relation's size and the number of distinct values of its
-bound columns, both as they are when the stratum starts, or when it turned out that they have become something else.
+The number of tuples that match a binding is estimated (see `fanout`) from the relation's size and the number of distinct values
+of its bound columns, at the start of the stratum, or when these turn out to have changed.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
 NO_STREAMS: dict[str, Derivation] = {}
-MIN_SAMPLED_TUPLES = 256  # of a relation whose distribution of values is sampled
-MAX_FIRST_ATOMS = 24  # that a body is tried to begin with, the smallest ones
+MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
+MAX_FIRST_ATOMS = 24  # atoms of a body that are tried as the first one: the smallest
 FEWEST = "fewest tuples expected"
 GUARDED_COST_RATIO = 2  # of the bindings that tell which keys a partial aggregate needs: the groups of these are joined again
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
@@ -39,8 +39,9 @@ def _is_bound(term, bound: set[str]) -> bool:
 
 @dataclass
 class Greedy:
-    """Chooses the next atom of one body. `first`: the atom that has to come first, the delta; `given`: a .plan;
-    `made`: the indexes that there are, if one more costs too much for a few bindings."""
+    """Chooses the next atom of one body. first: the atom that must come first, the delta; given: the order of a .plan; made:
+    the existing indexes, if a further one costs too much for a few bindings.
+    """
 
     sizes: Sizes
     parts: dict[int, str]
@@ -53,6 +54,7 @@ class Greedy:
         self.met: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it
 
     def __call__(self, atoms, bound):
+        """Choose the next of the (place, atom) pairs in `atoms`, if the variables in `bound` are bound."""
         if len(atoms) == 1 and (self.taken or self.first is None) and not self.given:
             chosen, reason = atoms[0], "the last atom" if self.taken else "the only atom"
         elif self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
@@ -62,22 +64,27 @@ class Greedy:
             chosen, reason = next((n, a) for n, a in atoms if n == wanted), "given by .plan"
         elif self.taken == 0 and not bound and len(atoms) > 1:
             few = len(atoms) <= MAX_FIRST_ATOMS
-            starts = atoms if few else sorted(atoms, key=lambda one: self.expected(one[0], one[1], set()))[:MAX_FIRST_ATOMS]
-            chosen, reason = min(starts, key=lambda one: self._cost_from(one, atoms)), "the cheapest start"
+            starts = (
+                atoms
+                if few
+                else sorted(atoms, key=lambda candidate: self.expected(candidate[0], candidate[1], set()))[:MAX_FIRST_ATOMS]
+            )
+            chosen, reason = min(starts, key=lambda candidate: self._cost_from(candidate, atoms)), "the cheapest start"
         else:
-            chosen, reason = min(atoms, key=lambda one: self._rank(one, bound)), FEWEST
+            chosen, reason = min(atoms, key=lambda candidate: self._rank(candidate, bound)), FEWEST
         number, atom = chosen
         self.take(number, atom, bound, reason)
         return chosen
 
     def take(self, number: int, atom: Atom, bound, reason: str) -> None:
-        """An atom comes next."""
+        """Record an atom as the next one, with the reason."""
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
         self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
         self._bind(atom)
 
     def _bind(self, atom: Atom) -> None:
+        """Record where each variable of an atom is first bound."""
         for place, term in enumerate(atom.args):
             if isinstance(term, Var):
                 self.met.setdefault(term.name, (origin(atom.relation), place))
@@ -89,16 +96,17 @@ class Greedy:
         self.taken -= 1
 
     def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
-        """The last choice was the first of several atoms, which are joined at once."""
+        """Replace the last choice, which was the first of several atoms, by all of them as one multiway join. atoms: by place;
+        bound: the variables bound before."""
         bound, number = set(bound) | names_of_variables(atoms[next(iter(atoms))]), next(iter(atoms))
         before = self.log[-2].expected if len(self.log) > 1 else 1.0
-        rest = [one for one in atoms.items() if one[0] != number]
+        rest = [candidate for candidate in atoms.items() if candidate[0] != number]
         while rest:
-            one = min(rest, key=lambda one: self._rank(one, bound))
-            self.rows *= self.expected(*one, bound)
-            self._bind(one[1])
-            bound |= names_of_variables(one[1])
-            rest.remove(one)
+            candidate = min(rest, key=lambda candidate: self._rank(candidate, bound))
+            self.rows *= self.expected(*candidate, bound)
+            self._bind(candidate[1])
+            bound |= names_of_variables(candidate[1])
+            rest.remove(candidate)
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
         self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
 
@@ -116,11 +124,11 @@ class Greedy:
         return inner
 
     def expected(self, number: int, atom: Atom, bound) -> float:
-        """Estimate the tuples of an atom that match one binding. If values of one large relation bind its columns, the estimate
-        includes skew: a value that is frequent in one relation often is in the other."""
+        """Estimate the number of tuples of an atom that match one binding. If the values of its bound columns all come from one
+        large relation, the estimate includes skew: a value that is frequent in one relation often is in the other."""
         places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
-        met = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
-        return fanout(self.sizes, atom, part, list(places)) if met is None else met
+        partners_ = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
+        return fanout(self.sizes, atom, part, list(places)) if partners_ is None else partners_
 
     def _partners(self, atom: Atom, places: tuple[int, ...]) -> float | None:
         """Estimate the tuples that the values of variables meet, if all are from one relation and the estimate exists."""
@@ -143,6 +151,7 @@ class Greedy:
         return product, expected * (1 if self._is_made(number, atom, bound) else INDEX_COST_RATIO), number
 
     def _is_made(self, number: int, atom: Atom, bound) -> bool:
+        """True if the search of an atom needs no new index."""
         if self.made is None or self.parts.get(number) == "delta":
             return True
         places = set(bound_places(atom, bound))
@@ -153,13 +162,13 @@ class Greedy:
         variables = {number: names_of_variables(atom) for number, atom in atoms}
         rows = total = self.expected(start[0], start[1], set())
         bound = fresh = variables[start[0]]
-        left = {number: atom for number, atom in atoms if number != start[0]}
-        ranks = {number: self._rank((number, atom), bound) for number, atom in left.items()}
-        while left:
-            for number in [number for number in left if not fresh.isdisjoint(variables[number])]:
-                ranks[number] = self._rank((number, left[number]), bound)
-            number = min(left, key=ranks.__getitem__)
-            del left[number]
+        remaining = {number: atom for number, atom in atoms if number != start[0]}
+        ranks = {number: self._rank((number, atom), bound) for number, atom in remaining.items()}
+        while remaining:
+            for number in [number for number in remaining if not fresh.isdisjoint(variables[number])]:
+                ranks[number] = self._rank((number, remaining[number]), bound)
+            number = min(remaining, key=ranks.__getitem__)
+            del remaining[number]
             rows *= ranks[number][1]
             total += rows
             fresh = variables[number] - bound
@@ -234,7 +243,7 @@ def _plan_as_written(
 
 
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
-    """A body compiled as binary joins of all that its relations have, without asking for an index: for a trial."""
+    """Return a body compiled as binary joins over all tuples, without requesting indexes: for a trial."""
     compiler = Compiler(rule, Greedy(sizes, {}), Indexes(arities).order_for, {}, every)
     return compiler.compile(body, outside=names_of_variables(rule.head))
 
@@ -263,19 +272,12 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 
 
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
-    """Return the delta versions of a rule: the place of the atom that reads the delta, and the part that each recursive atom
-    reads.
+    """Return the delta versions of a rule: (place of the atom that reads the delta, the part that each recursive atom reads).
 
-    Each new combination of tuples is found once. Atoms before the delta read all tuples, atoms after it only older ones. Atoms
-    with computed columns are put before the rest in this order, so that the rest can bind the values by which they are
-    searched. Take `p(t, i, a), p(t, (i + 1) % 9, b)`: the version from p(t, i, a) reads all tuples of the other atom. The
-    version from the other atom reads older tuples of p(t, i, a), which cannot be searched by i then.
-
-    >>> from semi_naive.ra.ir import Kind
-    >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
-    >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
-    >>> versions(rule, {"path"})
-    [(0, {0: 'delta', 1: 'full'}), (1, {0: 'all', 1: 'delta'})]
+    Each new combination of tuples is found once: atoms before the delta read all tuples, atoms after it only older ones. In
+    this order, atoms with computed columns come first, so that the others can bind the values by which they are searched. For
+    `p(t, i, a), p(t, (i + 1) % 9, b)`, the version from p(t, i, a) reads all tuples of the other atom. The version from the
+    other atom reads older tuples of p(t, i, a), which cannot be searched by i then.
     """
     places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
     ordered = sorted(places, key=lambda place: not any(isinstance(term, Call) for term in rule.body[place].args))

@@ -1,8 +1,8 @@
-"""Replicated or partitioned: where each index is that a stratum on the partitions reads.
+"""Decide which indexes that a stratum on the partitions reads are replicated to every host, and which are partitioned.
 
-The stratum's own relations are partitioned. An index of any other relation is replicated, one copy on every host, as long as
-all replicated indexes of the stratum together fit `Config.replicate_bytes`, the smallest first. What does not fit is
-partitioned, in buckets of the columns that it is searched by, and bindings go there by the intra-bucket shuffle.
+The stratum's own relations are partitioned. Indexes of other relations are replicated, smallest first, as long as all
+replicated indexes of the stratum together fit in `Config.replicate_bytes`. The others are partitioned, in buckets of the
+columns by which they are searched, and bindings are sent there by the intra-bucket shuffle.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ Index = tuple[str, Order]
 
 @dataclass
 class Placing:
-    """The indexes that one stratum reads: partitioned or replicated. `own`: the stratum's relations that grow; `budget`: bytes
-    of a host for replicated indexes; `bytes_of`: the size of an index of a relation; `taken`, `partitioned`: the replicated and
-    the partitioned indexes of other relations, with their bytes.
+    """The indexes that one stratum reads: partitioned or replicated. own: the stratum's relations, which grow; budget: bytes of
+    a host for replicated indexes; bytes_of: the size of an index of a relation; taken, partitioned: the replicated and the
+    partitioned indexes of other relations, with their bytes.
 
     >>> placing = Placing(frozenset({"path"}), 100, {"edge": 80, "node": 40}.get)
     >>> placing.decide({("edge", (0, 1)), ("node", (0,)), ("path", (1, 0))}), placing.told("edge", (0, 1))
@@ -37,12 +37,14 @@ class Placing:
         return relation in self.own or (relation, order) in self.partitioned
 
     def decide(self, searched: set[Index]) -> bool:
-        """Decide for each searched index whether it is replicated or partitioned. Returns True if another index is partitioned
-        now. An index of no columns only tells whether there is a tuple, and is always replicated. A partitioned index stays so.
-        """
+        """Decide for each searched index whether it is replicated or partitioned, and return True if a further index is
+        partitioned. An index without columns only tests whether there is a tuple, and is always replicated. A partitioned
+        index remains so."""
         before, self.taken = len(self.partitioned), {}
-        asked = {one for one in searched if one[0] not in self.own} - self.partitioned.keys()
-        for size, index in sorted((self.bytes_of(relation) if order else 0, (relation, order)) for relation, order in asked):
+        undecided = {wanted for wanted in searched if wanted[0] not in self.own} - self.partitioned.keys()
+        for size, index in sorted(
+            (self.bytes_of(relation) if order else 0, (relation, order)) for relation, order in undecided
+        ):
             if size <= self.left or not size:
                 self.taken[index] = size
             else:
@@ -58,7 +60,7 @@ class Placing:
         return self.budget - sum(self.taken.values())
 
     def told(self, relation: str, order: Order) -> str:
-        """Describe where an index is, and why."""
+        """Return text: where an index is, and why."""
         if (relation, order) in self.partitioned:
             size = self.partitioned[relation, order]
             return f"partitioned: {_bytes(size)}, and {_bytes(self.left)} of {_bytes(self.budget)} a host are left"
@@ -71,9 +73,10 @@ NOWHERE = Placing()  # everything is in one process
 
 
 def _bytes(size: float) -> str:
-    for unit, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= each:
-            return f"{size / each:.3g} {unit}"
+    """Return a size as text, with a unit."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
     return f"{size:,.0f} bytes"
 
 
@@ -83,7 +86,7 @@ def _bytes(size: float) -> str:
 def exchanges(steps) -> list[Exchange]:
     """Return the exchanges that bindings may take, including those that only some bindings take."""
     taken = (getattr(step, "exchanges", (step,)) for step in steps)
-    return [step for some in taken for step in some if isinstance(step, Exchange)]
+    return [step for group in taken for step in group if isinstance(step, Exchange)]
 
 
 def keyed(bodies) -> dict[str, dict[Order, int]]:
@@ -100,8 +103,9 @@ def keyed(bodies) -> dict[str, dict[Order, int]]:
 
 
 def colocated_index(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
-    """Return (relation, order, columns that choose the bucket) of an index that puts the first atom's tuples into the buckets
-    of their first partners, so that no binding moves; None if there is no such index."""
+    """Return (relation, order, number of bucket columns) of an index that has the first atom's tuples in the buckets of their
+    first join partners, so that no binding is sent; None if there is none. wanted: the partitioned indexes: for each
+    relation and order, the number of bucket columns."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
     scan = body.derivation.steps[0] if body.derivation.steps else None
     if exchange is None or not exchange.keys or not isinstance(scan, Join) or scan.keys or scan.part not in ("delta", "share"):

@@ -1,16 +1,16 @@
-"""Solving equations of whole numbers for a variable that nothing has bound yet, so that an index can be searched by its value.
+"""Solve equations of whole numbers for an unbound variable, so that an index can be searched by its value.
 
     cell(t + 1, i, x) :- cell(t, i - 1, x), element(i, _).          i = column + 1
 
 Arithmetic wraps around at 64 bits, so addition, subtraction, negation, `bxor` and `bnot` are bijections in each operand. The
-inverse gives exactly the value that the equation has, and the equation needs no test afterwards.
+inverse gives exactly the value that satisfies the equation, which then needs no test.
 """
 
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Term, Var
 
 INTEGERS = Kind.NUMBER, Kind.UNSIGNED
-TOTAL = {"+", "-", "*", "neg", "band", "bor", "bxor", "bnot"}  # operators that fail for no operands
+TOTAL = {"+", "-", "*", "neg", "band", "bor", "bxor", "bnot"}  # operators that are defined for all operands
 
 
 def solved(literal: Compare, bound: set[str]) -> tuple[str, Term] | None:

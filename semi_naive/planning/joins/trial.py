@@ -1,11 +1,11 @@
-"""A trial of binary joins: run the steps of a body on a sample of each relation, to estimate the bindings that they make of all
+"""Trials of binary joins: run the steps of a body on a sample of each relation, to estimate the bindings that they make of all
 tuples. The estimate includes skew and correlation.
 
     16,000,000 of a(x, y), b(y, z), of which c(z, w) leaves 60,000
 
-Tuples are drawn from each relation at random, so the expected size of a join of samples is the join's size times both
-shares. Its result is sampled again, so that the time of a trial does not depend on the sizes of the joins (Chaudhuri, Motwani,
-Narasayya 1999).
+Tuples are drawn from each relation at random. So the expected size of a join of samples is the size of the join times both
+sampling fractions. The result is sampled again, so that the time of a trial does not depend on the sizes of the joins
+(Chaudhuri, Motwani, Narasayya 1999).
 """
 
 from dataclasses import dataclass, field
@@ -18,14 +18,15 @@ from semi_naive.ra.ir import Compare, Const, Var
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import Filter, Generate, Join
 
-MAX_TRIAL_BINDINGS = 1 << 13  # that go on from a join, unless more were drawn of its relation
-MIN_TRIAL_BINDINGS = 10  # at the end of a trial, for its estimate to count
+MAX_TRIAL_BINDINGS = 1 << 13  # bindings that are kept after a join, unless more tuples were drawn from its relation
+MIN_TRIAL_BINDINGS = 10  # bindings at the end of a trial from which its estimate is used
 
 
 @dataclass
 class Trial:
-    """The estimates of a trial. made: the bindings that each join is expected to make, and True for the fused join; found: the
-    bindings after all steps, or an upper bound if few sampled bindings were left."""
+    """The estimates of a trial. made: for each join the expected bindings, and True if it is fused; found: the bindings after
+    all steps, or an upper bound if few sampled bindings were left.
+    """
 
     made: list[tuple[float, bool]] = field(default_factory=list)
     found: float = 1.0
@@ -36,10 +37,10 @@ class Trial:
 
 
 def tried(steps: list, sizes) -> Trial | None:
-    """Run joins on samples of their relations, and estimate the bindings that each makes. Returns None if there is no estimate:
-    a relation is empty or on the partitions, or a key of a join is made by another step than a join. Other steps let all
+    """Run joins on samples of their relations, and estimate the bindings that each makes. Return None if there is no estimate:
+    a relation is empty or on the partitions, or a key of a join is computed by another kind of step. Other steps let all
     bindings pass, except comparisons of bound variables and constants: a trial computes and interns nothing."""
-    trial, batch, each = Trial(), unit(), 1.0  # each: bindings that one of the batch stands for
+    trial, batch, weight = Trial(), unit(), 1.0  # weight: the bindings that one sampled binding stands for
     for place, step in enumerate(steps):
         if isinstance(step, Join):
             columns, share = sizes.sample(step.relation, place)
@@ -47,16 +48,16 @@ def tried(steps: list, sizes) -> Trial | None:
                 return None
             batch, pairs = _sample_join(step, batch, columns, sizes.values)
             passing = not step.binds and not step.every
-            made = min(pairs * each / share, trial.found) if passing else pairs * each / share
-            each = made / batch.size if batch.size else each / share
+            made = min(pairs * weight / share, trial.found) if passing else pairs * weight / share
+            weight = made / batch.size if batch.size else weight / share
             trial.made.append((made, step.composed is not None))
         elif isinstance(step, Filter) and isinstance(step.literal, Compare):
             if _are_bound((step.literal.left, step.literal.right), batch):
                 batch = next(iter(step(batch, sizes)))
         elif isinstance(step, Generate):
             return None
-        trial.found = each * (batch.size if each <= 1 else max(batch.size, MIN_TRIAL_BINDINGS))
-        if batch.size < MIN_TRIAL_BINDINGS and each > 1:
+        trial.found = weight * (batch.size if weight <= 1 else max(batch.size, MIN_TRIAL_BINDINGS))
+        if batch.size < MIN_TRIAL_BINDINGS and weight > 1:
             break
     return trial
 
@@ -78,4 +79,4 @@ def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values) ->
     rows = np.searchsorted(ends, some, "right")
     tuples = block.column(len(keyed), highs[rows] - (ends[rows] - some))
     new = {name: columns[step.order[place]][tuples] for place, name in step.binds}
-    return Batch(rows.size, {**batch.take(rows, step.keep), **new}), pairs
+    return Batch(rows.size, batch.take(rows, step.keep) | new), pairs

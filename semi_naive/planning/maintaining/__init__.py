@@ -40,6 +40,7 @@ class Maintained:
     kinds: Kinds = field(default_factory=dict)
 
     def __post_init__(self):
+        """Derive the delta rules of the stratum."""
         rules = self.stratum.rules
         self.below = names_read(rules) - set(self.stratum.relations)
         self.flips = [flip for rule in rules for flip in flips(rule)]

@@ -1,4 +1,4 @@
-"""Counted: maintain counts and sums of aggregates by the gains and losses of their bodies.
+"""Maintained counts: keep counts and sums of aggregates, and update them by the bindings that the bodies gain and lose.
 
     corners(c) :- c = count : { edge(x, y), edge(y, z), edge(x, z) }.
 
@@ -21,13 +21,15 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
 
-LITERALS = Atom, Not, Compare, ir.Test, Truth  # of a body whose bindings are counted
-WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds of which a sum is another one less what is not in it
+LITERALS = Atom, Not, Compare, ir.Test, Truth  # the literals of a body whose bindings can be counted
+WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds whose sums can be updated by subtraction
 
 
 @dataclass(frozen=True, eq=False)
 class CountedAggregate:
-    """An aggregate, the relation of its results, and the variables that come first there; `body`: with its wildcards named."""
+    """An aggregate, the relation of its results, and the variables that come first there. body: the aggregate's body, with
+    named wildcards.
+    """
 
     relation: str
     rule: Rule
@@ -45,15 +47,15 @@ class CountedAggregate:
 
 
 def counted_aggregate(rule: Rule, place: int, relation: str) -> CountedAggregate | None:
-    """The aggregate at a place of a rule's body, if gains and losses of its body tell how it changes: its own atoms bind all
-    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic: for other bodies it is
-    quicker to compute the groups of the changed tuples again."""
+    """Return the aggregate at a place of a rule's body if it can be maintained by gains and losses: its own atoms bind all
+    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic, as for other bodies it is
+    faster to compute the changed groups again. Else return None."""
     literal = rule.body[place]
     sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
-    if not (literal.op == "count" or sums) or not all(isinstance(each, LITERALS) for each in literal.body):
+    if not (literal.op == "count" or sums) or not all(isinstance(inner_literal, LITERALS) for inner_literal in literal.body):
         return None
-    body = tuple(_with_counted_wildcards(each, number) for number, each in enumerate(literal.body))
-    atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
+    body = tuple(_with_counted_wildcards(inner_literal, number) for number, inner_literal in enumerate(literal.body))
+    atoms = {number: inner_literal for number, inner_literal in enumerate(body) if isinstance(inner_literal, Atom)}
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
     outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
     inner = names_of_variables(body) | (names_of_variables(literal.target) if literal.target is not None else set())
@@ -101,7 +103,7 @@ def _with_literal_replaced(rule: Rule, literal, instead: tuple) -> Rule:
 
 
 def _with_counted_wildcards(literal, number: int):
-    """An atom whose wildcards have names, as each of their values counts."""
+    """Return an atom with names for its wildcards, as each of their values counts."""
     if not isinstance(literal, Atom):
         return literal
     args = (Var(f"{number}:{i}", Kind.NUMBER) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
@@ -109,7 +111,7 @@ def _with_counted_wildcards(literal, number: int):
 
 
 def _is_odd(literal) -> bool:
-    """Whether a literal has wildcards within terms."""
+    """True if a literal has wildcards inside of terms."""
     atom = _atom_of(literal)
     return atom is not None and any(has_wild(term) and not isinstance(term, Wild) for term in atom.args)
 

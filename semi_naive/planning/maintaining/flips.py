@@ -1,4 +1,4 @@
-"""Delta rules for a relation that a rule negates or aggregates.
+"""Delta rules for negated and aggregated relations: a tuple lost can give new heads, and a tuple gained can lose heads.
 
 If n has lost the tuples n⁻ and gained the tuples n⁺, a rule `head :- a, !n(x, _).` gains heads of the first rule, and may lose
 heads of the second:
@@ -23,9 +23,12 @@ NEGATED, AGGREGATED = "!", "{}"
 
 @dataclass(frozen=True)
 class Flip:
-    """A rule that starts from the changes of a relation that it negates or aggregates. `closed`: the rule without that first
-    atom; `within`: the atoms that bind the aggregate's groups, the changed one first, if that alone does not; `negative`: the
-    aggregate negates the relation."""
+    """A rule that starts from the changes of a relation that it negates or aggregates.
+
+    closed: the rule without that first atom.
+    within: the atoms that bind the aggregate's groups, the changed one first, unless the changed atom binds them alone.
+    negative: the aggregate negates the relation.
+    """
 
     relation: str
     how: str
@@ -41,7 +44,7 @@ class Flip:
 
     @property
     def is_whole(self) -> bool:
-        """True if any changed tuple changes all groups of an aggregate, as far as the rule tells."""
+        """True if, by the form of the rule, any changed tuple changes all groups of an aggregate."""
         return self.how == AGGREGATED and not self.within and not names_of_variables(self.rule.body[0])
 
     def beginning(self, now: bool) -> Iterator[tuple[str, Rule]]:
@@ -57,22 +60,24 @@ class Flip:
         """
         first, *body = self.rule.body
         if self.how == NEGATED:
-            named = lost(self.relation) if now else gained(self.relation)
-            yield named, replace(self.rule, body=(replace(first, relation=named), *body))
+            changed_tuples = lost(self.relation) if now else gained(self.relation)
+            yield changed_tuples, replace(self.rule, body=(replace(first, relation=changed_tuples), *body))
         elif not self.within:
             yield self.changed, self.rule
         else:
             for gains in (True, False):  # bindings of the aggregate's body
-                named = gained(self.relation) if gains != self.negative else lost(self.relation)
+                changed_tuples = gained(self.relation) if gains != self.negative else lost(self.relation)
                 others = (
-                    {} if gains == now else {each.relation: (after if gains else before)(each.relation) for each in self.within}
+                    {}
+                    if gains == now
+                    else {outer_atom.relation: (after if gains else before)(outer_atom.relation) for outer_atom in self.within}
                 )
                 bound = (replace(atom, relation=others.get(atom.relation, atom.relation)) for atom in self.within[1:])
-                yield named, replace(self.rule, body=(replace(self.within[0], relation=named), *bound, *body))
+                yield changed_tuples, replace(self.rule, body=(replace(self.within[0], relation=changed_tuples), *bound, *body))
 
 
 def flips(rule: Rule) -> Iterator[Flip]:
-    """For each atom that a rule negates, or has in an aggregate.
+    """Yield a `Flip` for each atom that a rule negates, or that is in an aggregate.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> for flip in flips(Rule(Atom("p", (x,)), (Atom("e", (x,)), Not(Atom("n", (x, Wild())))))): print(flip.rule)
@@ -97,12 +102,12 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
     variables are renamed apart from the rule's."""
     if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
         return ()
-    found, left = [changed], [each for each in literal.body if isinstance(each, Atom) and each is not changed]
-    while near := [each for each in left if names_of_variables(each) & names_of_variables(found)]:
-        found, left = found + near, [each for each in left if each not in near]
-    if names_of_variables(found) & outside <= names_of_variables(changed):
+    connected, others = [changed], [other for other in literal.body if isinstance(other, Atom) and other is not changed]
+    while neighbours := [other for other in others if names_of_variables(other) & names_of_variables(connected)]:
+        connected, others = connected + neighbours, [other for other in others if other not in neighbours]
+    if names_of_variables(connected) & outside <= names_of_variables(changed):
         return ()
-    return tuple(replace(each, args=tuple(_renamed_apart(term, outside) for term in each.args)) for each in found)
+    return tuple(replace(other, args=tuple(_renamed_apart(term, outside) for term in other.args)) for other in connected)
 
 
 def _renamed_apart(term: Term, outside: set[str]) -> Term:
@@ -118,6 +123,7 @@ def is_exact(rule: Rule) -> bool:
 
 
 def _depends_on_order(literal: Literal) -> bool:
+    """True for an aggregate whose result depends on the order of its values: a sum of floats, a mean, or a user-defined one."""
     if not isinstance(literal, Aggregate):
         return False
     adds_floats = literal.op == "sum" and getattr(literal.target, "kind", None) == Kind.FLOAT

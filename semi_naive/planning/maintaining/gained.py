@@ -1,4 +1,4 @@
-"""Insert: the rules that begin with the tuples that relations below a stratum have gained, or lost."""
+"""Insertion rules: delta rules that start from tuples that relations below a stratum have gained, or lost."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,8 +7,8 @@ from semi_naive.ra.ir import Atom, Rule
 
 
 def delta_rules(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
-    """For each atom of a relation in `below`, that relation and the rule that reads its changed tuples there.
-    named: the relation of these.
+    """Yield for each atom of a relation in `below` (the relation, the rule in which that atom reads the relation's changed
+    tuples). named: returns the name of the relation of these.
 
     >>> from semi_naive.planning.maintaining.names import gained
     >>> from semi_naive.ra.ir import Kind, Var

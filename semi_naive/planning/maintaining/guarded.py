@@ -1,4 +1,4 @@
-"""Guard: the rules that prove a suspect by older tuples, so that it stays."""
+"""Guard rules: they prove that a suspect still has a derivation from older tuples, so that it is not deleted."""
 
 from dataclasses import dataclass, replace
 
@@ -9,14 +9,16 @@ from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
 
 @dataclass(frozen=True, eq=False)
 class DerivationRule:
-    """The derivations by a rule (`of`) of one tuple, `rule`: its head has the terms of all atoms of the stratum."""
+    """A rule (`rule`) for the derivations of a single tuple by another rule (`of`). Its head has the terms of all atoms of the
+    stratum.
+    """
 
     of: Rule
     rule: Rule
 
 
 def proof(rule: Rule, own: Kinds) -> DerivationRule:
-    """Of a rule; own: the relations of the stratum.
+    """Return the `DerivationRule` of a rule. own: the kinds of the columns of the stratum's relations.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> step = Rule(Atom("p", (x, z)), (Atom("p", (x, y)), Atom("e", (y, z))))
@@ -25,26 +27,29 @@ def proof(rule: Rule, own: Kinds) -> DerivationRule:
     >>> print(proof(replace(step, head=Atom("p", (x, x))), {"p": (Kind.NUMBER,) * 2}).rule)
     p(@0, :y) :- p(@0, :y), e(:y, :z), @0 = @1.
     """
-    columns, same = column_variables(own[rule.head.relation]), []
-    given: dict[str, Term] = {}
+    columns, equal = column_variables(own[rule.head.relation]), []
+    substitution: dict[str, Term] = {}
     for column, term in zip(columns, rule.head.args, strict=True):
-        if isinstance(term, Var) and term.name not in given:
-            given[term.name] = replace(column, kind=term.kind)
+        if isinstance(term, Var) and term.name not in substitution:
+            substitution[term.name] = replace(column, kind=term.kind)
         else:
-            same.append((term, column))
-    given |= {name: replace(each, name=f":{name}") for name, each in variables_of(rule).items() if name not in given}
+            equal.append((term, column))
+    substitution |= {
+        name: replace(var, name=f":{name}") for name, var in variables_of(rule).items() if name not in substitution
+    }
     body: list = []
     terms: list[Term] = []
     for place, literal in enumerate(rule.body):
-        literal = substitute(literal, given)
+        literal = substitute(literal, substitution)
         if isinstance(literal, Atom) and literal.relation in own:
-            named = zip(literal.args, own[literal.relation], strict=True)
+            terms_with_kinds = zip(literal.args, own[literal.relation], strict=True)
             literal = replace(
-                literal, args=tuple(_named_wildcard(term, f"{place}_{i}", kind) for i, (term, kind) in enumerate(named))
+                literal,
+                args=tuple(_named_wildcard(term, f"{place}_{i}", kind) for i, (term, kind) in enumerate(terms_with_kinds)),
             )
             terms += literal.args
         body.append(literal)
-    body += [Compare("=", substitute(term, given), column, Kind.NUMBER) for term, column in same]  # the same bits
+    body += [Compare("=", substitute(term, substitution), column, Kind.NUMBER) for term, column in equal]  # the same bits
     return DerivationRule(
         rule, replace(rule, head=Atom(rule.head.relation, tuple(terms)), body=tuple(body), plan=None, join="binary")
     )

@@ -1,4 +1,5 @@
-"""The names of the relations that stand beside a relation while its stratum is maintained, and rules that read them instead.
+"""Names of the temporary relations that accompany a relation while its stratum is maintained, and renaming of rules to read
+them.
 
 No relation of a program has such a name.
 """
@@ -46,12 +47,12 @@ def gained(name: str) -> str:
 
 
 def before(name: str) -> str:
-    """Name the tuples that a relation had before this transaction, in rules that read it as it is now."""
+    """Return the name of a relation's contents before this transaction, for rules that otherwise read its current contents."""
     return f"{name}~"
 
 
 def after(name: str) -> str:
-    """Name the tuples that a relation has now, in rules that read it as it was before this transaction."""
+    """Return the name of a relation's current contents, for rules that otherwise read its contents before this transaction."""
     return f"{name}'"
 
 

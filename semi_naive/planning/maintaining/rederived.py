@@ -1,4 +1,4 @@
-"""Rederive: the rules that derive suspects again from the tuples that remain."""
+"""Rederivation rules: they derive suspects again from the tuples that remain."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ from semi_naive.ra.ir import Atom, Const, Kind, Rule, Term, Var, Wild
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:
-    """Restrict a rule to suspects, by the terms of its head that atoms of its body bind. Computed terms are wildcards, and so
-    is the value where the relation keeps the `best` one of each key.
+    """Return the rule restricted to suspects, by the terms of its head that atoms of its body bind. Computed terms are
+    wildcards. So is the value if the relation keeps the `best` one of each key.
 
     >>> from semi_naive.ra.ir import Call
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")

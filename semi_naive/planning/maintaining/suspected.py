@@ -1,10 +1,11 @@
-"""Overdelete: the rules that find the tuples of a stratum that may have no derivation any more.
+"""Overdeletion rules: they find the suspects, the tuples of a stratum that may have lost their derivation.
 
     reach:(y) :- edge-(x, y), reach(x), !reach=(y).         of  reach(y) :- reach(x), edge(x, y).
     reach:(y) :- reach:(x), edge(x, y), !reach=(y).
 
-edge- has the deleted edges, reach: the suspects, and reach= the explicit facts. The second rule is linear, over tables that do
-not change: so the engine evaluates it as any recursion, a tuple at a time where few are suspected in each of many iterations.
+edge- has the deleted edges, reach: the suspects, and reach= the explicit facts. The second rule is linear, and its tables do
+not change. So the engine evaluates it like any recursion; a tuple at a time if few tuples are suspected in each of many
+iterations.
 """
 
 from collections.abc import Callable, Container
@@ -37,8 +38,9 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
 
 
 def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
-    """Make suspects of the heads of a rule. named: the relation that they are put into. If aggregates of the rule have other
-    results when they are computed again (`is_exact`), its heads are read from their relation by what its atoms bind.
+    """Return the rule that makes suspects of the heads of a rule. named: returns the relation of the suspects. If aggregates of
+    the rule may have other results when they are computed again (not `is_exact`), the heads are read from their relation by
+    the variables that atoms bind. known: the relations that may have explicit facts; best: those with best values.
 
     >>> from semi_naive.ra.ir import Aggregate, Wild
     >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")
@@ -50,18 +52,20 @@ def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable
     body = rule.body if exact else tuple(filter(_is_pattern, rule.body))
     bound = None if exact else {term for atom in body for term in atom.args}
     terms = tuple(_term(place, term, bound) for place, term in enumerate(head.args))
-    there: list[Literal] = []
+    conditions: list[Literal] = []
     if head.relation in known or head.relation in best or not exact:
         computed = zip(terms, head.args, strict=True)
-        there += [Compare("=", own, term, Kind.NUMBER) for own, term in computed if own != term and exact]
-        there += [replace(head, args=terms)] if head.relation in best or not exact else []
-        there += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
+        conditions += [
+            Compare("=", head_term, term, Kind.NUMBER) for head_term, term in computed if head_term != term and exact
+        ]
+        conditions += [replace(head, args=terms)] if head.relation in best or not exact else []
+        conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
     args = head.args if exact else terms
-    return replace(rule, head=Atom(named(head.relation), args), body=(*body, *there), plan=None)
+    return replace(rule, head=Atom(named(head.relation), args), body=(*body, *conditions), plan=None)
 
 
 def _term(place: int, term: Term, bound: set[Term] | None) -> Term:
-    """A term of a head, or a variable for one that is computed, or not `bound` by atoms if only these bind any."""
+    """Return a term of a head, or a variable for a computed term. With `bound`, also for a variable that is not in it."""
     if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
         return term
     return Var(f"@{place}", term.kind)

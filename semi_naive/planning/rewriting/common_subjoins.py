@@ -1,4 +1,4 @@
-"""Joins that several rules have in common are made once.
+"""Common subjoins: compute joins that several rules have in common once.
 
     a(x, y) :- edge(x, v), edge(v, y), red(x).                shared.1(x, y) :- edge(x, v), edge(v, y).
     b(z) :- edge(z, w), edge(w, u), blue(u).           is     a(x, y) :- shared.1(x, y), red(x).
@@ -20,18 +20,18 @@ from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
 
-MAX_SHARED_ATOMS = 4  # of a shared part
-MAX_BODY_ATOMS = 8  # longer bodies have too many parts
-MAX_ATOM_ORDERS = 24  # of a part, tried for the one that is the same in every rule
+MAX_SHARED_ATOMS = 4  # atoms of a shared join
+MAX_BODY_ATOMS = 8  # atoms of a body: a longer one has too many subsets
+MAX_ATOM_ORDERS = 24  # orders of a join's atoms that are tried for the canonical one
 
 
 @dataclass(frozen=True)
 class Subjoin:
-    """A join that is part of a rule's body. places: its atoms in a canonical order, the same in every rule with this join."""
+    """A join that is a part of a rule's body. places: its atoms in a canonical order, the same in every rule with this join."""
 
     rule: int
     places: tuple[int, ...]
-    variables: tuple[ir.Var, ...]  # as they appear in that order
+    variables: tuple[ir.Var, ...]  # in the order of their occurrence there
 
 
 def share(program: ir.Program) -> ir.Program:
@@ -62,7 +62,7 @@ def share(program: ir.Program) -> ir.Program:
 
 
 class _Parts:
-    """The joins that several rules may share. `of`: for each rule, {canonical text: join}."""
+    """The joins that several rules may share. of: for each rule {canonical text: join}."""
 
     def __init__(self, program: ir.Program):
         self.group = recursion_groups(program)
@@ -110,7 +110,7 @@ class _Parts:
 
 
 def _only_facts(program: ir.Program) -> set[str]:
-    """The relations that have only facts written in the program: a join of those costs nothing."""
+    """Return the relations that have only facts written in the program, whose joins cost nothing."""
     given = {directive.relation for directive in program.directives if directive.kind == "input"}
     return {rule.head.relation for rule in program.rules} - {rule.head.relation for rule in program.rules if rule.body} - given
 
@@ -158,20 +158,18 @@ def _saving(group: list[Subjoin]) -> tuple[int, int]:
 
 
 def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
-    """True if a column is projected away and one remains."""
+    """True if the shared join projects away a variable and keeps another."""
     return 0 < len(_needed_variables(group, rules, _filters(group, rules))) < len(group[0].variables)
 
 
 def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
-    """A literal's text, with the part's variables by their numbers."""
+    """Return a literal's text, with the variables of the join replaced by their numbers."""
     return repr(rewrite.substitute(literal, {v.name: replace(v, name=str(i)) for i, v in enumerate(part.variables)}))
 
 
 def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
-    """Return the constraints, on variables of the join only, that all of the rules have.
-
-    None that computes something: it may have no value for what another literal of its rule leaves out.
-    """
+    """Return the constraints on variables of the join that all of the rules have. Constraints with computed terms are excluded,
+    as such a term may have no value for bindings that another literal of its rule removes."""
     texts = []
     for part in group:
         own = {var.name for var in part.variables}
@@ -217,7 +215,8 @@ def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.R
 
 
 def _declare_helper(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
-    """The shared relation, its attributes named and typed as where its variables first stand."""
+    """Return the declaration of the shared relation. Its attributes have the names of the variables, and the types of their
+    first occurrences."""
     types: dict[str, ir.Type] = {}
     for atom in rewrite.positive_atoms(helper.body):
         for arg, (_, type_) in zip(atom.args, program.relations[atom.relation].attributes, strict=True):
@@ -228,5 +227,5 @@ def _declare_helper(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relati
 
 
 def _unused(program: ir.Program) -> str:
-    """A name that neither a relation has nor a user can write."""
+    """Return a name that no relation has and no user can write."""
     return next(name for i in range(1, len(program.relations) + 2) if (name := f"shared.{i}") not in program.relations)

@@ -1,4 +1,4 @@
-"""Relations qualified `inline` are replaced by the bodies of their rules, wherever they are read.
+"""Inlining: replace relations qualified `inline` by the bodies of their rules, wherever they are read.
 
 With two rules for small, `!small(x)` says that neither body holds, and each of the ways in which that can be is a rule:
 
@@ -22,8 +22,8 @@ from semi_naive.planning.rewriting.simplify import settled
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
 
-MAX_COPIES = 1000  # of one rule; the alternatives of several negated relations multiply
-MAX_LITERALS = 1000  # of one body: a chain of relations that each read the one before twice doubles at each of them
+MAX_COPIES = 1000  # copies of one rule; the alternatives of several negated relations multiply
+MAX_LITERALS = 1000  # literals of one body: in a chain of relations that each read the previous one twice, it doubles at each
 
 
 def inline(program: ir.Program) -> ir.Program:
@@ -48,7 +48,7 @@ def inline(program: ir.Program) -> ir.Program:
 
 
 def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str, list[ir.Rule]]]:
-    """The program without some relations, and the rules that these had."""
+    """Return (the program without some relations, the rules that these had)."""
     definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
     rules = [rule for rule in program.rules if rule.head.relation not in names]
     made = [copy for rule in rules for copy in expanded(rule, definitions)]
@@ -83,7 +83,7 @@ def _next_to_inline(program: ir.Program) -> set[str]:
 
 
 def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
-    """Those of `ready` that some rule reads where no body can take their place."""
+    """Return those relations in `ready` that some rule reads where no body can replace them."""
     definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in ready}
     whole = set()
     for rule in program.rules:
@@ -98,8 +98,8 @@ def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
 
 
 def _kept_in_aggregate(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
-    """The relations in the body of an aggregate that no body of a rule can replace there. A replacement has to be one body, and
-    may add no variables, as the aggregate would count the bindings of these."""
+    """Return the relations in the body of an aggregate that cannot be replaced there. A replacement must be a single body
+    without additional variables, as the aggregate would count their bindings."""
     whole = set()
     for literal in aggregate.body:
         if isinstance(literal, ir.Atom) and literal.relation in definitions:
@@ -112,7 +112,7 @@ def _kept_in_aggregate(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
 
 
 def _is_one_rule_without_new_variables(rules: list[ir.Rule]) -> bool:
-    """True if there is one rule, and its body has no variables but the head's: so each tuple has one binding."""
+    """True if there is one rule whose body has no variables except the head's, so that each tuple has one binding."""
     return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
 
 
@@ -148,7 +148,7 @@ def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
 
 
 def without_repetitions(body: tuple) -> tuple:
-    """A body without the repetitions of a literal. Those with wildcards stay: in an aggregate each of these counts."""
+    """Return a body without duplicate literals. Those with wildcards are not removed, as each counts in an aggregate."""
     known = dict.fromkeys(body)
     if len(known) == len(body):
         return body
@@ -173,10 +173,8 @@ def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
 
 
 def _unify(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
-    """Return the substitution of the head's variables that makes the head equal the atom, and the remaining conditions.
-
-    stay: variables that must remain; plain: the sorts of terms that may take a variable's place.
-    """
+    """Return (substitution, conditions) such that the head equals the atom. stay: variables that must not be replaced; plain:
+    the types of terms that may replace a variable."""
     terms: dict[str, ir.Term] = {}
     equal: list[ir.Literal] = []
     for mine, given, kind in zip(rule.head.args, atom.args, _kinds(rule.head, atom), strict=True):
@@ -188,7 +186,7 @@ def _unify(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[
 
 
 def _kinds(*atoms: ir.Atom) -> list:
-    """The kinds of the arguments, by whichever of the atoms has something with a kind there."""
+    """Return the kind of each argument, from the first atom whose argument there is not a wildcard."""
     places = zip(*(atom.args for atom in atoms), strict=True)
     return [next((arg.kind for arg in args if not isinstance(arg, ir.Wild)), None) for args in places]
 

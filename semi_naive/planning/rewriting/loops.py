@@ -1,4 +1,6 @@
-"""Strata that are evaluated again and again: see `language.wellfounded` and `language.reductions.recursive_sums`."""
+"""Loops: consecutive strata that are evaluated repeatedly, in rounds (see `language.wellfounded`,
+`language.reductions.recursive_sums` and `language.stepping`).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +16,10 @@ class StratumLoop:
 
     of: ir.Loop
     numbers: list[int]
+
+    def remade(self, strata: list[Stratum]) -> set[str]:
+        """The relations that each round makes anew."""
+        return {name for number in self.numbers for name in strata[number].relations} - self.of.collected
 
 
 def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> tuple[list[ir.Loop], set[str] | None, set[str]]:
@@ -32,8 +38,9 @@ def needed(program: ir.Program, keep: set[str] | None, given: Iterable[str]) -> 
 
 
 def group_loops(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]:
-    """Order the strata so that the strata of each loop are consecutive. They come after the relations that a round gets from
-    earlier ones, which no rule makes, and before every other stratum that reads those or the loop's results."""
+    """Return the strata ordered such that those of each loop are consecutive. They come after the relations that a round gets
+    from earlier rounds, which no rule derives, and before every other stratum that reads those relations or the loop's
+    results."""
     for loop in loops:
         known = {known for known, _ in loop.pairs}
         found = sorted(found, key=lambda stratum: known.isdisjoint(stratum.relations))
@@ -48,7 +55,7 @@ def group_loops(found: list[Stratum], loops: Iterable[ir.Loop]) -> list[Stratum]
 def repeated(found: list[Stratum], loop: ir.Loop) -> list[int]:
     """Return the numbers of the strata that follow the relations carried from one round to the next, and that the next round
     depends on."""
-    made = {name for _, name in loop.pairs}
+    made = loop.made | loop.collected
     wanted, numbers = set(made), []
     for number in reversed(range(len(found))):
         if wanted & set(found[number].relations):

@@ -25,9 +25,8 @@ from semi_naive.ra import ir
 
 
 def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
-    """The program with its relations that are qualified `magic`, or chosen by a pragma, computed on demand.
-
-    keep: relations whose tuples are all wanted, besides those with a directive.
+    """Return the program in which relations qualified `magic`, or chosen by a pragma, are computed on demand. keep: relations
+    whose tuples are all required, besides those with a directive.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -64,7 +63,7 @@ def is_adorned(name: str, relation: str) -> bool:
 
 
 def _chosen(program: ir.Program) -> set[str]:
-    """The relations of which it is asked to compute them on demand."""
+    """Return the relations for which computation on demand is requested."""
     named, excluded = (_names_in_pragma(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))
     qualifiers = {name: relation.qualifiers for name, relation in program.relations.items()}
     return {
@@ -79,7 +78,7 @@ def _names_in_pragma(value: str) -> set[str]:
 
 
 def _computed_whole(program: ir.Program) -> set[str]:
-    """The relations of which demand cannot, or need not, leave anything out."""
+    """Return the relations for which demand is impossible or useless."""
     with_needs = {name for name, relation in program.relations.items() if relation.lattice or relation.stepwise}
     with_needs |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
     with_needs |= {directive.relation for directive in program.directives if directive.kind == "limitsize"}
@@ -96,14 +95,14 @@ def _computed_whole(program: ir.Program) -> set[str]:
 
 @dataclass
 class _Demands:
-    """Demand as it spreads from the rules of all other relations to those of the chosen ones."""
+    """Propagation of demand from the rules of other relations to those of the chosen relations."""
 
     before: ir.Program
     chosen: set[str]
-    whole: set[str] = field(default_factory=set)  # of the chosen: asked for without anything bound
+    whole: set[str] = field(default_factory=set)  # chosen relations that are read without a bound column somewhere
     relations: dict[str, ir.Relation] = field(default_factory=dict)  # made
     rules: list[ir.Rule] = field(default_factory=list)  # made
-    waiting: list[tuple[str, str]] = field(default_factory=list)  # (relation, adornment), rules not made yet
+    waiting: list[tuple[str, str]] = field(default_factory=list)  # (relation, adornment) pairs whose rules are not made yet
 
     def spread(self) -> None:
         """Adorn the rules of all other relations, then those of demanded relations, until no adornment is new."""
@@ -121,7 +120,8 @@ class _Demands:
         return replace(self.before, relations=relations | self.relations, rules=without_repetition(self.rules))
 
     def own(self, name: str, rules: list[ir.Rule]) -> list[ir.Rule]:
-        """A relation's rules, its facts as one: they are in a relation of their own, once for all adornments."""
+        """Return a relation's rules, with its facts replaced by one rule that reads them from a relation shared by all
+        adornments."""
         if all(rule.body for rule in rules):
             return rules
         relation, facts = self.before.relations[name], f"{name}@facts"
@@ -176,10 +176,8 @@ class _Demands:
 
 
 def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
-    """The rule for demanded tuples only: its body begins with the demand for what its head has at the bound places.
-
-    A computed place cannot be known from the demand: it gets a variable, and is compared.
-    """
+    """Return the rule restricted to demanded tuples: its body begins with the demand for the bound places of its head. A
+    computed place cannot be bound by the demand: it gets a variable, and is compared."""
     taken, tests = set(rewrite.variables_of(rule)), []
     args: list[ir.Term] = []
     for arg, mark in zip(rule.head.args, adornment, strict=True):
@@ -206,7 +204,7 @@ def _is_known(term: ir.Term, known: set[str]) -> bool:
 
 
 def _add_implied(known: set[str], body: Iterable) -> set[str]:
-    """Add to `known` the variables whose values equalities tell."""
+    """Return the known variables together with those whose values follow from equalities."""
     equal = [part for part in body if isinstance(part, ir.Compare) and part.op == "="]
     known, growing = set(known), True
     while growing:
@@ -221,14 +219,15 @@ def _add_implied(known: set[str], body: Iterable) -> set[str]:
 
 
 def _taken_apart(term: ir.Term) -> set[str]:
-    """The variables that are bound when a term is: the result of an expression does not tell its operands."""
+    """Return the variables that become bound if a term is bound: the result of an expression does not determine its
+    operands."""
     if isinstance(term, ir.Pack):
         return set().union(*map(_taken_apart, term.args))
     return {term.name} if isinstance(term, ir.Var) else set()
 
 
 def _connected(asked: ir.Atom, literals: list) -> list:
-    """The literals that the variables asked for depend on, by way of other variables too."""
+    """Return the literals on which the variables of an atom depend, directly or through other variables."""
     names, growing = set(rewrite.variables_of(asked)), True
     while growing:
         near = [part for part in literals if rewrite.variables_of(part).keys() & names]

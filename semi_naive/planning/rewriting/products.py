@@ -1,12 +1,13 @@
-"""Rules that join atoms without a common variable: each factor becomes a relation of the variables that the head reads.
+"""Split Cartesian products: if a rule joins atoms without a common variable, each factor becomes a relation of the variables
+that the head reads.
 
     pair(x, z) :- loop(3, x, y, _), loop(3, _, _, z).
 
-makes, for each new tuple of loop, a binding with each other one, however few x and z there are. As
+makes, for each new tuple of loop, a binding with each other one, even if there are few x and z. As
 
     factor@1(x) :- loop(3, x, y, _).    factor@2(z) :- loop(3, _, _, z).    pair(x, z) :- factor@1(x), factor@2(z).
 
-each x is new once and meets each z once: as many bindings as heads. Semi-naive evaluation over projections, by rules.
+each x is new once and is joined with each z once, so there are as many bindings as heads.
 """
 
 from collections.abc import Iterator
@@ -32,11 +33,12 @@ def factor(program: Program) -> Program:
     pair(x, z) :- factor@1(x), factor@2(z).
     """
     cycles = orderless(program)
+    single = {loop.steps.step for loop in program.loops if loop.steps}
     rules, relations = [], dict(program.relations)
     made: dict[tuple, str] = {}
     for rule in program.rules:
         body: list[Literal] = []
-        for literals, kept in _factors(rule, cycles.get(rule.head.relation)):
+        for literals, kept in _factors(rule, cycles.get(rule.head.relation), single):
             if kept is None:
                 body += literals
                 continue
@@ -51,10 +53,12 @@ def factor(program: Program) -> Program:
     return replace(program, rules=rules, relations=relations) if made else program
 
 
-def _factors(rule: Rule, cycle: frozenset[str] | None) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
+def _factors(
+    rule: Rule, cycle: frozenset[str] | None, single: set[str]
+) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
     """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the relations
-    of the head's stratum, or None if its rules cannot be split."""
-    found = _components(rule.body) if len(rule.body) > 1 else [rule.body]
+    of the head's stratum, or None if its rules cannot be split; single: relations of one tuple, which multiply nothing."""
+    found = _components(rule.body, single) if len(rule.body) > 1 else [rule.body]
     if cycle is None or len(found) < 2 or not _may_be_split(rule):
         yield rule.body, None
         return
@@ -67,12 +71,14 @@ def _factors(rule: Rule, cycle: frozenset[str] | None) -> Iterator[tuple[tuple[L
 
 
 def _may_be_split(rule: Rule) -> bool:
+    """True if a rule has only atoms and tests, and neither a plan nor features that depend on the order of evaluation."""
     plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
     return plain and not (rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)))
 
 
-def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:
-    """The literals that variables connect, in the order of the first of each; those without an atom stay with the first."""
+def _components(body: tuple[Literal, ...], single: set[str]) -> list[tuple[Literal, ...]]:
+    """The literals that variables connect, in the order of the first of each; those without an atom, or with none but of
+    `single` relations, stay with the first."""
     groups: list[tuple[set[str], list[int]]] = []
     for place, literal in enumerate(body):
         names, places = set(variables_of(literal)), [place]
@@ -81,7 +87,8 @@ def _components(body: tuple[Literal, ...]) -> list[tuple[Literal, ...]]:
             names, places = names | group[0], group[1] + places
         groups.append((names, places))
     groups.sort(key=lambda group: min(group[1]))
-    apart = [places for _, places in groups if any(isinstance(body[place], Atom) for place in places)]
+    atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in single}
+    apart = [places for _, places in groups if not atoms.isdisjoint(places)]
     loose = [place for _, places in groups if places not in apart for place in places]
     if apart:
         apart[0] = apart[0] + loose

@@ -1,4 +1,4 @@
-"""Simplification of a program: constants are folded, names merged, and irrelevant rules and literals removed."""
+"""Simplify a program: fold constants, merge variables that are equal, and remove rules and literals without effect."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,25 +11,10 @@ EMPTY_IS_ZERO = ("count", "sum")
 
 
 def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[str] = ()) -> ir.Program:
-    """Remove all that cannot change a result.
+    """Remove all parts of a program that cannot change a result.
 
-    keep: the relations wanted besides those with an .output, .printsize or .limitsize; None: all of them.
+    keep: the required relations besides those with an .output, .printsize or .limitsize; None: all relations.
     given: the relations that may get tuples from elsewhere, besides those with an .input.
-
-    >>> kind = ir.Kind.NUMBER
-    >>> x, y = ir.Var("x", kind), ir.Var("y", kind)
-    >>> number = ir.Type("number", kind)
-    >>> relations = {name: ir.Relation(name, (("x", number),)) for name in "abc"}
-    >>> a, b, c = (lambda term, name=name: ir.Atom(name, (term,)) for name in "abc")
-    >>> rules = [
-    ...     ir.Rule(a(y), (b(x), ir.Compare("=", x, y, kind), ir.Not(c(x)))),
-    ...     ir.Rule(a(x), (c(x),)),
-    ...     ir.Rule(a(x), (a(x), b(x))),
-    ... ]
-    >>> before = ir.Program({"number": number}, relations, rules)
-    >>> after = simplify(before, keep={"a"}, given={"b"})
-    >>> print(*after.rules, list(after.relations))
-    a(y) :- b(y). ['a', 'b']
     """
     given = set(given) | {directive.relation for directive in program.directives if directive.kind == "input"}
     given |= {
@@ -61,7 +46,7 @@ def settled(rule: ir.Rule) -> ir.Rule | None:
 
 
 def _settled(body: Iterable) -> tuple | None:
-    """A body without truths, and with no literal twice; None if it is false."""
+    """Return a body without true and duplicate literals; None if it is false."""
     found: dict[str, ir.Literal] = {}
     for literal in body:
         literal = _aggregate(literal) if isinstance(literal, ir.Aggregate) else literal
@@ -73,9 +58,9 @@ def _settled(body: Iterable) -> tuple | None:
 
 
 def _aggregate(literal: ir.Aggregate) -> ir.Literal:
-    """Settle the body of an aggregate; one with a false body becomes its value for an empty body.
+    """Simplify the body of an aggregate. An aggregate with a false body becomes its value for an empty body.
 
-    Literals that are twice stay: each `_` of a count is a variable of its own.
+    Duplicate literals are not removed, as each `_` of a count is a variable of its own.
     """
     body = [_aggregate(inner) if isinstance(inner, ir.Aggregate) else inner for inner in literal.body]
     if ir.Truth(False) not in body:
@@ -113,7 +98,7 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
 
 
 def _shape_of_rule(rule: ir.Rule) -> tuple:
-    """What two rules that say the same have in common, and that is quick to see."""
+    """Return a key that equivalent rules have in common, and that is fast to compute."""
     return rule.head.relation, tuple([getattr(literal, "relation", literal.__class__) for literal in rule.body])
 
 
@@ -135,7 +120,7 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
 
 def _filled(program: ir.Program, given: set[str]) -> set[str]:
-    """The relations that can have tuples: those `given`, and the heads of rules all of whose atoms can have some."""
+    """Return the relations that can have tuples: those in `given`, and the heads of rules whose atoms all can have some."""
     missing = [{atom.relation for atom in rewrite.positive_atoms(rule.body)} for rule in program.rules]
     readers: dict[str, list[int]] = {}
     for number, relations in enumerate(missing):
@@ -192,7 +177,8 @@ def _resolved(shown, body: tuple, fixed: set[str]):
 
 
 def _substitute_in_body(shown, body: tuple, around: set[str]) -> tuple:
-    """The body with its aggregates resolved. `shown` and `around`: what their variables may be shared with."""
+    """Return the body with the equalities in its aggregates resolved. shown: the part of the rule outside the body; around:
+    names of variables outside, which the aggregates may share."""
     changed = list(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Aggregate):
@@ -205,7 +191,7 @@ def _substitute_in_body(shown, body: tuple, around: set[str]) -> tuple:
 
 
 def _first_alias(body: tuple, fixed: set[str]):
-    """(position, {name: term}) of the first equality that can go."""
+    """Return (position, {name: term}) of the first equality that can be removed by substitution; None if there is none."""
     kept = fixed | rewrite.results_of(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Compare) and literal.op == "=":
@@ -230,7 +216,8 @@ REFLEXIVE = {"=": True, "<=": True, ">=": True, "!=": False, "<": False, ">": Fa
 
 
 def fold(node):
-    """The node with its constant parts computed. What has no value stays: it may never be evaluated.
+    """Return the node with its constant parts computed. A part without a value, such as a division by zero, is not changed, as
+    it may never be evaluated.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, one, two, zero = ir.Var("x", kind), ir.Const(1, kind), ir.Const(2, kind), ir.Const(0, kind)
@@ -243,6 +230,7 @@ def fold(node):
 
 
 def _folded(node):
+    """Return a node whose parts are folded, folded itself."""
     if isinstance(node, ir.Call):
         return _call(node)
     if isinstance(node, ir.Compare):
@@ -268,6 +256,7 @@ def _call(call: ir.Call):
 
 
 def _compare(literal: ir.Compare):
+    """Return a comparison as a truth value if its result is known."""
     left, right = literal.left, literal.right
     if isinstance(left, ir.Var) and left == right:
         return ir.Truth(REFLEXIVE[literal.op])
@@ -283,7 +272,7 @@ def _compare(literal: ir.Compare):
 
 
 def _differ(left, right) -> bool:
-    """A record that is written out is not nil, and one branch is not another."""
+    """True if two record terms cannot be equal: a constructed record is not nil, and records of different branches differ."""
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
         return bool(left.branch and right.branch) and left.branch != right.branch
     return {type(left), type(right)} == {ir.Const, ir.Pack}

@@ -1,13 +1,13 @@
-"""Rules that join two recursive atoms by way of others: their first half becomes a relation of its own.
+"""Split joins of two recursive atoms: the first half of such a rule becomes a relation of its own.
 
     points_to(x, o) :- load(x, y), points_to(y, z), points_to(z, o).
 
-is, for what is new in the last atom, a search through all of points_to for pairs of which few have a load. As
+For new tuples of the last atom, this rule searches all of points_to for pairs, of which few have a load. As
 
     half(x, z) :- load(x, y), points_to(y, z).        points_to(x, o) :- half(x, z), points_to(z, o).
 
-the few are kept at hand, each once, however often z points somewhere new. What it costs is one more relation, no larger than
-the join that would otherwise be made again in every iteration.
+the few are stored, each once, however often z points to something new. The cost is one more relation, which is no larger than
+the join that would otherwise be repeated in every iteration.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from semi_naive.ra.ir import Atom, Compare, Program, Relation, Rule, Type, Var, 
 
 
 def halve(program: Program) -> Program:
-    """The program with such rules split. Only where the half has fewer variables than it joins.
+    """Return the program with such rules split, if the half has fewer variables than it joins.
 
     >>> from semi_naive.ra.ir import Kind
     >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
@@ -53,8 +53,8 @@ def halve(program: Program) -> Program:
 
 
 def _half(rule: Rule, cycle: frozenset[str]):
-    """(the literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
-    it, and the filters on their variables; None where nothing is to be gained."""
+    """Return (literals of the half, its variables): one recursive atom, the atoms of earlier strata that share a variable with
+    it, and the filters on their variables. None if nothing is gained."""
     plain = all(isinstance(literal, Atom | Compare | ir.Test) for literal in rule.body) and not (rule.plan or rule.join)
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
     recursive = [atom for atom in atoms if atom.relation in cycle]
@@ -83,5 +83,6 @@ def _simple(atom: Atom) -> bool:
 
 
 def _key_of_half(body, kept) -> str:
-    """The same for the same half under the same names; other names make another, which costs a relation and no more."""
+    """Return a key that is equal for equal halves with equal variable names. Equal halves with other names only cost one more
+    relation."""
     return f"{', '.join(map(str, body))} → {', '.join(map(str, kept))}"

@@ -1,4 +1,6 @@
-"""A rule version on the partitions: its body cut into segments, between which its bindings go to where their partners are."""
+"""Cut the body of a rule version into segments for the partitions. Between two segments, bindings are sent to the partitions of
+their join partners.
+"""
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.planning.joins.body import makes_content, names_of_variables
@@ -6,26 +8,35 @@ from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Rule, Term, Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.rules.evaluate import Held, Move, Version
+from semi_naive.ra.rules.evaluate import Move, Version, WaitingBindings
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
 def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
-    """The version of a compiled body. `groups`: where the groups of aggregates are."""
+    """Return the version of a compiled body, cut into segments. groups: the bucket map of the groups of aggregates."""
     return _Cutting(number, rule, body, relations, groups).version()
 
 
 class _Cutting:
+    """The construction of one version. Steps are appended to the last segment, and exchanges begin a new one.
+
+    moves: how bindings are sent between segments.
+    holds, gathers: the Hold and the Gather with which a segment begins, by its number.
+    waiting: the bindings that wait for a Gather that has not come yet.
+    made: variables of symbols and records that the rule makes.
+    at: (variables, bucket map): the current bindings are in the bucket of these variables.
+    """
+
     def __init__(self, number: int, rule: Rule, body, relations, groups: BucketMap):
         self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
         self.segments: list[list] = [[]]
         self.moves: list[Move] = []
-        self.holds: dict[int, Held] = {}  # by the segment that begins with it
-        self.gathers: dict[int, tuple[Gather, Held]] = {}
-        self.waiting: list[Held] = []  # without a Gather yet
-        self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes
-        self.at: tuple | None = None  # (variables, bucket map): bindings are at the bucket that these have there
+        self.holds: dict[int, WaitingBindings] = {}
+        self.gathers: dict[int, tuple[Gather, WaitingBindings]] = {}
+        self.waiting: list[WaitingBindings] = []
+        self.made: dict[str, Term] = {}
+        self.at: tuple | None = None
 
     def version(self) -> Version:
         """Cut the steps of the body into segments, and return the version."""
@@ -50,14 +61,14 @@ class _Cutting:
         )
 
     def _first(self) -> tuple[str, tuple, str]:
-        """What is read from the beginning: (relation, order, part)."""
+        """Return the (relation, order, part) that the version reads first."""
         steps = [step for segment in self.segments for step in segment]
-        first = next((step for step in steps if isinstance(step, Join | Multiway)), None)
-        if isinstance(first, Multiway):
-            return "", (), "share" * first.share
-        if first is None or first.part not in ("delta", "share"):
+        read = next((step for step in steps if isinstance(step, Join | Multiway)), None)
+        if isinstance(read, Multiway):
+            return "", (), "share" * read.share
+        if read is None or read.part not in ("delta", "share"):
             return "", (), ""
-        return first.relation, first.order, first.part
+        return read.relation, read.order, read.part
 
     # -- between two segments
 
@@ -80,7 +91,7 @@ class _Cutting:
         return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 
     def _visit(self, step: Visit) -> None:
-        """Send each binding to the index that it searches next. Bindings for a replicated index stay where they are."""
+        """Send each binding to the index that it searches next. Bindings for a copied index stay on their partition."""
         if not any(step.exchanges):
             return
         keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
@@ -100,27 +111,29 @@ class _Cutting:
         move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
-        """Send bindings to the partition of their group. Bindings without a group key stay where they are."""
+        """Send bindings to the partition of their group. Bindings without a group key stay on their partition."""
         keys = step.outer
         if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
             self._cut(step.outer, step.keep, self.groups, len(keys))
         elif self.segments[-1] or len(self.segments) - 1 in self.holds:
             self._cut((), step.keep, "same")
-        held = self.holds[len(self.segments) - 1] = Held(self._columns((), step.keep), step.outer)
-        self.waiting.append(held)
+        waiting = self.holds[len(self.segments) - 1] = WaitingBindings(self._columns((), step.keep), step.outer)
+        self.waiting.append(waiting)
         self._make_again(step.outer)
         self.at = keys, self.groups
 
     def _gather(self, step: Gather) -> None:
-        """Cut where the results of groups return to the bindings that wait for them."""
+        """Begin a segment to which the partial results of groups are sent, where the bindings wait for them."""
         self._cut(step.shipped, frozenset(), self.groups if step.outer else "every", len(step.outer), step)
-        held = self.waiting.pop()
-        held.until = len(self.segments) - 1
-        self.gathers[held.until] = step, held
-        self._make_again(held.names)
+        waiting = self.waiting.pop()
+        waiting.until = len(self.segments) - 1
+        self.gathers[waiting.until] = step, waiting
+        self._make_again(waiting.names)
         self.at = step.outer, self.groups
 
     def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
+        """Begin a new segment. keyed: the variables that determine the destination; keep: variables needed later; to, keys,
+        partial: see `Move`."""
         self.moves.append(Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial))
         self.segments.append([])
         if partial is None:
@@ -137,7 +150,7 @@ class _Cutting:
         return tuple(names) + tuple(sorted(keep - set(names) - {"@group"}))
 
     def _named(self, terms) -> tuple[str, ...]:
-        """The key's columns, made where a term is no variable."""
+        """Return the variables that hold the terms of a key; a term that is not a variable is bound to a new one."""
         names = []
         for place, term in enumerate(terms):
             if isinstance(term, Var) and term.name not in names:
@@ -161,7 +174,8 @@ class _Cutting:
         return self.at is not None and self.at[0] == keys and target.meets(self.at[1])
 
     def _scanned_at(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
-        """Scan the first atom's tuples in an index that has them there, and return its map; None if there is no such index."""
+        """Make the first atom be scanned in an index whose tuples are on the partitions of `target`'s buckets, and return its
+        map; None if there is no such index."""
         scan = self.segments[0][0] if self.segments[0] else None
         if (
             not isinstance(scan, Join)

@@ -1,6 +1,6 @@
-"""The balanced plan's iterations: one a job, many in one job where that is possible, and the last few by the driver.
+"""The iterations of the balanced plan: one a job, many in one job if possible, and the last few in the driver.
 
-Between two iterations the balance is looked at, and a checkpoint is made when one is due.
+Between two iterations the partitions are rebalanced if necessary, and a checkpoint is made when one is due.
 """
 
 import sys
@@ -15,8 +15,8 @@ from semi_naive.running.balanced.run_ahead import RunAhead
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.running.progress.recovery import Recovery
 
-MAX_DRIVER_DELTA_TUPLES = 100_000  # that the driver joins sooner than a job, where it can read the runs
-MAX_RETURNS_TO_DRIVER = 2  # of one stratum: one that grows again and again stays on the partitions
+MAX_DRIVER_DELTA_TUPLES = 100_000  # delta tuples up to which the driver, if it can read the runs, is faster than a job
+MAX_RETURNS_TO_DRIVER = 2  # times that a stratum returns to the driver; after that it stays on the partitions
 
 
 @dataclass
@@ -57,7 +57,8 @@ class Fixpoint:
     # -- the last iterations, and small ones
 
     def _suits_driver(self, before: int) -> bool:
-        """True if the driver should finish the stratum: it sees the runs, and the delta shrinks and is small."""
+        """True if the driver should finish the stratum: it sees the runs, and the delta shrinks and is small. before: the
+        tuples of the delta one iteration earlier."""
         stratum = self.stratum
         allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
         return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, before)

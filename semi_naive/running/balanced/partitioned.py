@@ -1,9 +1,10 @@
-"""The balanced plan for any rules: the state of one stratum on the partitions, and one iteration of it.
+"""The balanced plan: evaluate one stratum of any rules on the partitions. This module has its state and a single iteration.
 
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
-stratum's own relations are in buckets and subbuckets. Indexes of other relations are on every host, as far as they fit
-(`Placing`). One iteration is one job: scan the delta, and join replicated indexes; before a join with a partitioned index, send
-bindings to its bucket; send the heads home (the all-to-all), and tuples born there to the relation's other indexes.
+stratum's own relations are divided into buckets and subbuckets. Indexes of other relations are copied to every host if they fit
+(`Placing`). One iteration is one job: scan the delta and join copied indexes; before a join with a partitioned index, send
+bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to the relation's other
+indexes.
 """
 
 import time
@@ -22,7 +23,7 @@ from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.local_insert import Born, absorb, inserts
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.weighing import Meetings
-from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.reduce.of_relation import best_of, rounded
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Exchange
@@ -40,7 +41,7 @@ from semi_naive.running.relations.statics import Statics
 
 @dataclass
 class Partitioned:
-    """One stratum on the partitions. `local`: its evaluation in the driver, whose tuples and iterations are taken over."""
+    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations it continues."""
 
     local: Local
     database: Database
@@ -51,6 +52,8 @@ class Partitioned:
     relations: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Set up the placement of indexes, the trace and the rebalancing; tuples stay in the driver until the first
+        iteration."""
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
         self.partitions = self.cluster.jobs.partitions
         self.iteration = self.local.iteration
@@ -61,7 +64,9 @@ class Partitioned:
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.walk = walk_of(self.local, self.config)
-        self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # of the relations, after the last iteration
+        self.runs: list[set[str]] = [
+            set() for _ in range(self.partitions)
+        ]  # the runs of the relations after the last iteration, by partition
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
@@ -122,12 +127,14 @@ class Partitioned:
 
     def _free(self, name: str) -> bool:
         """True if a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
-        return name in self.stratum.relations and not self.database.program.relations[name].lattice
+        relation = self.database.program.relations[name]
+        keyed = relation.lattice or relation.rounded and self.database.rounding
+        return name in self.stratum.relations and not keyed
 
     def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
         """Return a relation of the stratum without tuples, with an index for each order."""
         relation = self.database.program.relations[name]
-        best = best_of(relation)
+        best = best_of(relation) or (rounded(relation) if self.database.rounding else None)
         if self.walk:
             orders = {self.walk.order: 1}
         elif best or not orders:
@@ -183,6 +190,8 @@ class Partitioned:
         return max([self.database.size(name) for name in names], default=1) or 1
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        """Return the expected number of tuples of `other` that a tuple of `relation` joins with, on columns of the one and
+        places of the other."""
         if {relation, other} & {*self.relations, *self.stratum.relations}:
             return alone(self, other, places)
         return self.database.join_fanout(relation, columns, other, places)
@@ -196,6 +205,7 @@ class Partitioned:
         return None if own else self.database.matching(relation, constants)
 
     def distinct(self, relation: str, column: int) -> float:
+        """Return the expected number of distinct values of a column."""
         if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)
         return self.database.distinct(relation, column)
@@ -310,7 +320,7 @@ class Partitioned:
             self.charge(compiled[report.facts["version"]], report.seconds, report.sent, begun)
 
     def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
-        """Record the cost of a rule on one partition."""
+        """Record the cost of a rule on one partition. made: the heads that it made."""
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made
@@ -344,7 +354,8 @@ class Partitioned:
             self.database.place(name, relation, self.cluster)
 
     def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
-        """Add an iteration to the trace: its tuples, its phases, and the balance of the stratum's first relation."""
+        """Add an iteration to the trace: its tuples, its phases, and the balance of the stratum's first relation. births: the
+        tuples born in each step; begun: the start of the iteration."""
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration

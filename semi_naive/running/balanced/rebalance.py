@@ -1,5 +1,7 @@
-"""Acting on imbalance between iterations, for relations of any rules: refine, consolidate, move, copy (*Load-balancing Parallel
-Relational Algebra*, 3.2). The decisions are `balance.placement`'s.
+"""Rebalance the partitions between iterations: refine, consolidate, move and copy buckets (*Load-balancing Parallel Relational
+Algebra*, 3.2).
+
+The decisions are made by `balance.placement`; this module carries them out.
 """
 
 import time
@@ -23,15 +25,17 @@ Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of 
 
 @dataclass
 class Rebalance:
-    """The rebalancing of one stratum. Call it between two iterations (`new` is empty then) with the stratum's relations, and
-    with the indexes of other relations that may be split."""
+    """The rebalancing of one stratum. It is called between two iterations, when `new` is empty, with the stratum's relations,
+    and with those indexes of other relations that may be split.
+    """
 
     cluster: Cluster
     config: Config
     trace: Trace
-    met: Meetings = field(default_factory=dict)  # what the deltas are joined with
+    met: Meetings = field(default_factory=dict)  # the first joins of the deltas, by relation and number of the index
 
     def __call__(self, relations: dict[str, PartitionedRelation], statics: Numbered, iteration: int) -> None:
+        """Plan and carry out the changes of all indexes. statics: indexes of other relations, by (relation, number)."""
         for (name, number), index in statics.items():
             work, delta = self._brought(relations, index)
             change = spread_inner(index.map, index.sizes, work, delta, self.config, self.config.least(), kept=index.copies)
@@ -51,8 +55,10 @@ class Rebalance:
 
     def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> Meetings:
         """Record in `met` the first join of each delta version, by the index in which the delta is scanned. A join counts if it
-        needs no shuffle while neither side is refined. Returns the joins for policy "work", by which it weighs tuples; else
-        none."""
+        needs no shuffle while neither side is refined.
+
+        Returns the joins for policy "work", which weighs tuples by them; for others an empty dictionary.
+        """
         self.met = {}
         for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():
             steps = (step for segment in version.segments[:2] for step in segment)
@@ -129,9 +135,12 @@ class Rebalance:
         })  # fmt: skip
 
     def _copy(self, name: str, number: int, index: PartitionedIndex, mover: BucketMap, iteration: int) -> None:
-        """Copy unrefined buckets of an index that never grows to the partitions to which `mover` has dealt the tuples joined
-        with them. The paper sends the delta to the bucket in every iteration; to send the bucket once is cheaper, and spreads
-        the join as refinement has spread those tuples."""
+        """Copy unrefined buckets of an index that never grows to the partitions to which `mover` assigns the tuples that are
+        joined with them.
+
+        The paper sends the delta to the bucket in every iteration. Sending the bucket once is cheaper, and distributes the join
+        as refinement has distributed those tuples.
+        """
         missing = {}
         for bucket, (homes, own) in enumerate(zip(mover.homes, index.map.homes, strict=True)):
             new = frozenset(homes) - index.copies.get(bucket, frozenset(own))
@@ -150,7 +159,7 @@ class Rebalance:
 
 
 def met(mover: PartitionedIndex, meetings: list[FirstJoin], index: PartitionedIndex) -> bool:
-    """True if the delta of one is joined with the other, bucket by bucket."""
+    """True if the delta in index `mover` is joined with `index`, bucket by bucket."""
     return any(meeting.partners is index and meeting.in_buckets_of(mover) for meeting in meetings)
 
 

@@ -1,4 +1,4 @@
-"""The rounds of an evaluation on the partitions: jobs of all its stages, one after the other, until nothing is left to do."""
+"""Rounds of jobs that evaluate rule versions on the partitions: each job runs all stages, until no work is left."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,34 +13,36 @@ Waiting = dict[int, list[list[Left]]]  # by stage and partition: the evaluations
 def evaluate_in_rounds(
     cluster: Cluster, world: World, versions: list[Version], threshold: int | None, name: str, last: Callable = lambda label: []
 ) -> Iterator[tuple[list, Waiting]]:
-    """Evaluate rule versions. Yields the results of each job, and the versions that remain after it.
+    """Evaluate rule versions. Yields for each job its results and the remaining work.
 
-    `threshold`: tuples that a partition makes in a stage of one job; `last(label)`: the tasks at the end of each job. Work that
-    is left in a late stage is done before an early stage makes more, so what waits is bounded.
+    threshold: the tuples that a partition makes in a stage of one job, at most.
+    last: function of a job's label that returns the tasks at its end.
+
+    Work that remains in a late stage is done before an early stage continues, so the waiting bindings are bounded.
     """
     stages, partitions = max([len(version.segments) for version in versions], default=1), cluster.jobs.partitions
     for version in versions:
         version.first = stages - len(version.segments)
-    left, number = _first_stages(versions, partitions), 0
-    while left:
+    remaining, number = _first_stages(versions, partitions), 0
+    while remaining:
         label = cluster.label(f"{name}.{number}")
-        due = max(left) if number else 0
+        due = max(remaining) if number else 0
         tasks = [
             Evaluate(
-                world, versions, stage, partitions, threshold, left.pop(stage, [[]] * partitions), cluster.root, label
+                world, versions, stage, partitions, threshold, remaining.pop(stage, [[]] * partitions), cluster.root, label
             )
             for stage in range(due, stages)
         ]  # fmt: skip
         finish = last(label)
         results = cluster.jobs.job(*tasks, *finish)
         results = results if finish else [record for _, record in results]
-        left |= _unfinished(results, partitions)
-        yield results, left
+        remaining |= _unfinished(results, partitions)
+        yield results, remaining
         number += 1
 
 
 def _first_stages(versions: list[Version], partitions: int) -> Waiting:
-    """What each partition has to do in the stages in which versions begin."""
+    """Return the work of each partition in the stages in which versions begin."""
     return {
         stage: [[Left(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
         for stage in {version.first for version in versions}
@@ -54,9 +56,10 @@ def evaluations(results) -> list[Report]:
 
 
 def _unfinished(results, partitions: int) -> Waiting:
-    left: Waiting = {}
+    """Return the remaining work that the reports of a job contain, by stage and partition."""
+    remaining: Waiting = {}
     for report in evaluations(results):
         if report.facts["left"] is not None:
-            stage = left.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
+            stage = remaining.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
             stage[report.partition].append(report.facts["left"])
-    return left
+    return remaining

@@ -1,14 +1,14 @@
-"""Run ahead: take many iterations of linear rules in one job, as a job costs more than a small iteration.
+"""Run-ahead: many iterations of linear rules in one job, as a job costs more than a small iteration.
 
     same(x, y) :- edge(a, x), delta same(a, b), edge(b, y).
 
-Each partition takes step after step on the tuples that it makes, and the steps are inserted at home afterwards
-(`ra.partitions.steps_ahead`). Rules that walk along edges have a kernel of their own (`ra.partitions.groups_ahead`):
+Each partition runs step after step on the tuples that it makes, and the steps are inserted at home afterwards
+(`ra.partitions.steps_ahead`). Rules that follow edges have a kernel of their own (`ra.partitions.groups_ahead`):
 
     path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
 
-In buckets of the carried column, their heads are at home where they are made, so deltas may be large. 14 s without the kernel,
-3 s with it: the balanced closure of p2p-Gnutella09 (2026-11).
+In buckets of the carried column their heads belong to the partition that makes them, so deltas may be large. The balanced
+closure of p2p-Gnutella09 takes 14 s without the kernel, 3 s with it (2026-11).
 """
 
 import time
@@ -32,10 +32,10 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.ra.words import sort_unique
 from semi_naive.running.balanced.partitioned import Partitioned
 
-MAX_STEPS_PER_JOB = 256  # of one job
-MAX_WALKED_STEPS_PER_JOB = 4096  # of one job, along edges
-FIRST_BUDGET_TUPLES = 1_000_000  # of the first job on a partition; four times as many if most of them were new
-MAX_NODES_PER_EDGE = 8  # a node takes 72 bytes while groups advance
+MAX_STEPS_PER_JOB = 256  # steps of one job
+MAX_WALKED_STEPS_PER_JOB = 4096  # steps of one job that follows edges
+FIRST_BUDGET_TUPLES = 1_000_000  # tuples of the first job on a partition; four times as many if most were new
+MAX_NODES_PER_EDGE = 8  # range of ids for each edge, at most: every id takes 72 bytes while groups advance
 
 Adjacency = tuple[Replica, Replica]
 Tasks = Callable[[str, list], list]  # (label, where each partition goes on) → the tasks of a job
@@ -43,10 +43,11 @@ Tasks = Callable[[str, list], list]  # (label, where each partition goes on) →
 
 @dataclass
 class RunAhead:
-    """Takes several iterations of one stratum on the partitions (`distributed`) in a job.
+    """Runs several iterations of a stratum on the partitions (`distributed`) in one job.
 
-    linear: the rules and settings allow it without walking; steps: of the next walk; edges: the adjacency of the edges to walk
-    along, () if their ids are too far apart for an array.
+    linear: the rules and settings allow the general form.
+    steps: the steps of the next job that follows edges.
+    edges: the adjacency of the edges to follow; () if their ids are too far apart for an array.
     """
 
     distributed: Partitioned
@@ -57,8 +58,8 @@ class RunAhead:
 
     @classmethod
     def of(cls, distributed: Partitioned) -> "RunAhead":
-        """Allow it for linear recursion over relations without reductions, without limits, and where its budget is within the
-        threshold of roll-over."""
+        """Return the run-ahead of a stratum. The general form is allowed for linear recursion over relations without reductions
+        and limits, if its budget is within the threshold of roll-over."""
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
         relations = [distributed.database.program.relations[name] for name in names]
         recursive = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
@@ -112,7 +113,8 @@ class RunAhead:
     # -- any linear rules, while deltas are small
 
     def _is_small(self, left: int) -> bool:
-        """True if a few steps, growing as the last one did, promise to stay within the budget, and need no other partition."""
+        """True if a few steps that grow as the last one did are expected to stay within the budget and need no other partition.
+        left: the remaining iterations."""
         distributed, config = self.distributed, self.distributed.config
         births = [born for entry in distributed.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
         growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else 1.0)
@@ -131,6 +133,7 @@ class RunAhead:
         return [self.distributed.compiled(number, *one) for number, one in enumerate(self.distributed.local.every(False))]
 
     def _step(self, left: int) -> tuple[Tasks, list[Version]]:
+        """Return the tasks of a job of several steps, and the rule versions. left: the remaining iterations."""
         distributed, root, versions = self.distributed, self.distributed.cluster.root, self._versions()
         relations, steps = list(distributed.relations.values()), min(left, MAX_STEPS_PER_JOB)
 
@@ -152,17 +155,20 @@ class RunAhead:
     # -- rules that walk along edges
 
     def _walkable(self, walk: LinearWalk) -> Adjacency | tuple[()]:
-        """Return the edges if the relation lies in whole buckets of its carried column, in words of two halves."""
+        """Return the adjacency of the edges if the relation is in unrefined buckets of its carried column and in words first <<
+        32 | second; else ()."""
         home = self.distributed.relations[walk.relation].home
-        stored = [one for part in (home.full, home.delta) for blocks in part for one in blocks]
+        stored = [block for part in (home.full, home.delta) for blocks in part for block in blocks]
         whole = home.order == walk.order and not (home.map.subbuckets > 1).any()
-        if not whole or any(one.bounds != HALVES.bounds for one in stored):
+        if not whole or any(block.bounds != HALVES.bounds for block in stored):
             return ()
         if self.edges is None:
             self.edges = self._adjacency(walk)
         return self.edges
 
     def _adjacency(self, walk: LinearWalk) -> Adjacency | tuple[()]:
+        """Return the adjacency (indptr, targets) of the edges, on every host; () if their ids are too far apart for an
+        array."""
         database, cluster = self.distributed.database, self.distributed.cluster
         pairs = [database.columns(name)[::-1] if back else database.columns(name) for name, back in walk.edges]
         columns = np.concatenate(pairs, axis=1)
@@ -176,7 +182,8 @@ class RunAhead:
         return indptr, targets
 
     def _walk(self, walk: LinearWalk, edges: Adjacency, left: int) -> tuple[Tasks, list[Version]]:
-        """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each."""
+        """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each. left: the
+        remaining iterations."""
         distributed, steps = self.distributed, min(self.steps, left)
         self.steps = min(2 * self.steps, MAX_WALKED_STEPS_PER_JOB)
         relation, threshold = distributed.relations[walk.relation], distributed.config.threshold

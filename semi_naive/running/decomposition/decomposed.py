@@ -1,10 +1,11 @@
-"""The decomposed plan for any rules that carry columns: no shuffle, one Spark job.
+"""The decomposed plan: evaluate a stratum whose rules carry columns unchanged in independent groups, by one Spark job without a
+shuffle.
 
     path(l, x, z) :- path(l, x, y), edge(l, y, z).      carries l and x (`planning.carried`)
 
-The driver makes the base, which needs no recursion, and deals it out by groups into many more pieces than there are cores. What
-else the rules read is on every host. Each task runs the stratum to the fixpoints of a piece (`ra.partitions.groups`) and leaves
-the relations on the partitions, in buckets of their carried columns.
+The driver evaluates the nonrecursive rules, the base, and distributes its tuples by groups, in many more pieces than there are
+cores. All other relations that the rules read are copied to every host. Each task runs a piece to its fixpoint
+(`ra.partitions.groups`) and stores its relations on the partitions, in buckets of the carried columns.
 """
 
 from dataclasses import dataclass, field
@@ -32,13 +33,15 @@ from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.statics import Statics
 
-MIN_GROUPS_PER_CORE = 4  # fewer leave cores idle
-MAX_GROUP_FRACTION = 0.5  # of the base: a larger group keeps one core busy while the others wait
+MIN_GROUPS_PER_CORE = 4  # with fewer groups, cores would be idle
+MAX_GROUP_FRACTION = 0.5  # the largest fraction of the base in one group: with more, the other cores would wait for one
 
 
 @dataclass
 class Decomposed:
-    """One stratum by groups. `local` is where it was begun: what that has made is the base."""
+    """One stratum by groups. local: the evaluation in which it was begun; the tuples made there are the base. forced: decompose
+    whatever the groups are.
+    """
 
     local: Local
     database: Database
@@ -46,10 +49,11 @@ class Decomposed:
     config: Config
     carried: Carried
     reason: str = ""
-    forced: bool = False  # whatever the groups are like
+    forced: bool = False
     homes: dict[str, Home] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Assign the relations to buckets of their carried columns."""
         self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
         self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
         for name in self.stratum.relations:
@@ -64,8 +68,8 @@ class Decomposed:
             self.local.watch(self.trace.so_far)
 
     def run(self) -> dict:
-        """To the fixpoint; the stratum's relations are on the partitions then. Returns the trace. NotGroups, with the base
-        made, where another plan is better; TooLarge if the base is too large for the driver."""
+        """Run to the fixpoint, after which the stratum's relations are on the partitions. Return the trace. Raises NotGroups,
+        with the base evaluated, if another plan is better, and TooLarge if the base is too large for the driver."""
         self.local.make_base()
         base = {part: self._base(part) for part in ("full", "delta")}
         if not self.forced:
@@ -100,6 +104,8 @@ class Decomposed:
         return found
 
     def _check(self, base) -> None:
+        """Raise NotGroups if there are too few groups, or one of them is too large. base: the blocks of each relation, by
+        part."""
         cores, total, groups, most = self.cluster.cores, 0, 0, 0
         for name, block in ((name, block) for part in base.values() for name, block in part.items()):
             begins = group_begins(block, self.homes[name].keys)
@@ -115,17 +121,20 @@ class Decomposed:
         return self.carried.told(self.database.program.relations)
 
     def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
-        """The pieces, the heaviest first, and what each begins with."""
+        """Return the pieces, the heaviest first, and the tuples of each, by part and relation."""
         slots = {
             (part, name): parcels.slots_of_block(block, self.homes[name].keys, self.map)
             for part, blocks in base.items()
             for name, block in blocks.items()
         }
-        weights = sum((np.bincount(found, minlength=self.map.buckets) for found in slots.values()), np.zeros(self.map.buckets))
+        weights = sum(
+            (np.bincount(slots_of_tuples, minlength=self.map.buckets) for slots_of_tuples in slots.values()),
+            np.zeros(self.map.buckets),
+        )
         pieces, piece_of = deal_buckets(weights, self.map, 1 if not self.cluster.local else PIECES_PER_CORE)
         dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
-        for (part, name), found in slots.items():
-            number, words = piece_of[found], base[part][name].words
+        for (part, name), slots_of_tuples in slots.items():
+            number, words = piece_of[slots_of_tuples], base[part][name].words
             order = np.argsort(number, kind="stable")
             begins = np.concatenate(([0], np.cumsum(np.bincount(number, minlength=len(pieces)))))
             shuffled = Block(base[part][name].packing, np.ascontiguousarray(words[:, order]))
@@ -135,17 +144,19 @@ class Decomposed:
     # -- what comes of it
 
     def _finish(self, finished: list[Finished]) -> dict:
-        for one in finished:
-            if one.error:
-                raise located(EvaluationError(one.error[1]), self.local.again[one.error[0]])
-            if one.made:
-                self.database.values.learn(one.made)
-            for rule, (seconds, made, born) in one.costs.items():
+        """Collect the reports of all pieces: raise their errors, record their costs, and place the relations. Return the
+        trace."""
+        for report in finished:
+            if report.error:
+                raise located(EvaluationError(report.error[1]), self.local.again[report.error[0]])
+            if report.made:
+                self.database.values.learn(report.made)
+            for rule, (seconds, made, born) in report.costs.items():
                 entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
                 entry["seconds"] += float(seconds) / self.cluster.cores
                 entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
                 limits.visit(int(made))
-                entry["runs"] = max(entry["runs"], one.births.size - 1)
+                entry["runs"] = max(entry["runs"], report.births.size - 1)
         for name, home in self.homes.items():
             self.database.place(name, relation_of_pieces(name, home, self.map, finished), self.cluster)
         tuples, steps = record(self.trace, finished)

@@ -1,4 +1,4 @@
-"""The pieces of a decomposed stratum, run by one job; their results as relations at rest and as a trace."""
+"""Run the pieces of a decomposed stratum by one job, and turn the results into relations and a trace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from semi_naive.balance.trace import Trace, of_groups
 from semi_naive.ra.partitions.groups import Finished, Home
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
-PIECES_PER_CORE = 8  # the last ones to end are small; an empty task takes 10 ms
+PIECES_PER_CORE = 8  # many pieces, so that the last to end is small; an empty task takes 10 ms
 
 
 @dataclass
 class OwnPieces:
-    """A task that runs the pieces that rest on its own partition."""
+    """A task that runs the pieces stored on its own partition."""
 
     task: Callable
     pieces: list[tuple[int, int]]
@@ -36,12 +36,12 @@ def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere
 
 
 def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:
-    """The relation that pieces have written, in buckets of its carried columns."""
+    """Return the relation that pieces have written, in buckets of its carried columns."""
     full: Parts = [[] for _ in range(placement.partitions)]
     sizes = np.zeros(placement.buckets, np.int64)
-    for one in finished:
-        full[one.partition] += one.blocks.get(name, [])
-        sizes = sizes + one.sizes.get(name, 0)
+    for report in finished:
+        full[report.partition] += report.blocks.get(name, [])
+        sizes = sizes + report.sizes.get(name, 0)
     index = PartitionedIndex(home.order, home.keys, placement, full, sizes=sizes)
     return PartitionedRelation(name, home.arity, [index], home.reduction)
 

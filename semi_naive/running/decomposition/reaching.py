@@ -1,10 +1,10 @@
-"""The decomposed plan of a stratum that follows the edges of a binary relation: the bit-set kernel, 64 groups at a time.
+"""The decomposed plan of a stratum that follows the edges of a binary relation: reachability by bit sets, 64 groups at a time.
 
     path(x, y) :- edge(x, y).                       or any other base
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z), which carries z
 
-The edges, as dense numbers in breadth-first order, and the base are on every host. What no rule reads is not kept: its tuples
-are made again when they are asked for. What a rule reads is written on the partitions.
+The edges, as dense numbers in breadth-first order, and the base are copied to every host. If no rule reads the relation, its
+tuples are not stored but computed again when they are read. Otherwise they are written on the partitions.
 """
 
 from collections.abc import Callable
@@ -29,11 +29,12 @@ from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import Remade
 
-MIN_BATCH_EDGES = 20_000_000  # that all batches together follow; fewer do not outweigh the 10 ms of a task
+MIN_BATCH_EDGES = 20_000_000  # edges followed by all batches from which more pieces than cores are worth 10 ms a task
 
 
 def follow(found: ReachabilityShape, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
-    """Evaluate a stratum that is of the shape. `local`: where it was begun. lazy: nothing reads it. Returns the trace."""
+    """Evaluate a stratum that follows edges, and return the trace. found: its shape; local: the evaluation in which it was
+    begun; lazy: no rule reads the relation, so its tuples are not stored."""
     base, steps = None, config.max_iterations
     if not found.closure:
         local.make_base()
@@ -52,7 +53,7 @@ class Reaching:
     column: int
     edges: np.ndarray
     base: np.ndarray | None
-    steps: int | None  # how often the edges may be followed, the base being the first time
+    steps: int | None  # the number of steps along edges, at most; the base is the first
     cluster: Cluster
     config: Config
     reason: str = ""
@@ -100,16 +101,22 @@ class Reaching:
         return graph, np.array([base[0], ascending[np.searchsorted(found.values, base[1])]])
 
     def _reachability(self, graph: Dense, base, lazy: bool) -> Reachability:
+        """Return the groups and the graph, as arrays that every host has. lazy: the groups are in one partition, as their
+        tuples are not stored."""
         indptr, targets = (self._share(name, a) for name, a in zip(("indptr", "targets"), adjacency(graph), strict=True))
         nodes = self._share("nodes", graph.values)
         if base is None:
             firsts, bases, carried, self.values = indptr, targets, nodes, graph.values
             groups = np.flatnonzero(np.diff(indptr.open()))
         else:
-            found, starts, ends = self._grouped(*base)
-            firsts, bases, carried = self._share("firsts", starts), self._share("bases", ends), self._share("carried", found)
-            self.values, groups = found, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
-        partitions, each = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, PIECES_PER_CORE)
+            group_values, starts, ends = self._grouped(*base)
+            firsts, bases, carried = (
+                self._share("firsts", starts),
+                self._share("bases", ends),
+                self._share("carried", group_values),
+            )
+            self.values, groups = group_values, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
+        partitions, pieces = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, PIECES_PER_CORE)
         begins = [0, groups.size]
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
@@ -120,17 +127,17 @@ class Reaching:
             begins = np.concatenate(([0], np.cumsum(np.bincount(homes, minlength=partitions)))).tolist()
         steps = min(self.steps or graph.domain + 1, graph.domain + 1)
         shared = self._share("groups", groups)
-        return Reachability(indptr, targets, firsts, bases, nodes, carried, shared, begins, each, steps, self.column)
+        return Reachability(indptr, targets, firsts, bases, nodes, carried, shared, begins, pieces, steps, self.column)
 
     def _grouped(self, xs, ends) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(values of the groups, where each begins, their nodes)."""
+        """Return (values of the groups, start of each group, nodes of the groups), sorted by group."""
         order = np.lexsort((ends, xs))
         xs, ends = xs[order], ends[order]
         new = np.flatnonzero(np.diff(xs, prepend=xs[:1] - 1))
         return xs[new], np.append(new, xs.size), ends
 
     def _pieces(self, graph: Dense, groups: int) -> int:
-        """One for a core where the work is small."""
+        """Return the number of pieces: one a core if the work is small."""
         cores = self.cluster.jobs.partitions
         return cores if graph.words.size * (groups // LANES + 1) < MIN_BATCH_EDGES else PIECES_PER_CORE * cores
 
@@ -139,6 +146,7 @@ class Reaching:
         return WriteGroups(reached, self.name, ascending, self.packing, self.map, self.cluster.root, label)
 
     def _share(self, name: str, array: np.ndarray) -> Replica:
+        """Return an array that every host has."""
         replica = self.cluster.share_array(self.cluster.label(f"{self.name}-{name}"), array)
         self.shared.append(replica)
         return replica

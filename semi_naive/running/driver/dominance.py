@@ -1,4 +1,4 @@
-"""Subsumption while a stratum is evaluated: each iteration ends with the removal of dominated tuples.
+"""Subsumption during the evaluation of a stratum: each iteration ends with the removal of dominated tuples.
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1, open(x).
 
@@ -31,16 +31,17 @@ from semi_naive.ra.ir import Atom, Relation, Rule
 from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.running.relations.database import Database
 
-FIRST_COMPARED_TUPLES = 64  # that all others are compared with first, where no value has to be the same
-COMPARED_GROWTH = 4  # times as many tuples are compared with next
-MAX_COMPARED_TUPLES = 1 << 16  # that others are compared with at a time
+FIRST_COMPARED_TUPLES = 64  # dominating tuples that are compared first, if the two tuples have no common variable
+COMPARED_GROWTH = 4  # growth of the number of dominating tuples compared next
+MAX_COMPARED_TUPLES = 1 << 16  # dominating tuples compared at a time, at most
 CONDITION = 4  # the number of the first version of a rule that begins with a condition
 
 
 @dataclass
 class SubsumptiveRule:
     """A subsumptive rule, and the places of atoms in its body: the dominated tuple, the dominating one, and the conditions that
-    read the same stratum. joined: the first two have a variable in common."""
+    read the same stratum. joined: the dominated and the dominating tuple have a common variable.
+    """
 
     rule: Rule
     worse: int
@@ -50,6 +51,7 @@ class SubsumptiveRule:
 
     @classmethod
     def of(cls, rule: Rule, relation: Relation, stratum: set[str]) -> SubsumptiveRule:
+        """Return the rule with the places of its atoms. stratum: the names of its relations."""
         atoms = {place: part for place, part in enumerate(rule.body) if isinstance(part, Atom)}
         places = {atom.relation: place for place, atom in atoms.items()}
         worse, better = places[relation.worse], places[relation.better]
@@ -59,8 +61,9 @@ class SubsumptiveRule:
 
 
 class Dominance:
-    """The subsumptive rules of one stratum. local: the `local.Local` that evaluates the stratum; evaluator: its class, of which
-    another one evaluates the subsumptive rules."""
+    """The subsumptive rules of one stratum. local: the `local.Local` that evaluates the stratum; evaluator: its class, which
+    evaluates the subsumptive rules in another instance.
+    """
 
     def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):
         self.local = local
@@ -92,21 +95,22 @@ class Dominance:
 
 @dataclass
 class Undominated(Reduction):
-    """The reduction of a relation by its subsumptive rules. Only the stratum's evaluation has it, its table has none."""
+    """The reduction of a relation by its subsumptive rules. A table has it only while its stratum is evaluated."""
 
     stratum: Dominance
     relation: Relation
     rules: list[SubsumptiveRule]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
-        """Versions 1 and 2: drop dominated candidates, then find the known tuples that the other candidates dominate."""
-        gone = [self._dominated(rule, _delta(born), _delta(born), rule.worse, 0) for rule in self.rules]
+        """Return (born, lost). Drop dominated candidates (version 1), and find the known tuples that the remaining candidates
+        dominate (version 2)."""
+        dominated = [self._dominated(rule, _delta(born), _delta(born), rule.worse, 0) for rule in self.rules]
         if known := table.blocks("all", table.home):
-            gone += [self._dominated(rule, _delta(born), table, rule.worse, 1) for rule in self.rules]
-        kept = apart(born, self._union(gone))
-        if not known or not kept.size:
-            return kept, empty(table.arity)
-        return kept, self._union(self._dominated(rule, table, _delta(kept), rule.better, 2) for rule in self.rules)
+            dominated += [self._dominated(rule, _delta(born), table, rule.worse, 1) for rule in self.rules]
+        remaining = apart(born, self._union(dominated))
+        if not known or not remaining.size:
+            return remaining, empty(table.arity)
+        return remaining, self._union(self._dominated(rule, table, _delta(remaining), rule.better, 2) for rule in self.rules)
 
     def by_conditions(self, tables: dict[str, Any]) -> Block:
         """Version 3: find the tuples that are dominated as a condition has grown."""
@@ -125,13 +129,13 @@ class Undominated(Reduction):
         return self._of_all(rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
 
     def _of_all(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
-        """As `_dominated`, if every tuple is compared with every other: first with a sample, as the tuples that it dominates
-        need not be compared with the rest."""
-        left, found = self._union(worse.blocks("all", worse.home)), []
-        for some in pieces(better.blocks("all", better.home)):
-            found.append(gone := self._made(rule, _delta(left), _delta(some), delta, number))
-            left = apart(left, gone)
-            if not left.size:
+        """Return the dominated tuples, as `_dominated` does, if every tuple must be compared with every other: first with a
+        few, as the tuples that these dominate need not be compared with the rest."""
+        undominated, found = self._union(worse.blocks("all", worse.home)), []
+        for compared in pieces(better.blocks("all", better.home)):
+            found.append(dominated := self._made(rule, _delta(undominated), _delta(compared), delta, number))
+            undominated = apart(undominated, dominated)
+            if not undominated.size:
                 break
         return self._union(found)
 
@@ -163,7 +167,7 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
 
 
 def _delta(block: Block) -> Table:
-    """A table whose tuples, in their own order, are all new."""
+    """Return a table in which all tuples of a block, in the relation's own order, are new."""
     table = Table(block.arity)
     table.begin_with(block)
     return table

@@ -1,9 +1,10 @@
-"""A recursion that goes on only because rules make new values: said once, after some seconds, as it may never end.
+"""Detect a recursion that continues only because rules create new values, and warn once, after some seconds, as it may never
+end.
 
     c(n + 1) :- c(n).    walk(x, z, d + 1) :- walk(x, y, d), edge(y, z).    late(y, max(d + w)) :- late(x, d), edge(x, y, w).
 
-Without new values every recursion ends, as there are finitely many tuples of the values that there are. So what is looked at is
-the newest delta of a relation whose rule computes a column: all other columns of its tuples are known already.
+Without new values every recursion ends, as finitely many values form finitely many tuples. So the newest delta of a relation
+with a computed column is examined: such a recursion is suspected if all other columns of its tuples occurred before.
 """
 
 import logging
@@ -18,16 +19,16 @@ from semi_naive.ra.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
 
-FIRST_LOOK_SECONDS = 5.0  # that a recursion takes before its new values are examined
-CONFIRMING_SECONDS = 1.0  # between a look that finds new values only and the one that confirms it
-SAMPLED_TUPLES = 16  # of a delta that are looked up
-SCANNED_TUPLES_PER_LOOKUP = 1 << 20  # of a block, where no index begins with the other columns
-CONFIRMING_LOOKS = 2  # in a row that find new values only
+FIRST_LOOK_SECONDS = 5.0  # time of a recursion before its new values are first examined
+CONFIRMING_SECONDS = 1.0  # time between a positive examination and the one that confirms it
+SAMPLED_TUPLES = 16  # tuples of a delta that are looked up
+SCANNED_TUPLES_PER_LOOKUP = 1 << 20  # tuples of a block that are scanned if no index begins with the other columns
+CONFIRMING_LOOKS = 2  # consecutive positive examinations before the warning
 ADVICE = "max_iterations, query_seconds, query_bytes or .limitsize limits it"
 
 
 class Growing:
-    """A recursion by some rules, of relations of its `own`."""
+    """The detection for the recursion of some rules over the relations `own`."""
 
     def __init__(self, rules: Iterable[Rule], own: set[str]):
         self.rules, self.own = rules, own
@@ -43,7 +44,8 @@ class Growing:
         return time.monotonic() > self.next
 
     def look(self, tables: Mapping[str, Any]) -> None:
-        """Look at the newest delta of each relation. tables: those of this process, or relations on the partitions."""
+        """Examine the newest delta of each relation, and warn if the recursion creates only new values. tables: tables of this
+        process, or relations on the partitions."""
         making = {rule.head.relation: rule for rule in self.rules if made_places(rule, self.own)}
         for name, rule in making.items():
             table = tables.get(name)
@@ -58,10 +60,10 @@ class Growing:
         self.wait = CONFIRMING_SECONDS if any(self.found.values()) else 2 * max(self.wait, FIRST_LOOK_SECONDS)
         self.next = time.monotonic() + self.wait
 
-    def _grows(self, name: str, table: Any, made: set[int]) -> bool:
+    def _grows(self, name: str, table: Any, computed: set[int]) -> bool:
         """True if the tuples of the delta differ from older ones only in the columns that a rule computes. Of a relation with
-        one best value for each key: if no key was added since the last look."""
-        others = [place for place in range(table.arity) if place not in made]
+        one best value for each key: if no key was added since the last look. computed: the computed columns."""
+        others = [place for place in range(table.arity) if place not in computed]
         if getattr(table, "reduction", None):
             return self.counts.get(name, table.count) == table.count
         return not others or hasattr(table, "delta_size") and _agrees_with_delta(table, others)

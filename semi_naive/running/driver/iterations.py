@@ -1,11 +1,11 @@
-"""The numbers of a stratum's iterations, for rules that ask for them, and the tuples that each iteration has made.
+"""The numbers of a stratum's iterations, for rules that read them, and for relations that record when tuples were born.
 
     .decl born = debug_delta(path)
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.       is
     path(x, z) :- path(x, y), edge(y, z), path@iteration(n), n < 3.
 
-While an iteration runs, the delta of `path@iteration` is its number: 0 for the rules without recursion. In the end it has all
-numbers that there were. `born` has every tuple of path, with the number of the iteration that it was new after.
+During an iteration, the delta of `path@iteration` is its number: 0 for the nonrecursive rules. In the end it has all numbers.
+`born` has every tuple of path, with the number of the iteration in which it was new.
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,16 @@ from semi_naive.running.relations.database import Database
 
 
 class Iterations:
-    """The iterations of one stratum. numbers: the relations that have the number of the iteration; born: the relations that
-    record tuples, each with the relation recorded; names: both, which no rule makes."""
+    """The iterations of one stratum. numbers: the relations that hold the number of the iteration; born: for each relation that
+    records tuples, the recorded relation; names: all of these, which no rule derives.
+    """
 
     def __init__(self, stratum: tuple[str, ...], relations: Mapping[str, Relation], database: Database):
-        kept = [relations[name] for name in stratum if name in relations and relations[name].follows]
+        special = [relations[name] for name in stratum if name in relations and relations[name].follows]
         self.database = database
-        self.names = {relation.name for relation in kept}
-        self.numbers = [relation.name for relation in kept if relation.is_iteration]
-        self.born = {relation.name: relation.follows[0] for relation in kept if not relation.is_iteration}
+        self.names = {relation.name for relation in special}
+        self.numbers = [relation.name for relation in special if relation.is_iteration]
+        self.born = {relation.name: relation.follows[0] for relation in special if not relation.is_iteration}
 
     def parts(self, rule: Rule) -> dict[int, str]:
         """Return {place: "delta"} for the atoms of a body that read the number of the iteration: it is the delta of their
@@ -51,6 +52,7 @@ class Iterations:
         self._number(number + 1)
 
     def _number(self, number: int) -> None:
+        """Make a number the delta of the relations that hold the iteration."""
         for name in self.numbers:
             self.database.tables[name].insert([np.array([number])], 1)
             self.database.tables[name].advance()

@@ -1,7 +1,7 @@
-"""The local plan: a stratum evaluated where the driver is, without a Spark job, while it is small.
+"""The local plan: evaluate a stratum in the driver, without a Spark job, while it is small.
 
-A job costs more than the work of most strata of most programs. What turns out large is handed over, at the end of an
-iteration, to a plan that spreads it.
+A job costs more than the work of most strata of most programs. A stratum that turns out to be large is moved, at the end of an
+iteration, to a plan on the partitions.
 """
 
 from __future__ import annotations
@@ -36,54 +36,55 @@ from semi_naive.running.driver.together import Together
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.database import Database
 
-MAX_BASE_TUPLES = 64_000_000  # that rules without recursion make in the driver for a decomposed stratum
-MAX_INSTRUCTIONS_PER_LITERAL = 8_000  # of a rule version; the step on blocks takes as long
-MAX_DRIVER_TUPLES = 100_000_000  # of a stratum: 800 MB, and as much while blocks are merged
-MAX_UNPACKED_TUPLES = 1 << 20  # of chunks, that become words for the machine: 2 ms
-MAX_COUNTED_RELATIONS = 3  # of a stratum that an error names with their sizes
+MAX_BASE_TUPLES = 64_000_000  # tuples of the nonrecursive rules of a decomposed stratum, which the driver evaluates
+MAX_INSTRUCTIONS_PER_LITERAL = 8_000  # machine instructions of a literal and iteration, as long as a step on blocks takes
+MAX_DRIVER_TUPLES = 100_000_000  # tuples of a stratum: 800 MB, and as much while blocks are merged
+MAX_UNPACKED_TUPLES = 1 << 20  # tuples in chunks that are unpacked into words for the machine: 2 ms
+MAX_COUNTED_RELATIONS = 3  # relations of a stratum that an error names with their sizes
 
 RAISE = "a larger memory lets it go on here; without that setting it may have whatever this machine has"
 
 
 class TooLarge(Exception):
-    """A stratum has made more tuples than one process should; the text, if any, says which data is too large."""
+    """A stratum has made more tuples than one process should hold. The message, if any, says which data is too large."""
 
 
 @dataclass
 class Local:
-    """One stratum in this process."""
+    """The evaluation of one stratum in this process."""
 
     stratum: Stratum
     number: int
     database: Database
     indexes: Indexes
     profile: Profile
-    budget: int | None = None  # head tuples made in one iteration, with repetitions, before it is too large; see `words`
+    budget: int | None = None  # words of heads in one iteration, duplicates included, above which the stratum is too large
     tell: Callable[..., None] | None = None
     watch: Callable[[Callable[[], dict]], None] | None = None  # called with what gives the record, once on the partitions
     most: int = MAX_DRIVER_TUPLES  # tuples that the stratum's relations may have
     made: int = 0
-    words: int = 0  # that the heads of this iteration took: many tuples of a dense relation are in one
-    iteration: int = 0  # that have been completed; the first is of the rules without recursion
-    returns: int = 0  # how often it has come back from the partitions
-    limits: dict[str, int] = field(default_factory=dict)  # of relations with a .limitsize
-    max_iterations: int | None = None  # of a recursive stratum
+    words: int = 0  # words of the heads of this iteration; a word may hold many tuples of a dense relation
+    iteration: int = 0  # the number of completed iterations; the first one runs the nonrecursive rules
+    returns: int = 0  # how often it has returned from the partitions
+    limits: dict[str, int] = field(default_factory=dict)  # the .limitsize of relations that have one
+    max_iterations: int | None = None  # iterations of a recursive stratum, at most
     multiway: str = "auto"  # Config.multiway
     bodies: dict = field(default_factory=dict)
     memory: int | None = None  # Config.memory
     stays: str = ""  # the reason if the stratum cannot leave this process
-    small: int = 0  # Config.small_delta; of the stratum, once it is made
-    cores: int = 1  # of this host, that it may use
-    spent: float = 0.0  # seconds that such iterations have taken a block at a time
+    small: int = 0  # the size of a small delta: Config.small_delta times the number of delta versions
+    cores: int = 1  # cores of this host that it may use
+    spent: float = 0.0  # seconds that small iterations have taken a block at a time
     slow: set[int] = field(default_factory=set)  # places of the rule versions that the machine does not run
-    rest: int = 1  # iterations that are done a block at a time after one that was too much for the machine
-    rested: int = 0  # the iteration that they end with
-    beside: dict[str, Any] = field(default_factory=dict)  # tables of others whose delta versions begin with, in the machine
+    rest: int = 1  # iterations run a block at a time after one that was too large for the machine
+    rested: int = 0  # the last of these iterations
+    beside: dict[str, Any] = field(default_factory=dict)  # tables of other relations whose delta the first iteration reads
     assembled: dict = field(default_factory=dict)  # rule versions assembled for the machine
     stays_here: bool = True  # bodies are planned for this process only
-    course: Course | None = None  # of the iterations of a recursive stratum
+    course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
     def __post_init__(self):
+        """Divide the rules into those that run once and those that run in every iteration, and set up the tables."""
         relations, self.database.cores = self.database.program.relations, self.cores
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
@@ -96,11 +97,11 @@ class Local:
         self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
         self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
         self.growing = Growing(self.again, recursive)
-        self.tables: dict[str, Any] = {}  # of the stratum's relations, while they are here
+        self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
         self.planned = False  # bodies whose indexes are not settled yet
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
-            self.small = 0  # the machine does not choose, nor compare
+            self.small = 0  # the machine supports neither choices nor subsumption
 
     def _dominance(self):
         """The subsumptive rules of the stratum, if it has any; most programs have none."""
@@ -113,8 +114,8 @@ class Local:
         return Dominance(self, found, Local)
 
     def every(self, first: bool):
-        """Yield all rule versions: (rule, place of the atom that reads the delta, parts, number). If `first`, rules that run
-        once come first."""
+        """Yield all rule versions: (rule, place of the atom that reads the delta, parts of the relations, number). If `first`,
+        the rules without recursion come first."""
         yield from self._first() if first else ()
         for rule in self.again:
             numbers = self.iterations.parts(rule)
@@ -142,7 +143,7 @@ class Local:
         self._advance()
 
     def make_base(self) -> None:
-        """`base` for a plan that decomposes the stratum, unless this has come further."""
+        """Evaluate the nonrecursive rules for a plan that decomposes the stratum, unless iterations have been run."""
         if self.iteration == 0:
             self.database.collect(names_read(self.once), self.stratum.relations)
             budget, self.budget = self.budget, MAX_BASE_TUPLES
@@ -157,10 +158,13 @@ class Local:
         return self._body(*next(iter(self._first()))).derivation
 
     def compiled(self) -> list[tuple]:
-        """(rule, relation of the delta, body) of all delta versions, to be run on the partitions."""
+        """Return (rule, relation of the delta, body) of all delta versions, to be run on the partitions."""
         self.stays_here = False
         self._plan(self.every(False))
-        return [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.every(False)]
+        return [
+            (rule_version[0], rule_version[0].body[rule_version[1]].relation, self._body(*rule_version))
+            for rule_version in self.every(False)
+        ]
 
     def go_on(self) -> None:
         """Continue to the fixpoint from tables with a given delta, or raise TooLarge."""
@@ -350,8 +354,8 @@ class Local:
             table.back_to(self.marks[name])
 
     def over(self, more: int = 0) -> int:
-        """The bytes of the stratum's tables and as many more, if that is beyond `memory`; else 0. Tables that have come back
-        from the partitions are files, and do not count."""
+        """Return the bytes of the stratum's tables plus `more`, if that exceeds the limit `memory`; else 0. Tables that have
+        returned from the partitions are mapped files, and do not count."""
         if self.memory is None or self.returns:
             return 0
         size = more + sum(table.nbytes for table in self.tables.values())
@@ -363,7 +367,8 @@ class Local:
         return sum(table.nbytes for table in apart)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
-        """Return the tuples of relations as text, for an error. counts: the counts of relations whose tables are not here."""
+        """Return the sizes of relations as text, for an error. counts: (name, number of tuples) of relations that are not in
+        this process."""
         found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
         shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in found if "@" not in name]
         return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)
@@ -378,7 +383,7 @@ class Local:
             raise TooLarge(text)
 
     def busiest(self, iteration: int) -> str:
-        """An iteration, and the rule that has taken most of the time, for an error."""
+        """Return text for an error: the current iteration, and the rule that has taken most of the time."""
         entries = {rule.told: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once}
         rule = max(entries, key=lambda text: entries[text]["seconds"], default="its facts")
         return f"iteration {iteration + 1}, in {rule}"
@@ -387,10 +392,11 @@ class Local:
         return f"iteration {self.iteration + 1}, in {rule.told}"
 
     @uncollected()
-    def _plan(self, wanted) -> None:
-        """Plan all bodies before the first of them runs, so that they share indexes."""
-        for one in wanted:
-            self._body(*one)
+    def _plan(self, rule_versions) -> None:
+        """Plan all bodies before the first of them runs, so that they share indexes. rule_versions: (rule, place of
+        the delta, parts, number)."""
+        for rule_version in rule_versions:
+            self._body(*rule_version)
         if self.planned:
             self.planned = False
             share_indexes(self.bodies, self.indexes)
@@ -408,8 +414,8 @@ class Local:
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """True if a cyclic core of a delta version searches existing indexes: tries of many tuples take time to make, which
-        pays where a run reads all of them."""
+        """True if the multiway join of a delta version should search existing indexes. In a run it should not: building tries
+        takes time, which pays as a run reads all tuples."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:

@@ -1,7 +1,8 @@
-"""Iterations of small deltas: a stratum goes to the machine, which needs no Python between them, and comes back.
+"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`), which runs many
+iterations without Python, and back.
 
-It comes back at the fixpoint, when a delta has grown, or where an iteration cannot be done there: then the tables are as they
-were at its beginning, and it is done a block at a time, with whatever error that ends in.
+It moves back at the fixpoint, when a delta has become large, or if the machine cannot run an iteration. The tables then have
+the contents of the beginning of that iteration, which is evaluated a block at a time, with the same errors.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Bounds, In
 
 __all__ = ["Small", "Unknown"]
 
-MAX_DELTA_GROWTH = 4  # times `small_delta`: a larger delta goes back to blocks
-MAX_HEADS_PER_DELTA_TUPLE = 16  # in one iteration: more are made faster a block at a time
-REPLAN_GROWTH = 8  # times the tuples that joins were planned with: they are planned again
-MAX_STALE_PLAN_INSTRUCTIONS = 800_000  # of one version and iteration, before stale joins are replanned
-MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # in one iteration: a cyclic core would have been joined sooner
+MAX_DELTA_GROWTH = 4  # times `small_delta`: the size of a delta above which blocks take over
+MAX_HEADS_PER_DELTA_TUPLE = 16  # heads of one iteration for each delta tuple above which blocks are faster
+REPLAN_GROWTH = 8  # growth of the tuples since joins were planned at which they are planned again
+MAX_STALE_PLAN_INSTRUCTIONS = 800_000  # instructions of one version and iteration before stale joins are replanned
+MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above which a multiway join would be faster
 
 
 class Small:
-    """`local`, a `Local`, from the end of one of its iterations on. Unknown if no rule is one for the machine."""
+    """Runs a `Local` in the machine, from the end of one of its iterations on. Raises Unknown if the machine can run none of
+    its rules.
+    """
 
     def __init__(self, local: Any):
         self.local = local
@@ -40,10 +43,10 @@ class Small:
             versions, local.tables, local.limits, local.database, local.slow, local.beside,
             cores=local.cores, in_threads=in_threads, kept=local.assembled,
         )  # fmt: skip
-        self.tuples = self.machine.tuples  # when it begins
+        self.tuples = self.machine.tuples  # tuples at the beginning
         self.planned = max(64, self.tuples)
-        self.before = -1, self.machine.versions[:, at.WORK].copy()  # an iteration, and the instructions that were done by then
-        self.counted = 0  # instructions that its budget knows of
+        self.before = -1, self.machine.versions[:, at.WORK].copy()  # (iteration, instructions of each version at its beginning)
+        self.counted = 0  # instructions already charged to the budget
 
     def run(self) -> bool:
         """Run iterations on the machine. True if at least one has been done."""
@@ -77,8 +80,11 @@ class Small:
         return self.machine.iterations > 0
 
     def _pause(self) -> bool:
-        """Look and tell. Whether to go on: not if binary joins, instead of a cyclic core, turn out to be what takes long. Nor
-        if any rule does though joins were planned for an eighth of the tuples that the iteration began with."""
+        """Check limits and report progress. Return False if the iteration should be rolled back and run differently.
+
+        That is if binary joins in place of a multiway join take most of the time, or if a rule takes long and its joins were
+        planned for an eighth of the tuples with which the iteration began.
+        """
         self._count()
         self._look()
         self._tell()
@@ -117,8 +123,8 @@ class Small:
         return self.local.memory is not None and self.local.over(self.machine.nbytes) > 0
 
     def _do_others(self) -> bool:
-        """The versions that the machine does not know, a block at a time. What has no value is found again, and told, by the
-        iteration that is done so as a whole."""
+        """Evaluate the versions that the machine cannot run, a block at a time. Return False after an error; the iteration is
+        then repeated a block at a time as a whole, and raises it again."""
         self._keep()
         self._look()
         for place in self.machine.others:
@@ -134,7 +140,7 @@ class Small:
         return True
 
     def _derive(self, head: Atom, derivation: Derivation) -> tuple[int, int]:
-        """(heads made, tuples born)."""
+        """Insert the heads of a derivation. Return (heads made, new tuples)."""
         made, born = 0, 0
         database: Any = self.local.database
         for heads in derivation.heads(database, tuple(range(len(head.args)))):

@@ -1,7 +1,8 @@
-"""Rule versions of one iteration at once, each by a thread: most take less than threads would save by sharing one.
+"""Evaluate several rule versions of one iteration in parallel, each in a thread: most are too small to be divided among
+threads.
 
-What they make is added to the tables in the order of the rules, so each is said to have made what it would have made after the
-others. Nothing that they read changes meanwhile: what is born is in none of the parts that rules read.
+The results are added to the tables in the order of the rules, so the statistics of each rule are those of a sequential
+evaluation. Nothing that the threads read changes meanwhile, as new tuples are in no part that rules read.
 """
 
 import time
@@ -19,37 +20,42 @@ from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable, searched_parts
 
-MIN_DELTA_TUPLES = 1 << 12  # it takes 0.1 ms to hand a version to a thread
-MIN_SHARED_BINDINGS = 1 << 16  # of one version that threads share
+MIN_DELTA_TUPLES = 1 << 12  # delta tuples from which threads are used: handing a version to one takes 0.1 ms
+MIN_SHARED_BINDINGS = 1 << 16  # bindings of a version from which it is divided among threads
 
 Task = tuple[int, Batch]  # a version, by its number, and some of what its first step makes
 
 
 @dataclass
 class Together:
-    """Some versions of a `local.Local`: the rule, the table and the batch of each."""
+    """Some rule versions of a `local.Local`: the rule, the table and the derivation of each."""
 
     local: Any
     versions: list[tuple[Rule, Table, Derivation]]
     stop: Event = field(default_factory=Event)
     counting: Lock = field(default_factory=Lock)
-    exceeds: bool = False  # whether they make too much for this process: then not all is made
+    exceeds: bool = False  # True if the results are too large for this process; then they are incomplete
 
     @classmethod
     def of(cls, local: Any, wanted: list[tuple]) -> "Together | None":
         """Return None if the versions of this iteration are better run one after the other: symbols and records are numbered in
-        the order of the rules, and a reduction compares the heads of a rule with those of the rules before."""
+        the order of the rules, and a reduction compares the heads of a rule with those of the rules before. wanted: the rule
+        versions."""
         if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < MIN_DELTA_TUPLES:
             return None
-        tables = [local.tables[one[0].head.relation] for one in wanted]
+        tables = [local.tables[rule_version[0].head.relation] for rule_version in wanted]
         if not all(isinstance(table, Table) and table.reduction is None for table in tables):
             return None
-        derivations = [local._body(*one).derivation.towards(table.home) for one, table in zip(wanted, tables, strict=True)]
+        derivations = [
+            local._body(*rule_version).derivation.towards(table.home)
+            for rule_version, table in zip(wanted, tables, strict=True)
+        ]
         if not all(map(is_sliceable, derivations)):
             return None
-        return cls(local, [(one[0], *rest) for one, *rest in zip(wanted, tables, derivations, strict=True)])
+        return cls(local, [(rule_version[0], *rest) for rule_version, *rest in zip(wanted, tables, derivations, strict=True)])
 
     def run(self) -> None:
+        """Evaluate the versions, and add their results to the tables."""
         local = self.local
         self._make_indexes()
         self.alone = {id(table): Lock() for _, table, _ in self.versions}
@@ -64,6 +70,7 @@ class Together:
             entry["runs"] += 1
 
     def _tasks(self) -> Iterator[Task]:
+        """Yield (number of the version, bindings of its first step), divided among threads if there are many."""
         for number, (_, _, derivation) in enumerate(self.versions):
             for batch in derivation_slices(derivation, self.local.database, self.local.cores, MIN_SHARED_BINDINGS):
                 yield number, batch
@@ -85,6 +92,7 @@ class Together:
         return number, sink, time.perf_counter() - begun
 
     def _take(self, heads, sink: Sink) -> None:
+        """Insert heads into a sink, and stop all threads if the results are too large for this process."""
         before = sink.words
         sink.take(heads)
         with self.counting:

@@ -1,9 +1,9 @@
 """Checkpoints of a run: the results of its strata, in a durable directory.
 
-Of a relation on the partitions the runs of its home are copied, full and delta; the other indexes are made again when they go
-home, on however many partitions there are then. What the driver has is written as a block. Facts are not, as whoever resumes
-has them too, unless they hold ids of symbols or records, which mean what the checkpoint says. Whatever is complete stays as
-it was written, and runs never change: so a checkpoint costs the tuples born or merged since the last one.
+For a relation on the partitions, the runs of its home index are copied, full and delta. The other indexes are built again on
+resumption, for any number of partitions. A relation in the driver is written as a block. Facts are not written, as the resumed
+run has them, unless they hold ids of symbols or records, whose meaning the checkpoint defines. Complete results and runs are
+immutable, so a checkpoint costs only the tuples made or merged since the last one.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.partitions.fingerprint import Fingerprint, FingerprintPieces
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.reduce.of_relation import best_of
+from semi_naive.ra.reduce.of_relation import best_of, rounded
 from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal_tuples
 
-CHECKPOINT_SECONDS = 10.0  # since the last checkpoint, after which the end of a stratum makes one
-VERSION = f"{semi_naive.__version__}, format 4"  # of what writes and reads checkpoints
+CHECKPOINT_SECONDS = 10.0  # time since the last checkpoint after which the end of a stratum makes one
+VERSION = f"{semi_naive.__version__}, format 5"  # of what writes and reads checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
 
@@ -34,15 +34,16 @@ class Checkpoints:
     """The checkpoint of one run in Config.checkpoint_dir."""
 
     run: RunState
-    iteration: int = 0  # of the stratum that runs, when it was last saved
-    copies: dict[str, dict] = field(default_factory=dict)  # by path: the runs that have been copied
-    complete: dict[tuple, dict] = field(default_factory=dict)  # by name, and whether its rules have run: relations
-    pieces: dict[str, list] = field(default_factory=dict)  # of what grows: lexicons, the trace
+    iteration: int = 0  # the iteration of the current stratum that was last saved
+    copies: dict[str, dict] = field(default_factory=dict)  # records of the copied runs, by path
+    complete: dict[tuple, dict] = field(default_factory=dict)  # records of saved relations, by (name, its rules have run)
+    pieces: dict[str, list] = field(default_factory=dict)  # records of the files of growing data: lexicons, the trace
 
     def __post_init__(self):
+        """Compute the fingerprint of the program and its facts before rules add tuples."""
         self.database, self.cluster, self.when = self.run.database, self.run.cluster, time.perf_counter()
         self.files = DurableFiles(Path(self.run.config.checkpoint_dir or "").absolute(), Path(self.cluster.store.root).name)
-        self.fingerprint = self._fingerprint()  # now, while relations have their facts and no more
+        self.fingerprint = self._fingerprint()  # now, before rules add tuples
 
     def _fingerprint(self) -> str:
         """Hash the program, the settings that change the answer, and the facts."""
@@ -56,9 +57,10 @@ class Checkpoints:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def _facts(self, relation) -> int:
+        """Return the fingerprint of a relation's facts."""
         types, spread = self.run.program.types, self.database.partitioned(relation.name)
         if any(type_.kind == Kind.RECORD and type_.name not in types for _, type_ in relation.attributes):
-            return 0  # a pass has made the relation: its facts are in the rules
+            return 0  # a relation made by a planner pass: its facts are in the rules
         if spread is None:
             return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
         number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
@@ -72,11 +74,13 @@ class Checkpoints:
 
     # -- saving
 
-    def save(self, done: set[int], stratum=None) -> int:
+    def save(self, done: set[int], stratum=None, between: tuple[dict, set[str], set[str]] | None = None) -> int:
         """The relations of the strata that are done, and of the one that runs on the partitions; returns the bytes that had to
-        be written."""
+        be written. between: of a loop between two steps its place, the relations that it keeps, and those it makes anew."""
         self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
-        known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in now}
+        place, kept, remade = between or ({}, set(), set())
+        apart = now.keys() | kept | remade
+        known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in apart}
         fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
         spread = {name: relation for name in fresh if (relation := self.database.partitioned(name))}
         self._copy([*now.values(), *spread.values()])
@@ -88,6 +92,7 @@ class Checkpoints:
             "strata": self._strata(),
             "done": [number for number in done if relations.keys() >= set(strata[number].relations)],
             "running": self._running(stratum) if stratum else None,
+            "between": place | {"relations": self._between(kept)} if between else None,
             "rules": self.run.profile.by_place(self.run.program.rules),
         })  # fmt: skip
         self.iteration, self.when = stratum.iteration if stratum else 0, time.perf_counter()
@@ -95,7 +100,7 @@ class Checkpoints:
 
     def _wanted(self, name: str, after: bool) -> bool:
         """True if a resumed run could not recompute the relation, or would number its symbols differently. A relation on the
-        partitions in a form of its own is made by one job, again if need be."""
+        partitions in a form of its own is made by one job, again if need be. after: the stratum of the relation is complete."""
         kept = name not in self.database.on_partitions or self.database.partitioned(name) is not None
         return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
 
@@ -119,7 +124,14 @@ class Checkpoints:
             self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
             self.size += 8 * stored.run.words
 
+    def _between(self, names: set[str]) -> dict[str, dict]:
+        """Save the relations that a loop keeps between two steps."""
+        spread = {name: relation for name in names if (relation := self.database.partitioned(name))}
+        self._copy([*spread.values()])
+        return {name: self._spread(spread[name]) if name in spread else self._block(name) for name in sorted(names)}
+
     def _spread(self, relation: PartitionedRelation) -> dict:
+        """Return the record of a relation on the partitions, with those of its copied runs."""
         parts = {
             name: [self.copies[s.run.path] for _, s in _blocks_by_partition(part)]
             for name, part in _parts_to_copy(relation).items()
@@ -134,7 +146,8 @@ class Checkpoints:
         return {"block": [durable.to_json(one, self.files.name(path)) for one in stored]}
 
     def _values(self) -> dict:
-        """Each lexicon in pieces: what had been added at each checkpoint."""
+        """Return the record of the symbols and records: for each lexicon, the files with the entries added at each
+        checkpoint."""
         lexicons = {}
         for name, lexicon in self.run.values.lexicons().items():
             pieces = self.pieces.setdefault(name, [])
@@ -147,7 +160,8 @@ class Checkpoints:
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
     def _running(self, stratum) -> dict:
-        """The stratum on the partitions. Its trace is in pieces too: there may be many iterations."""
+        """Return the record of the stratum on the partitions. Its trace is written in pieces, as there may be many
+        iterations."""
         number, trace = stratum.local.number, stratum.trace.record
         pieces = self.pieces.setdefault(f"trace {number}", [])
         since = trace["iterations"][_length(pieces) :]
@@ -159,7 +173,7 @@ class Checkpoints:
         }  # fmt: skip
 
     def _strata(self) -> list[dict]:
-        """What the trace says of the strata that are done: each is written once."""
+        """Return the records of the traces of completed strata; each is written once."""
         for entry in self.run.plans:
             if f"stratum {entry['number']}" not in self.pieces:
                 self.pieces[f"stratum {entry['number']}"] = [self.files.write("stratum", entry)]
@@ -177,7 +191,8 @@ class Checkpoints:
                 raise self.files.unusable(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
             if manifest["fingerprint"] != self.fingerprint:
                 return None
-            relations = [*manifest["relations"].values(), *((manifest["running"] or {}).get("relations") or {}).values()]
+            inside = [manifest[part]["relations"] for part in ("running", "between") if manifest[part]]
+            relations = [*manifest["relations"].values(), *(record for each in inside for record in each.values())]
             self.files.verify(manifest, self.cluster.jobs if any("order" in record for record in relations) else None)
         return manifest
 
@@ -199,16 +214,16 @@ class Checkpoints:
         self.run.profile.take_up(manifest["rules"], self.run.program.rules)
 
     def relation(self, name: str, record: dict) -> None:
-        """Bring a relation to where it was: the partitions, or the driver."""
+        """Restore a relation from its record: on the partitions, or in the driver."""
         relation = self.run.program.relations[name]
         if "order" in record:
             home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
-            spread = PartitionedRelation(name, relation.arity, [home], best_of(relation))
+            spread = PartitionedRelation(name, relation.arity, [home], best_of(relation) or rounded(relation))
             self.deal({name: spread}, {name: record})
             spread.settle()
             self.database.place(name, spread, self.cluster)
-        for one in record.get("block", []):
-            stored = durable.from_json(one, self.files.path(one))
+        for entry in record.get("block", []):
+            stored = durable.from_json(entry, self.files.path(entry))
             self.database.tables[name].insert(stored.open().columns(), stored.size)
 
     def deal(self, relations: dict[str, PartitionedRelation], records: dict[str, dict]) -> None:
@@ -225,7 +240,7 @@ class Checkpoints:
                     relation.settle()
 
     def iterations(self, running: dict) -> list[dict]:
-        """What the trace of a stratum that was saved while it ran says of its iterations."""
+        """Return the iterations in the trace of a stratum that was saved while it ran."""
         pieces = self.pieces[f"trace {running['number']}"] = list(running["iterations"])
         return [entry for piece in pieces for entry in self.files.read(piece)]
 

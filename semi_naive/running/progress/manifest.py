@@ -1,4 +1,4 @@
-"""A durable directory with a manifest: a JSON record of its contents, with a checksum of each file.
+"""Durable directories with a manifest: a JSON record of the contents, with a checksum of each file.
 
 The manifest is written last and renamed into place, so there is always a complete one, and the files that it names exist. A
 record with a "path" is a file and has its "checksum"; the path is below the directory, which may be moved.
@@ -26,9 +26,12 @@ class CheckpointUnusable(ValueError):
 
 @dataclass
 class DurableFiles:
-    """The files of a durable directory. `owner`: a folder name that no other process uses for its files; `noun`, `advice`,
-    `error`: for errors, the kind of directory, the remedy for a damaged one, and the exception; `sync`: force files to the disk
-    before a manifest names them."""
+    """The files of a durable directory.
+
+    owner: a folder name that no other process uses for its files.
+    noun, advice, error: for errors, the kind of directory, the remedy for a damaged one, and the exception.
+    sync: force files to the disk before a manifest names them.
+    """
 
     directory: Path
     owner: str
@@ -55,7 +58,7 @@ class DurableFiles:
         return {"path": self.name(path), "checksum": checksum_of_file(path), **facts}
 
     def write(self, name: str, content, **facts) -> dict:
-        """A JSON file; its record."""
+        """Write a JSON file, and return its record. facts: further entries of the record."""
         path = self.new(name)
         with private.open_replacing(path) as file:
             file.write(json.dumps(content).encode())
@@ -96,8 +99,8 @@ class DurableFiles:
             return None if data is None else json.loads(data)
 
     def verify(self, manifest: dict, jobs) -> None:
-        """The error if a file that the manifest names is not as it was written. `jobs`: the partitions, if it is
-        they that read the files, and so must see them."""
+        """Raise an error if a file that the manifest names is damaged. jobs: if given, the partitions verify the files, as they
+        have to read them."""
         files = [(str(self.directory / name), checksum) for name, checksum in files_of_record(manifest).items()]
         faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:

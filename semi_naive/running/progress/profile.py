@@ -1,5 +1,6 @@
-"""Costs of rules: seconds, tuples made and born, runs; and the bytes of relations. Always on; a few microseconds a rule and
-iteration."""
+"""Costs of rules: seconds, heads made, new tuples and runs; and the bytes of relations. Always recorded; takes a few
+microseconds a rule and iteration.
+"""
 
 import time
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ VERSION = 1
 
 
 class Profile:
-    """Collects while strata run; `record()` is JSON as it stands."""
+    """Collects costs while strata run; `record()` returns them as JSON data."""
 
     def __init__(self):
         self.rules: dict[int, dict] = {}
@@ -28,6 +29,7 @@ class Profile:
 
     @contextmanager
     def timed(self, entry: dict):
+        """Add the time of the block to an entry, and count a run."""
         begun = time.perf_counter()
         try:
             yield entry
@@ -44,8 +46,8 @@ class Profile:
         self.rules = {id(rules[int(place)]): entry for place, entry in entries.items()}
 
     def record(self, program: str, counts: dict[str, int], strata: list[dict], held: dict[str, int], workers: bool) -> dict:
-        """All but the seconds of the run. `strata`: what its record says of each. `held`: the bytes of every table in this
-        process. `workers`: whether there are processes of Spark."""
+        """Return the whole record except the seconds of the run. strata: the records of the strata; held: the bytes of every
+        table in this process; workers: True if Spark has worker processes."""
         seconds: dict[str, float] = {}
         rules = list(self.rules.values())  # while it runs there may be more of them in a moment
         for entry in rules:

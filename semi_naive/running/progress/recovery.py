@@ -1,6 +1,6 @@
-"""Recovery from lost runs: back to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
+"""Recover from lost runs: return to the checkpoint, to the beginning of the stratum, or to the beginning of the run.
 
-Runs are lost with the executor or the disk that had them. Facts and results in the driver are not lost.
+Runs are lost with the executor or disk that had them. Facts and results in the driver are not lost.
 """
 
 import time
@@ -8,29 +8,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.spark.lost import RunsLost
+from semi_naive.running.loops import StepClock
 from semi_naive.running.progress.state import RunState
 
 if TYPE_CHECKING:
     from semi_naive.running.progress.checkpoint import Checkpoints
 
-MAX_RESTARTS = 3  # after lost runs
+MAX_RESTARTS = 3  # restarts of a run after lost runs
 
 
 @dataclass
 class Recovery:
-    """The state of a run that survives lost runs. It is made when the run has its facts, and resumes a checkpoint if there is
-    one. `done`: the strata whose rules have been evaluated."""
+    """The state of a run that survives the loss of runs. It is made when the facts are loaded, and resumes a checkpoint if
+    there is one. done: the strata that have been evaluated.
+    """
 
     run: RunState
     load: Callable  # loads the facts of some relations again
     done: set[int] = field(default_factory=set)
     restarts: int = 0
-    running: dict | None = None  # the stratum that the checkpoint was made in the middle of
-    events: dict[int, list] = field(default_factory=dict)  # of failed attempts, by stratum
+    running: dict | None = None  # the checkpoint's entry of a stratum that was not finished
+    between: dict | None = None  # the checkpoint's entry of a loop between two steps
+    events: dict[int, list] = field(default_factory=dict)  # the events of failed attempts, by stratum
 
     def __post_init__(self):
+        """Resume from the checkpoint, if there is one."""
         self.database, self.cluster = self.run.database, self.run.cluster
         self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
@@ -47,6 +52,7 @@ class Recovery:
         self.dealt = self._derived() & self.database.on_partitions.keys()  # derived relations whose facts are on the partitions
 
     def _checkpoints(self) -> "Checkpoints":
+        """Return the checkpoints of the run."""
         from semi_naive.running.progress.checkpoint import Checkpoints
 
         return Checkpoints(self.run)
@@ -81,8 +87,35 @@ class Recovery:
             seconds = time.perf_counter() - begun
             stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
 
+    def take_up_loop(self, loop: StratumLoop) -> StepClock:
+        """Bring the relations that a loop in steps collects and carries to the state of the checkpoint, or to their facts."""
+        saved, self.between = self.between, None
+        kept = self._kept_between_steps(loop)
+        self.begin_again(kept)
+        if self.checkpoints is None or saved is None or saved["number"] != loop.numbers[0]:
+            return StepClock()
+        with self.checkpoints.files.understood():
+            for name in kept:
+                self.checkpoints.relation(name, saved["relations"][name])
+                self.database.tables[name].settle()
+            return StepClock(saved["step"], saved["done"], saved["empty"], resumed=True)
+
+    def stepped(self, loop: StratumLoop, clock: StepClock) -> None:
+        """Save a checkpoint if one is due before a step of a loop."""
+        kept = self._kept_between_steps(loop)
+        if not self.checkpoints or not loop.of.steps or not clock.done or self.running:
+            return
+        spread = kept & self.database.on_partitions.keys()
+        if self.checkpoints.late() or spread and clock.done % self.run.config.checkpoint_interval == 0:
+            place = {"number": loop.numbers[0], "step": clock.step, "done": clock.done, "empty": clock.empty}
+            self.checkpoints.save(self.done, between=(place, kept, loop.remade(self.run.strata)))
+
+    def _kept_between_steps(self, loop: StratumLoop) -> set[str]:
+        """The relations that a loop in steps collects or carries."""
+        return (loop.of.collected | loop.of.carried) & self.database.tables.keys() if loop.of.steps else set()
+
     def completed(self, numbers: list[int]) -> None:
-        """Record that strata have been evaluated: one, or those of a loop."""
+        """Record that strata have been evaluated, one or those of a loop, and save a checkpoint if one is due."""
         numbers = [number for number in numbers if self.run.strata[number].rules]
         if not numbers:
             return
@@ -90,7 +123,9 @@ class Recovery:
         if self.checkpoints:
             self.checkpoints.iteration = 0
             last = numbers[-1] + 1 == len(self.run.strata)
-            if self.checkpoints.late() and not last and not self.running:  # a state to resume later must stay there
+            if (
+                self.checkpoints.late() and not last and not self.running
+            ):  # do not overwrite a state that is still to be resumed
                 self.checkpoints.save(self.done)
 
     def finished(self) -> None:
@@ -101,9 +136,9 @@ class Recovery:
     # -- going back
 
     def back(self, number: int, lost: Exception) -> None:
-        """Return to a state that can be resumed, after runs are lost: the checkpoint, else the start of stratum `number`, else
-        of the run if results of completed strata are lost. Strata to be evaluated again leave `done`. Raises RunsLost after
-        MAX_RESTARTS."""
+        """Return to a state from which the run can continue, after runs are lost: the checkpoint, else the start of stratum
+        `number`, else of the run if results of completed strata are lost. Strata to be evaluated again are removed from
+        `done`. Raises RunsLost after MAX_RESTARTS."""
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
@@ -111,21 +146,21 @@ class Recovery:
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
         self.events[number] = [*so_far["events"], event]
         self.cluster.renew()
-        gone, derived = self._lost_relations(), self._derived()
+        lost_relations, derived = self._lost_relations(), self._derived()
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             self._go_on(manifest)
-            for name in gone & self._made(self.done):
+            for name in lost_relations & self._made(self.done):
                 self._forget(name)
                 self.checkpoints.relation(name, manifest["relations"][name])
-        elif gone & self._made(self.done):
+        elif lost_relations & self._made(self.done):
             self.done = set()
-        again = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
-        self.begin_again(again)
-        unread = (gone - derived) | (self.dealt & again)
-        for name in unread:
+        to_derive = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
+        self.begin_again(to_derive)
+        to_load = (lost_relations - derived) | (self.dealt & to_derive)
+        for name in to_load:
             self._forget(name)
-        self.load(unread)
+        self.load(to_load)
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
     def begin_again(self, names: set[str]) -> None:
@@ -136,14 +171,15 @@ class Recovery:
 
     def _go_on(self, manifest: dict) -> None:
         """Set the run to the position recorded in a manifest."""
-        self.done, self.running = set(manifest["done"]), manifest["running"]
+        self.done, self.running, self.between = set(manifest["done"]), manifest["running"], manifest["between"]
         for name in self.running["relations"] if self.running else ():
             self._forget(name)
 
     def _forget(self, name: str) -> None:
-        found = self.database.on_partitions.pop(name, None)
-        if found:
-            found.close()
+        """Replace a relation by an empty table."""
+        spread = self.database.on_partitions.pop(name, None)
+        if spread:
+            spread.close()
         self.database.tables[name] = self.database.empty_table(name)
 
     def _derived(self) -> set[str]:
@@ -153,12 +189,12 @@ class Recovery:
         return {name for number in strata for name in self.run.strata[number].relations}
 
     def _lost_relations(self) -> set[str]:
-        """Return the relations on the partitions of which a partition is lost."""
+        """Return the names of the relations on the partitions of which runs are lost."""
         spread = self.database.on_partitions
-        kept = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
-        gone = spread.keys() - kept.keys()  # other forms cannot be checked, and count as lost
-        if kept:
+        checkable = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
+        lost = spread.keys() - checkable.keys()  # other forms cannot be checked, and count as lost
+        if checkable:
             from semi_naive.ra.blocks.durable import Gone
 
-            gone |= set(self.cluster.jobs.job(Gone(kept)))
-        return gone
+            lost |= set(self.cluster.jobs.job(Gone(checkable)))
+        return lost

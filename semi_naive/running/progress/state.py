@@ -24,7 +24,7 @@ LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs 
 
 @dataclass
 class RunState:
-    """What one call of `Program.run` was given and has come to. `asked`: the program as it was written."""
+    """The arguments of one call of `Program.run`, and the state of its evaluation. asked: the program as the user wrote it."""
 
     asked: Any
     compiled: Compiled
@@ -36,33 +36,35 @@ class RunState:
     keeps: bool = False  # True for a session: relations on the partitions stay there, to be compared with later states
     values: Values = field(default_factory=lambda: Values())
     plans: list[dict] = field(default_factory=list)
-    bodies: dict[int, dict] = field(default_factory=dict)  # of each stratum, its rules as they were compiled last
-    planned: dict[int, dict] = field(default_factory=dict)  # the same of the rounds of a loop that were evaluated here
-    now: dict | None = None  # what plans will say of the stratum that runs, so far
-    began: float = 0.0  # when it did
-    look: Callable[[], dict] | None = None  # that returns its trace so far, once it is on the partitions
-    fed: set[str] = field(default_factory=set)  # relations that have facts from elsewhere than the program
-    given: dict[str, Any] = field(default_factory=dict)  # tables of the facts of those that have rules, too
+    bodies: dict[int, dict] = field(default_factory=dict)  # for each stratum, its rules as compiled last
+    planned: dict[int, dict] = field(default_factory=dict)  # for each stratum of a loop, its rules as compiled in this process
+    now: dict | None = None  # the record, so far, of the stratum that is being evaluated
+    began: float = 0.0  # when its evaluation began
+    look: Callable[[], dict] | None = None  # returns its trace so far, once it is on the partitions
+    fed: set[str] = field(default_factory=set)  # relations with facts from outside the program's text
+    given: dict[str, Any] = field(default_factory=dict)  # for relations that also have rules, tables of their facts
     account: Account = field(default_factory=Account)
-    courses: dict[int, Course] = field(default_factory=dict)  # of each recursive stratum, what it has done in the driver
+    courses: dict[int, Course] = field(default_factory=dict)  # the iterations of each recursive stratum in the driver
 
     def __post_init__(self):
+        """Create the database, the indexes and the cluster of the run."""
         if self.plan not in PLANS:
             raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program
         self.database = Database(self.program, self.values)
+        self.database.rounding = not self.keeps  # delta rules keep every tuple that they make
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
         self.cluster = Cluster(self.spark, self.config)
-        self.bounded = self.config.local_tuples is not None  # by the user
+        self.bounded = self.config.local_tuples is not None  # True if the user set the bound
         if not self.bounded:
-            few = self.cluster.cores <= 2
-            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few else LOCAL})
+            few_cores = self.cluster.cores <= 2
+            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few_cores else LOCAL})
         self.read_by = readers(self.compiled.strata)
         kept = self.keeps or self.config.checkpoint_dir or self.compiled.loops
         self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
-        self.strata = [replace(each, rules=[r for r in each.rules if not is_fact(r)]) for each in self.compiled.strata]
+        self.strata = [replace(stratum, rules=[r for r in stratum.rules if not is_fact(r)]) for stratum in self.compiled.strata]
         self.loading = FactLoader(self.program, self.database, self.cluster, self.values, self.config)
 
     def nbytes(self) -> int:
@@ -71,7 +73,7 @@ class RunState:
         return sum(self.database.held().values()) + spread + self.values.nbytes
 
     def record(self, counts: dict[str, int]) -> dict:
-        """What has been done up to now (see `balance.trace`). counts: tuples of each relation, as far as they are known."""
+        """Return the record of the run so far (see `balance.trace`). counts: the known sizes of relations."""
         workers = self.cluster.started and self.cluster.local
         profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
         paid = self.account.paid()

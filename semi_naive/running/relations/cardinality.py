@@ -1,13 +1,13 @@
-"""Sizes of relations before a run: of facts as they are, of everything else as the rules seem to make them."""
+"""Sizes of relations before a run: those of facts are known, and those of derived relations are estimated from the rules."""
 
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.running.relations.database import Database
 
-ASSUMED_TUPLES = 1000  # of a relation without any estimate
+ASSUMED_TUPLES = 1000  # the assumed size of a relation without an estimate
 
 
 class Cardinality:
-    """Sizes of relations: a `Database`'s, and the `supposed` ones of relations that no rule has filled yet."""
+    """Sizes of relations: those of a `Database`, and the estimates `supposed` of relations that no rule has filled yet."""
 
     def __init__(self, database: Database):
         self.database, self.program, self.tables = database, database.program, database.tables
@@ -22,7 +22,7 @@ class Cardinality:
         return self.database.count(relation) + self.supposed.get(relation, 0.0)
 
     def size(self, relation: str, part: str = "all") -> float:
-        """Of a delta too: what an iteration begins with is, in the first, all there is."""
+        """Return the size of a relation, also as that of its delta: in the first iteration the delta has all tuples."""
         return self.count(relation)
 
     def bytes(self, relation: str) -> float:
@@ -31,6 +31,7 @@ class Cardinality:
         return self.database.bytes(relation) + 8 * ((arity + 1) // 2) * self.supposed.get(relation, 0.0)
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
+        """Return the expected number of tuples of `other` that a tuple of `relation` joins with."""
         if {relation, other} & self.supposed.keys():
             return alone(self, other, places)
         return self.database.join_fanout(relation, columns, other, places)
@@ -46,6 +47,7 @@ class Cardinality:
         return ([], 0.0) if relation in self.supposed else self.database.sample(relation, draw)
 
     def distinct(self, relation: str, column: int) -> float:
+        """Return the expected number of distinct values of a column."""
         if relation in self.supposed:
             return max(1.0, self.count(relation) ** 0.5)
         return self.database.distinct(relation, column)

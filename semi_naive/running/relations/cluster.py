@@ -1,4 +1,4 @@
-"""Spark, started when a stratum first needs it, and the data that a run keeps on the partitions."""
+"""The partitions of a run: it starts Spark when a stratum first needs it, and keeps the run's files and broadcasts."""
 
 from __future__ import annotations
 
@@ -27,19 +27,23 @@ if TYPE_CHECKING:
     from semi_naive.ra.storage.runs import Store
     from semi_naive.running.relations.local_jobs import LocalJobs
 
+FOLDERS = "runs", "shared", "tries"  # of a store on every host, with files of one job each
+
 
 class Cluster:
-    """The partitions of one run: threads of this process until Spark is needed, or Spark's. `spark`: a session, a context, a
-    function that gives one, or None."""
+    """The partitions of one run: threads of this process until Spark is needed, then Spark's. spark: a session, a context, a
+    function that returns one, or None.
+    """
 
     def __init__(self, spark, config):
         self.spark, self.config = spark, config
         self._jobs: PartitionedJobs | LocalJobs | None = None
         self._store: Store | None = None
-        self._partitions = config.partitions  # of the whole run: kept relations have a list of runs for each
+        self._partitions = config.partitions  # fixed for the whole run, as stored relations have a list of runs for each
         self.known: Any = None  # the SparkContext, once it has been needed
-        self._sent: dict[str, Any] = {}  # broadcasts of the values' files, by path
+        self._sent: dict[str, Any] = {}  # broadcasts of the files of symbols and records, by path
         self.labels = 0
+        self._swept = 0  # `labels` at the last sweep
 
     @property
     def started(self) -> bool:
@@ -47,7 +51,7 @@ class Cluster:
 
     @property
     def in_process(self) -> bool:
-        """True while jobs are run in this process: on one machine, unless Spark is asked for, or has been needed."""
+        """True while jobs run in this process: on one machine, unless Spark is requested or has been needed."""
         return self.known is None and self.config.local_tuples != 0 and self._is_embedded
 
     @property
@@ -60,6 +64,7 @@ class Cluster:
 
     @property
     def store(self) -> Store:
+        """The directory of this run's files, on every host."""
         from semi_naive.ra.storage.runs import Store
 
         if self._store is None:
@@ -68,6 +73,7 @@ class Cluster:
 
     @property
     def sc(self):
+        """The SparkContext, started if necessary."""
         if self.known is None:
             with part("spark"):
                 self.spark = self.spark() if callable(self.spark) else self.spark
@@ -94,11 +100,12 @@ class Cluster:
 
     @property
     def seems_local(self) -> bool:
-        """`local` as far as it is known: Spark is not started for the answer."""
+        """True if the cluster is `local`, as far as is known without starting Spark."""
         return self.known is None and (self.spark is None or callable(self.spark)) or self.local
 
     @property
     def jobs(self) -> PartitionedJobs | LocalJobs:
+        """The object that runs tasks on the partitions: on threads of this process, or as Spark jobs."""
         from semi_naive.running.relations.local_jobs import LocalJobs
 
         if self.in_process:
@@ -136,23 +143,24 @@ class Cluster:
     def root(self) -> str:
         return self.store.path("runs")
 
-    def label(self, what: str) -> str:
-        """A name for the files of one job."""
+    def label(self, purpose: str) -> str:
+        """Return a new name for the files of one job."""
         self.labels += 1
-        return f"{self.labels}.{what}"
+        return f"{self.labels}.{purpose}"
 
     def share(self, name: str, block) -> list[StoredBlock]:
-        """A block on every host, as a file each: written here, and sent along by Spark where there are other hosts."""
+        """Write a block to a file on every host: here, and on other hosts from a broadcast. Return its handle in a list; [] for
+        an empty block."""
         from semi_naive.ra.blocks.stored import store
 
         stored = store(self.store.path("shared", f"{self.label(name)}"), block)
         if stored and not self.local:
             words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
-            stored = [replace(one, broadcast=words) for one in stored]
+            stored = [replace(handle, broadcast=words) for handle in stored]
         return stored
 
     def share_array(self, name: str, array: np.ndarray) -> Replica:
-        """An array on every host, as a file each."""
+        """Write an array to a file on every host."""
         from semi_naive.ra.spark.replica import Replica
 
         return Replica.share(None if self.local else self.sc, self.store, name, array)
@@ -172,6 +180,17 @@ class Cluster:
 
         return BroadcastValues(*shared.snapshots, dict(self._sent))
 
+    def sweep(self, kept: frozenset[str]) -> None:
+        """Remove the files of jobs from all hosts, but for some paths, if any were written since the last time."""
+        from semi_naive.ra.partitions.subtracting import Sweep
+
+        if self.labels > self._swept:
+            sweep = Sweep([self.store.path(folder) for folder in FOLDERS], kept)
+            sweep(0, ())
+            if not self.local:
+                self.jobs.job(sweep)
+            self._swept = self.labels
+
     def bucket_map(self) -> BucketMap:
         """The bucket map of a relation whose sizes are unknown."""
         from semi_naive.balance.bucket_map import BucketMap
@@ -179,14 +198,14 @@ class Cluster:
         return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)
 
     def renew(self) -> None:
-        """Place the partitions again, after runs were lost, on the executors that there are now."""
-        with contextlib.suppress(Exception):  # what is lost may be the executor that has to be told
+        """Assign the partitions to the current executors, after runs were lost."""
+        with contextlib.suppress(Exception):  # an executor that would have to be notified may be lost
             self.jobs.close()
         self._jobs = None
 
     def release(self, failed: bool = False) -> None:
-        """Forget what Spark holds, and remove the run's directory from every host. failed: tasks may still be writing there, so
-        at the end of the process it is removed again."""
+        """Release Spark's resources, and delete the run's directory on every host. failed: tasks may still write there, so it
+        is deleted again at the end of the process."""
         if self._jobs and self._store:
             self._jobs.remove(self._store)
         if self._jobs:

@@ -1,4 +1,4 @@
-"""The relations of one run: in the driver's memory while they are small, else on the partitions."""
+"""The relations of one run: in the driver's memory while they are small, otherwise on the partitions."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     from semi_naive.ra.partitions.partitioned import PartitionedRelation
     from semi_naive.running.relations.on_partitions import OnPartitions, Remade
 
-MIN_INDEXED_TUPLES = 1 << 12  # of a relation, for an index that one rule alone searches
-MIN_REPAYING_BINDINGS = 2  # for each tuple, that a join would make without it: a tuple takes 20 ns in an index, a binding 10
-MAX_PROJECTED_SHARE = 0.5  # of the tuples that are distinct in some columns, for an index of these alone
+MIN_INDEXED_TUPLES = 1 << 12  # tuples of a relation from which an index is made that only one rule searches
+MIN_REPAYING_BINDINGS = 2  # bindings saved for each tuple, at least: indexing a tuple takes 20 ns, a binding 10 ns
+MAX_PROJECTED_SHARE = 0.5  # the fraction of tuples that are distinct in some columns up to which only these are indexed
 
 
 class Database:
-    """Tables by relation. It is also the `Sizes` of the planner, and the `Context` of rules in the driver."""
+    """The tables of a run, by relation. It also provides the `Sizes` for the planner, and is the `Context` of rules in the
+    driver.
+    """
 
     def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
@@ -51,16 +53,17 @@ class Database:
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
         self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
         self._met: dict[tuple, tuple] = {}
-        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: its number of tuples, and a sample of the columns
+        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: (number of tuples, sample of the columns)
         self._shares: dict[
             tuple[str, Order], tuple[int, float]
-        ] = {}  # by columns: tuples, and the share that is distinct there
-        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # what of which blocks
-        self.kept: dict = {}  # tries and sieves that steps have made
+        ] = {}  # by relation and columns: (number of tuples, fraction that is distinct in the columns)
+        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # (blocks, their projections)
+        self.kept: dict = {}  # a cache for tries and filters built by steps
         self.position = 0, 1
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
         self.cores = 1  # of this host, that a step may use
         self.most, self.exact, self.unions = MOST, False, True
+        self.rounding = True  # sums of floats on the partitions are reduced to one for each key (`ra.reduce.of_relation`)
 
     def empty_table(self, name: str) -> Table:
         """Make a table of a relation that has no tuples."""
@@ -80,6 +83,8 @@ class Database:
         return self.tables[relation].insert(list(columns), size)
 
     def blocks(self, relation: str, part: str, order):
+        """Return the blocks of a part of a relation in a column order. An order of only some columns stands for their
+        projection."""
         if part == "all" and len(order) < self.tables[relation].arity:
             return self._projection(relation, order)
         return self.tables[relation].blocks(part, order)
@@ -96,14 +101,16 @@ class Database:
         return made
 
     def repays_index(self, relation: str, bindings: float) -> bool:
-        """See `planning.joins.body.DriverDatabase`."""
+        """True if an index that only one rule searches is worth building; see `planning.joins.body.DriverDatabase`. bindings:
+        the bindings that the join would otherwise make."""
         table = self.tables[relation]
         if relation in self.on_partitions or not isinstance(table, Table) or table.reduction:
             return False
         return table.count >= MIN_INDEXED_TUPLES and bindings >= MIN_REPAYING_BINDINGS * table.count
 
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
-        """See `planning.joins.body.DriverDatabase`."""
+        """Return the fraction of a relation's tuples that are distinct in some columns if an index of only these is worth
+        building, else 1; see `planning.joins.body.DriverDatabase`."""
         if not self.repays_index(relation, bindings):
             return 1.0
         table = self.tables[relation]
@@ -200,21 +207,22 @@ class Database:
         return found.partitioned if found else None
 
     def forget_sizes(self, relation: str) -> None:
-        """Drop estimates of before the relation had its tuples."""
+        """Drop estimates that were made before the relation had its tuples."""
         for key in [key for key in self._distinct if key[0] == relation]:
             del self._distinct[key]
 
     # -- estimates for join orders
 
     def size(self, relation: str, part: str = "all") -> float:
+        """Return the number of tuples in a relation, or in its delta."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].count
         table = self.tables[relation]
         return table.delta_size if part == "delta" else table.count
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
-        """Estimate how many tuples of another relation a tuple meets on some columns. With skew that is more than the average
-        of all values. It is computed from a sample if there are many tuples, and kept."""
+        """Estimate how many tuples of another relation a tuple joins with on some columns. With skew that is more than the
+        average over all values. It is computed from a sample if there are many tuples, and cached."""
         if {relation, other} & self.on_partitions.keys():
             return alone(self, other, places)
         counts, key = (self.count(relation), self.count(other)), (relation, columns, other, places)
@@ -248,7 +256,8 @@ class Database:
         return ([], 0.0) if relation in self.on_partitions else drawn_tuples(self.tables[relation], draw)
 
     def distinct(self, relation: str, column: int) -> float:
-        """Estimate the distinct values of a column, from a sample if there are many tuples; again if the relation doubles."""
+        """Estimate the number of distinct values of a column, from a sample if there are many tuples. The estimate is renewed
+        if the relation's size doubles or halves."""
         count = self.count(relation)
         known = self._distinct.get((relation, column))
         if known and known[0] / 2 <= count <= 2 * known[0]:
@@ -262,11 +271,12 @@ class Database:
 
 
 def fill_parts(parts: list[Part], put: Callable[[Part, int], None]) -> None:
-    """Call `put(part, begin)` for every part, with the number of tuples before it; in threads if there are several parts."""
+    """Call `put(part, begin)` for every part, where `begin` is the number of tuples in earlier parts; in threads if there are
+    several."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
 
-    def one(number: int) -> None:
+    def fill(number: int) -> None:
         put(parts[number], begins[number])
 
-    for _ in (in_threads if len(parts) > 1 else map)(one, range(len(parts))):
+    for _ in (in_threads if len(parts) > 1 else map)(fill, range(len(parts))):
         pass

@@ -1,4 +1,4 @@
-"""Tuples sent to their home partitions: of the driver, a checkpoint, or facts on other partitions."""
+"""Send tuples to their home partitions: tuples of the driver, of a checkpoint, or facts that are on other partitions."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
-    """Send tuples to their home partitions in one job; tuples that are not known there are born. `blocks`: see `DealHome`."""
+    """Send tuples to their home partitions by one job, and insert those that are unknown there. blocks: see `DealHome`."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 
 
@@ -21,7 +21,8 @@ def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.
 
 
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:
-    """Run a task that sends tuples home, on the records of an RDD if there is one. Returns all reports of the job."""
+    """Run a task that sends tuples to their home partitions, on the records of an RDD if one is given, and insert them. Return
+    all reports of the job."""
     results = cluster.jobs.job(task, *inserts([*relations.values()], cluster.label("dealt"), cluster.root), source=source)
     absorb(relations, results)
     return results

@@ -1,4 +1,4 @@
-"""Facts on their way into a run: into the driver's memory while they are few, otherwise to the partitions by Spark's tasks."""
+"""Load facts into a run: into the driver's memory while they are few, otherwise to the partitions by Spark's tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FactLoader:
-    """The facts of one run."""
+    """The loading of the facts of one run."""
 
     program: Program
     database: Database

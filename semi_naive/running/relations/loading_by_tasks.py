@@ -1,4 +1,6 @@
-"""Facts that Spark's tasks read, type and deal to the partitions: large files, and DataFrames."""
+"""Load facts by Spark's tasks: they read large files and DataFrames, convert the values, and send each tuple to its
+partition.
+"""
 
 import os
 
@@ -17,7 +19,7 @@ from semi_naive.running.relations.dealing import bring_home
 
 
 class TaskLoader:
-    """The part of a run's `FactLoader` that has tasks."""
+    """The part of a run's `FactLoader` that uses tasks."""
 
     def __init__(self, loader):
         self.program, self.database, self.cluster = loader.program, loader.database, loader.cluster
@@ -31,6 +33,7 @@ class TaskLoader:
             self._add_file(name, source)
 
     def _add_file(self, name: str, source: File) -> None:
+        """Load a file by tasks, each reading a span of it. A file that only this host has is read here."""
         spans = source.spans()
         records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
         try:
@@ -41,7 +44,8 @@ class TaskLoader:
             self.add_columns(name, source.columns(self.values))  # it is on this host only
 
     def _add_frame(self, name: str, source: SparkFrame) -> None:
-        """A DataFrame is evaluated once, unless its rows are dealt as they come, because they are all numbers."""
+        """Load a DataFrame. It is evaluated once and cached, unless all columns are numbers and its rows can be sent
+        immediately."""
         records = frame_parts(source)
         if not self.config.local_tuples and not self._symbols(name):
             return self._deal(name, source, records, None)

@@ -1,8 +1,8 @@
-"""Jobs in this process: the tasks that Spark's workers would run, on threads.
+"""Run jobs in this process: the tasks that Spark's workers would run, on threads.
 
-On one machine Spark's workers run the same kernels, after 2.5 s of start. So the tasks of a run without a cluster are run
-here until Spark is needed: for DataFrames, or for a stratum that outgrows this process. Kernels release the interpreter lock.
-Tasks write to files, which Spark's tasks on this host read later.
+On one machine Spark's workers run the same kernels, after a start of 2.5 s. So the tasks of a run without a cluster run here
+until Spark is needed: for DataFrames, or for a stratum that outgrows this process. Kernels release the interpreter lock. Tasks
+write to files, which Spark's tasks on this host can read later.
 """
 
 import copy
@@ -15,7 +15,7 @@ from semi_naive.ra.storage.runs import unlink
 
 
 class LocalJobs:
-    """Replaces `semi_naive.ra.spark.jobs.PartitionedJobs`: runs the same tasks on threads of this process."""
+    """A replacement of `semi_naive.ra.spark.jobs.PartitionedJobs` that runs the tasks on threads of this process."""
 
     local = True
 
@@ -25,10 +25,11 @@ class LocalJobs:
         self.anchors: list[list] = [[] for _ in range(partitions)]
 
     def run(self, task, partition: int, records: list) -> list:
+        """Run a task on a partition, and return its results as a list."""
         limits.check_limits()
         if memory.check_is_due():
             memory.check_memory()
-        with limits.budget():  # the driver counts what a job reports, wherever it runs
+        with limits.budget():  # the driver counts the work that jobs report, so it is not counted twice
             return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:
@@ -49,12 +50,14 @@ class LocalJobs:
         return self._everywhere(task, [[piece] for piece in pieces], tell)
 
     def _everywhere(self, task, inputs: list, tell: Callable[..., None] | None = None) -> list:
-        found = []
+        """Run a task on the inputs of all partitions, and return the concatenated results. tell: a progress callback, called
+        with the number of finished partitions as `done`."""
+        results = []
         for done, records in enumerate(self._each(task, enumerate(inputs)), 1):
-            found += records
+            results += records
             if tell:
                 tell(1, 0, 0, done=done, total=len(inputs))
-        return found
+        return results
 
     def _each(self, task, inputs: Iterable[tuple[int, Any]]) -> Iterable[list]:
         """The results on each partition. A task has state of its own while it runs, so each thread has a copy."""

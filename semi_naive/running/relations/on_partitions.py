@@ -1,4 +1,4 @@
-"""A relation of a run on the partitions, between strata and after them: its runs, or the means to make its tuples again."""
+"""A relation of a run on the partitions: its runs, or the groups from which its tuples are computed again."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ def unless_lost(made: Iterator) -> Iterator:
 
 
 class ReadableRelation(Spread):
-    """A relation that is read by tasks of Spark in `pieces`, or in chunks by threads where all tasks run on this host."""
+    """A relation that is read by Spark's tasks in `pieces`, or in chunks by threads if all tasks run on this host."""
 
     relation: Any
     cluster: Cluster
@@ -52,8 +52,8 @@ class ReadableRelation(Spread):
     def each(self, make: Callable, streaming: bool = False) -> Iterator:
         """Yield the results of `make` for columns (arity, n) of some million tuples at a time, unordered.
 
-        On a cluster `make` is pickled, and its results come from all hosts at once; if `streaming`, from some partitions at a
-        time, so that this process has never many.
+        On a cluster `make` is pickled, and its results are collected from all hosts at once; if `streaming`, from some
+        partitions at a time, so that this process never holds many.
         """
         if self.cluster.local:
             relation, pieces = self.finer
@@ -66,7 +66,8 @@ class ReadableRelation(Spread):
         raise NotImplementedError
 
     def frame(self, make: Callable, schema):
-        """A Spark DataFrame of the Arrow record batches that `make` returns; Spark reads the tuples whenever it needs them."""
+        """Return a Spark DataFrame of the Arrow record batches that `make` returns; Spark reads the tuples when it needs
+        them."""
         raise NotImplementedError
 
     def columns(self) -> np.ndarray:
@@ -80,7 +81,8 @@ class ReadableRelation(Spread):
         return columns
 
     def source(self) -> Blocks | Columns:
-        """All tuples, to be read in order: as they lie in the runs if this process sees them, else collected to it."""
+        """Return all tuples, to be read in order: the runs themselves if this process can read them, else columns collected to
+        it."""
         return Columns(self.columns())
 
     def some(self) -> Iterator[np.ndarray]:
@@ -101,23 +103,23 @@ class ReadableRelation(Spread):
         return rows
 
     def _place(self, put: Callable[[np.ndarray, int], None]) -> None:
-        """`put(columns, begin)` for all tuples, some at a time, of which each has a place of its own: in the threads that read
-        them, if they are read here."""
+        """Call `put(columns, begin)` for parts of all tuples, where `begin` is the number of tuples in earlier parts. If all
+        hosts are this one, it is called in the threads that read the tuples."""
         end, alone = 0, threading.Lock()
 
-        def place(some: np.ndarray) -> None:
+        def place(columns: np.ndarray) -> None:
             nonlocal end
             with alone:
-                begin, end = end, end + some.shape[1]
-            put(some, begin)
+                begin, end = end, end + columns.shape[1]
+            put(columns, begin)
 
-        for some in self.each(place if self.cluster.local else np.asarray):
-            if some is not None:
-                place(some)
+        for columns in self.each(place if self.cluster.local else np.asarray):
+            if columns is not None:
+                place(columns)
 
 
 class InRuns(ReadableRelation):
-    """A relation whose tuples lie in runs: `blocks` of each partition."""
+    """A relation whose tuples are in runs. blocks: the stored blocks of each partition."""
 
     @property
     def blocks(self) -> Parts:
@@ -150,7 +152,7 @@ class InRuns(ReadableRelation):
 
 
 class OnPartitions(InRuns):
-    """A relation at rest."""
+    """A relation on the partitions between the evaluations of strata."""
 
     def __init__(self, relation: PartitionedRelation, cluster: Cluster):
         self.relation = self.partitioned = relation
@@ -188,7 +190,7 @@ class OnPartitions(InRuns):
 
 
 class SignedInRuns(InRuns):
-    """The changes of a relation: its tuples with one more column, 1 or -1."""
+    """The changes of a relation: its tuples with one more column, 1 for new and -1 for lost ones."""
 
     def __init__(self, relation: Signed, cluster: Cluster):
         self.relation, self.cluster = relation, cluster
@@ -204,7 +206,7 @@ class SignedInRuns(InRuns):
 
 @dataclass
 class Remade(ReadableRelation):
-    """One whose tuples are made again whenever they are read."""
+    """A relation whose tuples are computed again whenever they are read."""
 
     relation: Reachability
     cluster: Cluster
@@ -228,6 +230,7 @@ class Remade(ReadableRelation):
         return max(1.0, float(self.count) ** 0.5)
 
     def _of_tasks(self, task, streaming):
+        """Return the results of a task on all pieces; if `streaming`, an iterator that collects some pieces at a time."""
         pieces = self.cluster.sc.parallelize(range(self.pieces), self.pieces)
         if streaming:
             return pieces.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)

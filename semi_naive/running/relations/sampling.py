@@ -1,4 +1,4 @@
-"""Estimates about a table from a sample or in one pass: distinct values, partners of a value."""
+"""Estimates about tables, from a sample or in one pass: distinct values, and the number of tuples that a tuple joins with."""
 
 import math
 
@@ -7,10 +7,10 @@ import numpy as np
 from semi_naive.ra import words
 from semi_naive.ra.blocks import kernels
 
-DISTINCT_SAMPLE_TUPLES = 1 << 20  # from which distinct values are estimated
-FANOUT_SAMPLE_TUPLES = 1 << 15  # from which the partners in another relation are estimated: a millisecond
-MAX_SORTED_VALUES = 1 << 12  # that are counted by sorting them
-DISTINCT_SAMPLE_HASHES = 1 << 14  # tuples from which it is known to 1 % how many are distinct
+DISTINCT_SAMPLE_TUPLES = 1 << 20  # tuples in a sample for the number of distinct values
+FANOUT_SAMPLE_TUPLES = 1 << 15  # tuples in a sample for the join partners: it takes a millisecond
+MAX_SORTED_VALUES = 1 << 12  # values up to which distinct ones are counted by sorting
+DISTINCT_SAMPLE_HASHES = 1 << 14  # hashes in a sample for the share of distinct tuples, to within 1 %
 TRIED, SHARE = 1 << 12, 1 / 64  # tuples for a trial of joins, or this share of a larger table: 0.4 ms, or 1 % of reading it
 
 
@@ -31,8 +31,8 @@ def distinct_values(table, column: int) -> float:
 
 
 def distinct_among(values: np.ndarray) -> int:
-    """Count distinct values: exactly if they are few or lie close together, otherwise to 1 %, from the bits of a bitmap that
-    their hashes leave unset (Whang, Vander-Zanden and Taylor, 1990, linear counting).
+    """Return the number of distinct values: exactly if they are few or close together, otherwise to within 1 %, from the number
+    of bits that their hashes leave unset in a bitmap (linear counting: Whang, Vander-Zanden and Taylor, 1990).
 
     >>> spaced = np.arange(100_000, dtype=np.int64) % 30_000
     >>> distinct_among(spaced), abs(distinct_among(spaced * 1_000_003) - 30_000) < 300
@@ -59,12 +59,13 @@ def distinct_share(table, columns: tuple[int, ...]) -> float:
 
 
 def partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) -> float:
-    """Tuples of `other` with the values that a tuple of `table` has, on average; from samples where there are many."""
-    asked = words.sort(_row_words(drawn_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES)))
-    there = words.sort(_row_words(drawn_columns(other, places, 1, FANOUT_SAMPLE_TUPLES)))
-    if not asked.size or not there.size:
+    """Return the average number of tuples of `other` that a tuple of `table` joins with. columns, places: the joined columns of
+    the two tables. Estimated from samples if there are many tuples."""
+    keys = words.sort(_row_words(drawn_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES)))
+    other_keys = words.sort(_row_words(drawn_columns(other, places, 1, FANOUT_SAMPLE_TUPLES)))
+    if not keys.size or not other_keys.size:
         return 0.0
-    return kernels.equal_pairs(asked, there) / asked.size * table_size(other) / there.size
+    return kernels.equal_pairs(keys, other_keys) / keys.size * table_size(other) / other_keys.size
 
 
 def _row_words(columns: list[np.ndarray]) -> np.ndarray:
@@ -78,15 +79,15 @@ def _row_words(columns: list[np.ndarray]) -> np.ndarray:
 
 
 def fewest_partners(table, sides) -> float:
-    """Estimate, from samples, the matches of a tuple of `table` in the one of several tables where it has the fewest, on
-    average. sides: (column, other table, its column). A value that is rare in the sample is given the average frequency."""
+    """Estimate, from samples, the average of the smallest number of partners that a tuple of `table` has in one of several
+    tables. sides: (column, other table, its column). A value that is rare in the sample is given the average frequency."""
     fewest = np.inf
     columns = drawn_columns(table, [column for column, _, _ in sides], 0, FANOUT_SAMPLE_TUPLES)
     for column, (_, other, place) in zip(columns, sides, strict=True):
-        there = words.sort(drawn(other, place, 1).view(np.uint64)).view(np.int64)
-        met = np.searchsorted(there, column, "right") - np.searchsorted(there, column)
-        each = table_size(other) / max(1, there.size)
-        fewest = np.minimum(fewest, np.maximum(met * each, table_size(other) / distinct_values(other, place)))
+        other_values = words.sort(drawn(other, place, 1).view(np.uint64)).view(np.int64)
+        matches = np.searchsorted(other_values, column, "right") - np.searchsorted(other_values, column)
+        sampling_factor = table_size(other) / max(1, other_values.size)
+        fewest = np.minimum(fewest, np.maximum(matches * sampling_factor, table_size(other) / distinct_values(other, place)))
     return float(np.mean(fewest)) if columns[0].size else 0.0
 
 
@@ -99,27 +100,28 @@ def estimate_matching(columns: list[np.ndarray], wanted: list[int], total: int) 
 
 
 def drawn(table, column: int, draw: int) -> np.ndarray:
-    """Return a column of all tuples, or of a random sample. Each `draw` is another sample: if two tables with the same keys
-    had the same, all sampled tuples would match."""
+    """Return a column of all tuples, or of a random sample. draw: the number of the sample. Two tables with the same keys need
+    different samples, as otherwise all sampled tuples would match."""
     return drawn_columns(table, [column], draw, FANOUT_SAMPLE_TUPLES)[0]
 
 
 def drawn_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
-    """Return some columns of about `most` tuples drawn at random, or of all tuples if there are no more."""
+    """Return some columns of about `most` tuples drawn at random, or of all tuples if there are no more. draw: the seed."""
     blocks = [block for block in table.blocks("all", table.home) if block.size]
     share, rng = most / max(1, table_size(table)), np.random.default_rng(draw)
-    where = [None if share >= 1 else _positions(rng, b.size, math.ceil(share * b.size)) for b in blocks]
-    parts = [[b.column(table.home.index(c), at) for b, at in zip(blocks, where, strict=True)] for c in columns]
+    positions = [None if share >= 1 else _positions(rng, b.size, math.ceil(share * b.size)) for b in blocks]
+    parts = [[b.column(table.home.index(c), at) for b, at in zip(blocks, positions, strict=True)] for c in columns]
     return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
 
 
 def _positions(rng, size: int, many: int) -> np.ndarray:
-    """In order, as memory is read sooner that way."""
+    """Return random positions in ascending order, in which memory is read faster."""
     return words.sort(rng.integers(0, size, many).view(np.uint64)).view(np.int64)
 
 
 def drawn_tuples(table, draw: int) -> tuple[list[np.ndarray], float]:
-    """(columns of some tuples at random, their share of all): enough for a trial."""
+    """Return (columns of a random sample of the tuples, fraction of the tuples in it), large enough for a trial evaluation.
+    draw: the seed."""
     size = table_size(table)
     columns = drawn_columns(table, range(table.arity), draw, max(TRIED, round(SHARE * size)))
     return columns, min(1.0, columns[0].size / size) if size and columns else 1.0

@@ -1,10 +1,11 @@
-"""Skew resilience (BiGJoin-S): the heavy buckets of an index are split over the partitions when it is made, or copied to all.
+"""Skew resilience (BiGJoin-S): heavy buckets of an index are split over the partitions when the index is made, or copied to
+all.
 
-A value that many tuples have, or that many bindings look up, makes one partition do all the work. How much that is follows from
-the tuples of both sides that have the value: their pairs. A bucket with much more than its share of all pairs gets a subbucket
-on each partition, so that each proposes a part of the values that a binding has there. If the bucket is small it is copied
-instead, and bindings stay where they are (*Distributed Evaluation of Subgraph
-Queries Using Worst-case Optimal Low-Memory Dataflows*, Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.4).
+A value that many tuples have, or that many bindings search for, makes one partition do most of the work. The work is estimated
+as the number of pairs of tuples of both sides with the value. A bucket with much more than its share of all pairs gets a
+subbucket on each partition, so that each proposes a part of the values that a binding has there. If the bucket is small it is
+copied instead, and bindings stay on their partitions (*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal
+Low-Memory Dataflows*, Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.4).
 """
 
 from collections.abc import Iterable
@@ -23,17 +24,21 @@ from semi_naive.ra.rules.gathering import Hold
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.database import Database
 
-LOOKUPS_PER_COPY = 8  # of a tuple, for a copy of it to be worth sending
-HEAVY = 1 / 16  # of a partition's share of all work: 16 buckets that are lighter leave it at 1.2 times the mean at most
-UNEVEN = 2  # times the work of an average bucket: fewer may be chance
+LOOKUPS_PER_COPY = 8  # searches for a tuple from which sending a copy of it is worthwhile
+# A partition's share of the work in one bucket from which it is heavy: lighter ones average out to 1.2× the mean.
+HEAVY = 1 / 16
+UNEVEN = 2  # ratio to an average bucket from which a bucket is heavy: less may be chance
 
 
 def split_heavy_buckets(
     placement: BucketMap, database: Database, index: Index, met: Iterable[tuple[str, int]], tolerance: float
 ) -> tuple[BucketMap, list[int]]:
-    """The map of an index by its first column with its heavy buckets split, and the buckets to be copied: none if the heaviest
-    partition has `tolerance` times the average work at most. `met`: columns of other relations that it is joined with. As many
-    tuples are copied as the index has, at most."""
+    """Return (map, copied): the bucket map of an index by its first column with heavy buckets split, and the numbers of buckets
+    to be copied.
+
+    Nothing is split if the heaviest partition has at most `tolerance` times the average work. met: columns of other relations
+    that the index is joined with. At most as many tuples are copied as the index has.
+    """
     relation, order = index
     values, counts = frequencies(database.columns(relation)[order[0]])
     others = np.ones(values.size, np.int64)
@@ -68,7 +73,8 @@ def frequencies(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """How often each value occurs in another column, given by its frequencies."""
+    """Return how often each value occurs in another column, which is given by its distinct values, ascending, and their
+    counts."""
     if not others.size:
         return np.zeros(values.size, np.int64)
     places = np.minimum(np.searchsorted(others, values), others.size - 1)
@@ -92,13 +98,13 @@ def splittable_indexes(bodies) -> set[Index]:
 
 
 def joined_columns(bodies, others: Iterable[Index] = ()) -> dict[Index, frozenset[tuple[str, int]]]:
-    """Return the indexes that BiGJoin searches by a variable in their first column, with the columns of other atoms that hold
-    this variable. `others`: indexes that are only read, with no columns."""
-    found: dict[Index, set[tuple[str, int]]] = {index: set() for index in others}
+    """Return the indexes that BiGJoin searches by a variable in their first column, each with the columns of other atoms that
+    have this variable. others: indexes that are only read; they have no columns."""
+    columns_of: dict[Index, set[tuple[str, int]]] = {index: set() for index in others}
     for body in bodies:
         atoms = [literal for literal in body.rule.body if isinstance(literal, Atom)]
         for step in (step for step in body.derivation.steps if isinstance(step, Count) and step.keys):
-            places = found.setdefault((step.relation, step.order), set())
+            places = columns_of.setdefault((step.relation, step.order), set())
             if isinstance(key := step.keys[0], Var):
                 places |= {(atom.relation, at) for atom in atoms for at, term in enumerate(atom.args) if term == key}
-    return {index: frozenset(places - {(index[0], index[1][0])}) or frozenset(places) for index, places in found.items()}
+    return {index: frozenset(places - {(index[0], index[1][0])}) or frozenset(places) for index, places in columns_of.items()}

@@ -1,12 +1,14 @@
-"""The base of relations on the partitions, by which a run that has none tells them from tables."""
+"""The base class of relations on the partitions. A run without any only imports this module to distinguish them from tables."""
 
 from typing import Any
 
 
 class Spread:
-    """A relation whose tuples are not in the driver's memory. Its kinds are in `on_partitions`, which most runs do not load."""
+    """A relation whose tuples are not in the driver's memory. Its subclasses are in `on_partitions`, which most runs do not
+    import.
+    """
 
     partitioned: Any = None  # the relation with indexes on the partitions, if it has any
 
     def close(self) -> None:
-        """Release what only this relation needs."""
+        """Release the resources of this relation."""

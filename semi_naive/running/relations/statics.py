@@ -1,7 +1,8 @@
-"""What a stratum on the partitions reads of others: each index a file on every host, or in buckets on the partitions.
+"""The relations of other strata that a stratum on the partitions reads: each index is a file on every host, or in buckets on
+the partitions.
 
-`planning.joins.placing` decides which. A replicated index of a relation on the partitions is written there. Partitioned indexes
-go from partition to partition by the shuffle of one job for all of them, unless they are there already.
+`planning.joins.placing` decides which. A replicated index of a relation on the partitions is written by its partitions.
+Partitioned indexes are built by the shuffle of one job for all of them, unless they exist already.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,8 +27,9 @@ from semi_naive.running.relations.splitting import split_heavy_buckets
 
 @dataclass
 class Statics:
-    """The indexes of one stratum. `map`: where the buckets of those are that are partitioned; `met`: of indexes of which the
-    heavy buckets are split, the columns that their first column is joined with (`running.relations.splitting`)."""
+    """The indexes that one stratum reads. map: the bucket map of partitioned indexes; met: for each index whose heavy buckets
+    are split, the columns that its first column is joined with (`running.relations.splitting`).
+    """
 
     database: Database
     cluster: Cluster
@@ -74,8 +76,9 @@ class Statics:
     # -- on every host
 
     def _replicate(self, index: Index, iteration: int) -> None:
+        """Write an index to a file on every host."""
         relation, order = index
-        if not order:  # whether there is a tuple
+        if not order:  # a test of whether the relation has a tuple
             stored = self.cluster.share(relation, Block.of([], min(1, self.database.count(relation))))
         elif relation in self.database.on_partitions:
             stored = self._gathered(self.database.on_partitions[relation], order)
@@ -83,12 +86,12 @@ class Statics:
             blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
             stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
         self.replicated[index] = stored
-        tuples = [sum(one.size for one in stored)] * self.map.partitions
-        self._tell(index, "replicated", sum(8 * one.run.words for one in stored), tuples, iteration)
+        tuples = [sum(handle.size for handle in stored)] * self.map.partitions
+        self._tell(index, "replicated", sum(8 * handle.run.words for handle in stored), tuples, iteration)
 
     def _gathered(self, spread, order) -> list[StoredBlock]:
-        """A relation that is on the partitions: every partition sorts its tuples, one writes them all. Where all partitions are
-        on this host, an index that the relation has in the order is read where it is."""
+        """Return blocks, readable on every host, of a relation on the partitions: every partition sorts its tuples and writes
+        them. If all partitions are on this host, an existing index in the order is read directly."""
         relation = getattr(spread, "relation", None)
         if relation is None or not self.cluster.local:
             columns = spread.columns()
@@ -97,12 +100,13 @@ class Statics:
         if isinstance(relation, PartitionedRelation) and (index := relation.index(order)):
             return [stored for blocks in index.full for stored in blocks]
         job = self.cluster.jobs.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
-        return [stored for found in job for stored in found]
+        return [stored for handles in job for stored in handles]
 
     # -- on the partitions
 
     def partition(self, wanted: dict[str, dict], iteration: int) -> None:
-        """Indexes that are partitioned: of each relation the orders, and how many of their columns choose the bucket."""
+        """Partition further indexes. wanted: for each relation the orders, and the number of their columns that choose the
+        bucket; iteration: for the trace."""
         sources, missing = {}, {}
         for name, orders in wanted.items():
             if name not in self.partitioned:
@@ -130,6 +134,8 @@ class Statics:
                 self._told((name, index.order), index, iteration)
 
     def _empty(self, name: str, order, keys: int) -> PartitionedIndex:
+        """Return an empty partitioned index. Heavy buckets are split or copied if its first column is joined with columns in
+        `met`."""
         if (name, order) not in self.met or keys > 1 or len(order) != 2:  # of more columns, a value would be on several
             return PartitionedIndex(order, keys, self.map)
         met, tolerance = self.met[name, order], self.cluster.config.tolerance
@@ -146,18 +152,19 @@ class Statics:
             index.copied[partition] = index.copied[partition] + stored
 
     def _begun(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
-        """A relation with those of its indexes that are where they should be already."""
+        """Return a relation with those of its indexes that already are in the required buckets. orders: the required number of
+        key columns of each order."""
         relation = self.database.partitioned(name)
         made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
         if relation is not None:
             for index in relation.indexes:
                 if index.keys <= orders.get(index.order, -1) and index.map.homes == self.map.homes:
-                    made.indexes.append(replace(index, full=list(index.full)))  # which may be refined by itself
+                    made.indexes.append(replace(index, full=list(index.full)))  # a copy, which may be refined independently
                     self._told((name, index.order), index, iteration)
         return made
 
     def _source(self, name: str):
-        """Where a relation's tuples are: its partitions, or blocks that every host has, in an order."""
+        """Return a relation's tuples: the relation on the partitions, or (blocks that every host has, column order)."""
         if relation := self.database.partitioned(name):
             return relation
         order = tuple(range(self.database.program.relations[name].arity))
@@ -174,6 +181,7 @@ class Statics:
         self._tell(index, "partitioned", size, found.map.loads(found.sizes), iteration)
 
     def _tell(self, index: Index, how: str, size: int, tuples, iteration: int) -> None:
+        """Record in the trace how an index is placed."""
         relation, order = index
         why = self.placing.told(relation, order)
         self.trace.event(

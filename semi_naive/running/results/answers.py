@@ -35,14 +35,14 @@ _pinned: set["Result"] = set()  # results that a DataFrame may still read
 
 
 class Answer(Tuples):
-    """One relation of a result. What it is made into is made when asked for."""
+    """One relation of a result. Conversions are computed on demand."""
 
     def __init__(self, result: "Result", name: str):
         self._result, self.name = result, name
         self.relation = result.relations[name]
 
     def renamed(self, columns) -> "Answer":
-        """The same with other names for its columns."""
+        """Return the relation with other names for its columns."""
         answer, types = Answer(self._result, self.name), (type_ for _, type_ in self.relation.attributes)
         answer.relation = replace(self.relation, attributes=tuple(zip(columns, types, strict=True)))
         return answer
@@ -61,7 +61,7 @@ class Answer(Tuples):
 
     @property
     def values(self):
-        """What the ids of symbols and records mean."""
+        """The dictionaries of symbols and records."""
         return self._result.values
 
     @property
@@ -88,12 +88,13 @@ class Answer(Tuples):
         return self._result.database.count(self.name)
 
     def encoded(self) -> np.ndarray:
-        """(arity, n) int64, collected to this process: numbers as they are, of other kinds the 64 bits or ids."""
+        """Return the tuples as int64 columns (arity, n), collected to this process: numbers as they are, values of other kinds
+        as 64 bits or ids."""
         self._result.check_open()
         return self._result.database.columns(self.name)
 
     def rows(self) -> Blocks | Columns:
-        """The tuples as a source of rows in order: where they lie, if that is in this process."""
+        """Return the tuples as a source of rows in order; tuples in this process are not copied."""
         self._result.check_open()
         return self._result.database.source(self.name)
 
@@ -102,8 +103,8 @@ class Answer(Tuples):
         return self._maker().schema()
 
     def to_arrow(self, dictionaries: bool = False):
-        """A pyarrow Table with the declared names and types, collected to this process. `dictionaries`: columns of strings are
-        dictionary-encoded."""
+        """Return a pyarrow Table with the declared names and types, collected to this process. dictionaries: columns of strings
+        are dictionary-encoded."""
         if self.relation.arity and (self.on_partitions or {Kind.SYMBOL, Kind.RECORD} & set(self.relation.kinds)):
             return super().to_arrow(dictionaries)
         from semi_naive.io.formats.arrow import arrow_table
@@ -111,9 +112,9 @@ class Answer(Tuples):
         return arrow_table(self.relation, self.types, self.encoded(), self.values)
 
     def to_batches(self, dictionaries: bool = False):
-        """An iterator of pyarrow RecordBatches of a million tuples or so, in no order. Threads make some batches ahead, and no
-        more; of a relation on the partitions of a cluster, some partitions come at a time. It must have attributes.
-        `dictionaries`: columns of strings are dictionary-encoded."""
+        """Return an iterator of pyarrow RecordBatches of about a million tuples, in no order. Threads prepare some batches in
+        advance; for a relation on the partitions of a cluster, some partitions are collected at a time. The relation must
+        have attributes. dictionaries: columns of strings are dictionary-encoded."""
         if not self.relation.arity:
             raise ValueError(f"{self.name} has no attributes, so it has no batches: see count()")
         self._result.check_open()
@@ -126,7 +127,8 @@ class Answer(Tuples):
         )
 
     def to_numpy(self) -> np.ndarray:
-        """An array (n, arity), collected to this process: int64, uint64 or float64 where all columns are, else of objects."""
+        """Return an array (n, arity), collected to this process: int64, uint64 or float64 if all columns have that type, else
+        of objects."""
         kind, *others = set(self.relation.kinds) or {None}
         if others or kind not in DTYPES:
             return super().to_numpy()
@@ -164,17 +166,20 @@ class Answer(Tuples):
         return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
 
     def _maker(self, for_spark: bool = False, for_tasks: bool = False) -> "ToArrow":
-        """What makes columns of `stored`, or of this process's table, record batches."""
+        """Return the function that turns columns of `stored`, or of this process's table, into record batches."""
         from semi_naive.running.results.frames import ToArrow, ToSpark
 
         values = self._result.cluster.share_values(self.values) if for_tasks else self.values
         return (ToSpark if for_spark else ToArrow)(self.relation, self.types, values)
 
     def to_df(self):
-        """Return a Spark DataFrame with the declared names. Spark reads a relation on the partitions from its runs, and nothing
-        is collected; the runs stay until the result is closed, even if it is unreferenced. With an active session of Spark
-        Connect the tuples are collected into a DataFrame of that session. If this process has many tuples and Spark is on this
-        host, Spark reads them from a file, which stays until the result is closed."""
+        """Return a Spark DataFrame with the declared names.
+
+        Spark reads a relation on the partitions from its runs, and nothing is collected; the runs are kept until the result is
+        closed, even if it is unreferenced. With an active session of Spark Connect, the tuples are collected into a DataFrame
+        of that session. If this process has many tuples and Spark is on this host, Spark reads them from a file, which is kept
+        until the result is closed.
+        """
         if self.on_partitions:
             self._result.pin()
         return self.frame()
@@ -233,7 +238,7 @@ class Answer(Tuples):
 
 
 class Result(Evaluated, Relations):
-    """The relations of a run, by name. `trace`: the record of the run; its `profile` has the cost of each rule."""
+    """The relations of a run, by name. trace: the record of the run; its `profile` has the cost of each rule."""
 
     trace: dict = {}
 
@@ -248,6 +253,7 @@ class Result(Evaluated, Relations):
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
 
     def __getitem__(self, name: str) -> Answer:
+        """Return a relation. Raises KeyError for an unknown name."""
         if name not in self.relations:
             raise KeyError(f"{name!r}: the result has {', '.join(sorted(self.relations)) or 'no relations'}")
         return Answer(self, name)
@@ -270,7 +276,7 @@ class Result(Evaluated, Relations):
         return [path for path in written if path]
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
-        """Print the .output relations in a format, and the .printsize counts to standard error."""
+        """Print the .output relations in a format, and the .printsize counts to standard error. wanted: the directives."""
         from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
@@ -363,6 +369,7 @@ class Result(Evaluated, Relations):
 
 
 def _release(cluster, spread) -> None:
-    for one in spread:
-        one.close()
+    """Release a result's relations on the partitions, and its cluster."""
+    for relation in spread:
+        relation.close()
     cluster.release()

@@ -1,4 +1,4 @@
-"""A relation of a result as one file: this process writes its columns, or appends pieces that tasks write (`pieces`)."""
+"""Write a relation of a result to one file: this process writes its columns, or appends pieces that tasks write (`pieces`)."""
 
 import os
 
@@ -8,7 +8,7 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.tuples import Tuples
 
-MIN_TASK_WRITTEN_TUPLES = 1_000_000  # on the partitions: fewer are collected sooner than tasks write them
+MIN_TASK_WRITTEN_TUPLES = 1_000_000  # tuples on the partitions from which tasks write them: collecting fewer is faster
 
 
 def write_answer(answer, path) -> None:
@@ -33,7 +33,8 @@ def write_answer(answer, path) -> None:
 
 
 def written_by_spark(answer, path) -> bool:
-    """Have Spark write a directory of parquet files where other hosts have the tuples, or at a URI; whether it has."""
+    """Let Spark write a directory of parquet files if other hosts have the tuples, or the path is a URI. Return True if it
+    did."""
     from semi_naive.io.results.outputs import output_format, write_frame
 
     path = os.fspath(path)
@@ -48,10 +49,9 @@ def written_by_spark(answer, path) -> bool:
 def write_relation(answer, path: str, form: Format) -> None:
     """Write the tuples of an `Answer` to one file, in order.
 
-    Where this process sees them, in its memory or in the runs of this host, it merges them a piece at a time. Many that are on
-    the partitions of other hosts, or have to be sorted, are sorted and written there, in pieces that this process appends one
-    after the other, some megabytes at a time: as text and as parquet. Others are collected to this process, as are those for
-    JSON and SQLite.
+    Tuples in this process's memory or in runs of this host are merged and written a piece at a time. Many tuples on other
+    hosts, or in another order, are sorted and written by tasks as text or parquet, in pieces of some megabytes that this
+    process appends. All others, and those for JSON and SQLite, are collected to this process.
     """
     with written_by(answer, path):
         _write_relation(answer, path, form)
@@ -63,6 +63,7 @@ def written_by(answer, path: str):
 
 
 def _write_relation(answer, path: str, form: Format) -> None:
+    """Write the tuples by tasks if there are many that are not in this process or not in order; else by this process."""
     spread = answer.stored
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
     if many and form.io in ("file", "parquet") and not spread.as_they_are(answer.relation.kinds):

@@ -12,10 +12,10 @@ from semi_naive.ra.spark.replica import Replica
 
 @dataclass
 class ToArrow:
-    """Turns columns (arity, n) into a record batch with the declared names and types; picklable if its values are.
+    """A function from columns (arity, n) to a record batch with the declared names and types. Picklable if its values are.
 
-    `vertices`: of each number in the columns the value that it stands for, where a graph was numbered before the run.
-    `dictionaries`: columns of strings are dictionary-encoded.
+    vertices: if a graph was numbered before the run, the value of each number in the columns.
+    dictionaries: columns of strings are dictionary-encoded.
     """
 
     relation: Relation
@@ -39,15 +39,16 @@ class ToArrow:
 
 
 class ToSpark(ToArrow):
-    """Arrow record batches with types that Spark has: unsigned columns are decimals of 20 digits, as a long would not hold
-    them."""
+    """A function from columns to record batches with types that Spark has: unsigned columns are decimals of 20 digits, as a
+    long cannot hold them.
+    """
 
     def __call__(self, columns: np.ndarray):
         return as_spark_has_it(super().__call__(columns))
 
 
 def as_spark_has_it(table):
-    """A table or a record batch with decimals in place of unsigned numbers."""
+    """Return a table or a record batch with decimals in place of unsigned numbers."""
     import pyarrow as pa
 
     fields = [field.with_type(pa.decimal128(20, 0)) if field.type == pa.uint64() else field for field in table.schema]

@@ -1,4 +1,6 @@
-"""Tuples of this process for a Spark on the same host: parquet files that it reads, in place of plans that hold all tuples."""
+"""Parquet files through which a Spark on the same host reads tuples of this process. Otherwise Spark's plans would contain the
+tuples.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from semi_naive.ra.storage.runs import Store
 
-MIN_LENT_TUPLES = 100_000  # fewer are in the plan, which takes Spark no longer than a file
+MIN_LENT_TUPLES = 100_000  # tuples from which a file is written: fewer are in the plan, which is as fast
 # A folder of this name, as Spark names the file when it is gone.
 FOLDER = "the-result-of-this-DataFrame-was-closed--read-or-write-the-DataFrame-before-that"
 
 
 class Lent:
-    """The files of one result, until it is closed; at the latest, the end of the program removes them."""
+    """The files of one result. They are deleted when it is closed, or when the program ends."""
 
     def __init__(self, local_dir: str | None):
         self.local_dir, self.files = local_dir, 0
         self.store: Store | None = None
 
     def frame(self, schema, batches):
-        """A DataFrame of record batches with the types that Spark has. Costs a file with them."""
+        """Return a DataFrame of record batches with types that Spark has. Takes a file with the tuples."""
         import pyarrow as pa
         from pyspark.sql import SparkSession
 
@@ -37,6 +39,7 @@ class Lent:
         return SparkSession.builder.getOrCreate().read.parquet(f"file://{path}").toDF(*schema.names)
 
     def close(self) -> None:
+        """Delete the files."""
         if self.store:
             self.store.remove()
             self.store = None

@@ -1,4 +1,4 @@
-"""A relation on the partitions as one file: this process appends pieces that Spark's tasks have written."""
+"""Write a relation on the partitions to one file, by appending pieces that Spark's tasks have written."""
 
 import tempfile
 from typing import Any
@@ -26,7 +26,7 @@ def write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
 
 
 class _Parquet:
-    """One parquet file of several, whose bytes come in chunks: row group after row group is copied."""
+    """Merges several parquet files, received in chunks, into one by copying their row groups."""
 
     def __init__(self, path: str):
         self.path = path
@@ -37,15 +37,16 @@ class _Parquet:
         return self
 
     def write(self, chunk: bytes, last: bool) -> None:
+        """Add a chunk of a file. last: the file is complete, and its row groups are copied."""
         from pyarrow import parquet
 
         self.piece.write(chunk)
         if not last:
             return
-        found = parquet.ParquetFile(self.piece)
-        self.writer = self.writer or parquet_writer(self.path, found.schema_arrow)
-        for group in range(found.num_row_groups):
-            self.writer.write_table(found.read_row_group(group))
+        source = parquet.ParquetFile(self.piece)
+        self.writer = self.writer or parquet_writer(self.path, source.schema_arrow)
+        for group in range(source.num_row_groups):
+            self.writer.write_table(source.read_row_group(group))
         self.piece.seek(0)
         self.piece.truncate()
 

@@ -1,4 +1,4 @@
-"""Columns of 64 bits as Python values."""
+"""Convert columns of 64-bit values to lists of Python values."""
 
 import math
 from collections.abc import Iterable

@@ -1,1 +1,1 @@
-"""What of a session outlives its process."""
+"""The parts of a session that are stored in its directory, so that they outlive its process."""

@@ -51,32 +51,34 @@ from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.recomputation import Budget
 from semi_naive.session.registered.subscriptions import History
 
-VERSION = "session 2"  # of the format of the directory
-LEAST = 4 << 20  # a snapshot is due when the log is larger than this, and than half of the last snapshot
+VERSION = "session 2"  # the version of the directory's format
+LEAST = 4 << 20  # bytes: a snapshot is due when the log exceeds this and half of the last snapshot
 Undo = Callable[[Callable[[], object]], None]
 ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
 OTHERS = "read its relations with that version, and begin a new directory with them as facts"
 
 
 class StateUnusable(ValueError):
-    """The directory of a session cannot be used: it is in use, is damaged, has another version, or does not fit the program."""
+    """The directory of a session is unusable: it is in use, damaged, of another version, or of another program."""
 
 
 @dataclass
 class Published:
-    """A snapshot that is written or being written: the log that follows it, and the files of its contents."""
+    """A snapshot that has been or is being written: the log that follows it, and the files of its contents."""
 
     log: Log
-    blocks: dict[int, tuple[Block, list[dict]]]  # by `id` of the block: the block, and the records of its runs
+    blocks: dict[int, tuple[Block, list[dict]]]  # for each block, by its `id`: the block, and the records of its runs
     pieces: dict[str, list[dict]]  # the files of symbols and records
-    sizes: dict[str, int]  # the numbers of symbols and records in the snapshot and its log
+    sizes: dict[str, int]  # the numbers of symbols and records in the snapshot and in its log
 
 
 class Directory:
-    """The directory of one session, locked from the opening to `close`. Raises StateUnusable if another process has locked it,
-    or if its contents are unusable."""
+    """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if its
+    contents are unusable.
+    """
 
     def __init__(self, path, every: float):
+        """every: seconds after which the log is forced to the disk; 0: with each transaction."""
         if is_uri(path := os.fspath(path)):
             raise BadInput(f"a session cannot be kept at {path}", hint="path is a directory on a disk of this machine")
         self.path, self.every = Path(path).absolute(), every
@@ -88,10 +90,10 @@ class Directory:
         self.blocks: dict[int, tuple[Block, list[dict]]] = {}
         self.next: Published | None = None  # the snapshot being written; the manifest may name it already
         self.bytes = 0  # of the snapshot
-        self.batches: dict[str, int] = {}  # the last of each stream
-        self.fits = True  # the rules of all relations are those of the snapshot
+        self.batches: dict[str, int] = {}  # the number of the last committed batch of each stream
+        self.fits = True  # True if the rules of all relations are those of the snapshot
         self.same: set[str] = set()  # the relations whose rules are those of the snapshot
-        self.registered = Registrations()  # those in the directory when it was opened
+        self.registered = Registrations()  # the rules and subscriptions in the directory when it was opened
         self._writing = threading.Lock()  # any thread may acknowledge changes
         self.files.manifest()  # creates the folder, or checks that it is this user's
         self._file_lock = contextlib.ExitStack()
@@ -110,23 +112,24 @@ class Directory:
     def append(
         self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change], undo: Undo
     ) -> None:
-        """Append a transaction to the log. Raises OSError if it cannot be written. batch: the (stream, number) that it commits.
-        kept: the changes kept for named subscriptions. undo: called with a step that removes the record."""
-        found: dict[str, np.ndarray] = {}
-        found |= changes_as_arrays(kept)
+        """Append a transaction to the log. Raises OSError if it cannot be written. net: the changes of explicit facts. batch:
+        the (stream, number) that it commits. kept: the changes for named subscriptions. undo: is called with a step that
+        removes the record."""
+        arrays: dict[str, np.ndarray] = {}
+        arrays |= changes_as_arrays(kept)
         if batch:
-            found |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
+            arrays |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
         for name, change in net.items():
-            found[f"+{name}"], found[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
-        self._append(epoch, found, values, undo)
+            arrays[f"+{name}"], arrays[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
+        self._append(epoch, arrays, values, undo)
 
     def note(self, epoch: int, values, undo: Undo, sync: bool, *what) -> None:
-        """Append a change of the registered rules or of a named subscription to the log (`what`: as for
-        `Registrations.happened`). values: the symbols and records of the session, if the event contains ids of them. sync:
+        """Append a change of the registered rules or of a named subscription to the log. what: the event, as for
+        `Registrations.happened`. values: the symbols and records of the session, if the event contains ids of them. sync:
         force the record to the disk now; otherwise the next transaction does."""
         self._append(epoch, event(*what), values, undo, sync)
 
-    def _append(self, epoch: int, found: dict[str, np.ndarray], values, undo: Undo, sync: bool = True) -> None:
+    def _append(self, epoch: int, arrays: dict[str, np.ndarray], values, undo: Undo, sync: bool = True) -> None:
         """Append a record with these arrays, and with the symbols and records that the directory does not have yet."""
         with locked(self._writing):
             self._go_on()
@@ -135,9 +138,9 @@ class Directory:
             if values is not None:
                 sizes = values.sizes()
                 for name, (dense, content) in values.since(self.sizes).items():
-                    found |= _content(name, dense, content)
+                    arrays |= _content(name, dense, content)
             undo(partial(self._back_to, self.log.size, self.sizes))
-            self.log.append(epoch, found, sync)
+            self.log.append(epoch, arrays, sync)
             self.sizes = sizes
 
     def _back_to(self, size: int, sizes: dict[str, int]) -> None:
@@ -160,6 +163,7 @@ class Directory:
             self._snapshot(epoch, upkeep, batches, registered or Registrations())
 
     def _snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations) -> None:
+        """Write a snapshot: the blocks that are new, a new log, then the manifest."""
         prints, relations = fingerprints(upkeep), {}
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
@@ -221,7 +225,7 @@ class Directory:
         return found
 
     def _history(self, name: str, history: History, blocks: dict) -> dict:
-        """Write the changes kept for a name, and return the entry of the manifest."""
+        """Write the changes stored for a named subscription, and return its entry in the manifest."""
         kept = history.after()
         epochs = [[epoch, *(self._block(block, "changes", blocks) for block in (change.born, change.lost))]
                   for epoch, change in kept]  # fmt: skip
@@ -295,7 +299,8 @@ class Directory:
 
     def _read_facts(self, known: dict, logged: list[dict], upkeep, changeable: set[str]) -> dict[str, Change]:
         """Restore the explicit facts of the snapshot, and return their changes since then. Raises StateUnusable if a relation
-        has facts but is not an input of the program any more, or has another type."""
+        has facts but is not an input of the program any more, or has another type. known: the relations in the manifest;
+        logged: the records of the log."""
         given = {name: self._read(saved["given"], saved["arity"]) for name, saved in known.items() if "given" in saved}
         net = _net(logged, given)
         for name, table in given.items():
@@ -436,7 +441,7 @@ def _content(name: str, dense: int, content) -> dict[str, np.ndarray]:
 
 
 def _contents(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, tuple[int, list[Any]]]]:
-    """(name, dense, pieces) of the symbols and records in a record of a log."""
+    """Yield (name, (number that are dense, pieces)) of the symbols and records in a record of a log."""
     for key in (key for key in arrays if key.endswith(".dense")):
         name, dense = key.removesuffix(".dense"), int(arrays[key][0])
         if f"{name}.rows" in arrays:

@@ -29,8 +29,8 @@ log = logging.getLogger("semi_naive")
 
 PREAMBLE, LOG = struct.Struct("<8s16s16sI"), b"snlog\x00\x00\x02"
 HEADER, RECORD, END = struct.Struct("<8sQQII"), b"snrecord", b"snended\n"  # END has no zero byte: see `_unfinished`
-INDEX = struct.Struct("<I")  # bytes of the index in front of a body
-SECTOR = 512  # bytes that a disk writes as a whole
+INDEX = struct.Struct("<I")  # the size in bytes of the index that begins a body
+SECTOR = 512  # bytes that a disk writes at once, or not at all
 
 
 class LogDamaged(ValueError):
@@ -56,10 +56,12 @@ class Identity:
 
 
 class Log:
-    """A file to which records are appended. every: the seconds between two times that it is forced to the disk; 0: with each
-    record. Records in between are lost if the machine stops, but not if the process is killed."""
+    """A file to which records are appended. every: seconds after which it is forced to the disk; 0: with each record. Records
+    in between are lost if the machine stops, but not if the process is killed.
+    """
 
     def __init__(self, path: str | os.PathLike, identity: Identity, size: int, every: float = 0.0):
+        """size: the bytes of whole records in the file."""
         self.path, self.identity, self.every = os.fspath(path), identity, every
         self._file = private.opener(self.path, os.O_RDWR)
         self.size = size  # bytes of whole records
@@ -169,13 +171,17 @@ def records(path: str | os.PathLike, identity: Identity) -> tuple[list[tuple[int
         return found, begin
 
 
-def _check_preamble(path, found: bytes, identity: Identity) -> None:
+def _check_preamble(path, preamble: bytes, identity: Identity) -> None:
     """Raise LogDamaged unless a file begins with the preamble of this log."""
-    if found == identity.preamble:
+    if preamble == identity.preamble:
         return
-    if len(found) < PREAMBLE.size or not found.startswith(LOG) or zlib.crc32(found[:-4]).to_bytes(4, "little") != found[-4:]:
+    if (
+        len(preamble) < PREAMBLE.size
+        or not preamble.startswith(LOG)
+        or zlib.crc32(preamble[:-4]).to_bytes(4, "little") != preamble[-4:]
+    ):
         raise LogDamaged(f"{path} is damaged at byte 0: no log begins there")
-    other = "snapshot of this directory" if PREAMBLE.unpack(found)[1].hex() == identity.directory else "directory"
+    other = "snapshot of this directory" if PREAMBLE.unpack(preamble)[1].hex() == identity.directory else "directory"
     raise LogDamaged(f"{path} is the log of another {other}")
 
 
@@ -198,8 +204,8 @@ def _header(head: bytes, seed: int) -> tuple[int, int, int] | None:
 
 
 def _unfinished(rest: bytes, begin: int, seed: int) -> bool:
-    """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record, or
-    this beginning with zeros in place of the other sectors. No whole record may follow it."""
+    """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record,
+    possibly with zeros in place of some sectors. No whole record may follow it."""
     written = rest.rstrip(b"\0")
     if not written:
         return True
@@ -207,8 +213,8 @@ def _unfinished(rest: bytes, begin: int, seed: int) -> bool:
     written = rest[:sectors]
     if len(written) < HEADER.size:
         return RECORD.startswith(written[: len(RECORD)])
-    head = _header(written[: HEADER.size], seed)
-    return head is not None and HEADER.size + head[1] + len(END) > len(written) and not any(_following(written, seed))
+    header = _header(written[: HEADER.size], seed)
+    return header is not None and HEADER.size + header[1] + len(END) > len(written) and not any(_following(written, seed))
 
 
 def _following(rest: bytes, seed: int) -> Iterator[bool]:

@@ -1,7 +1,8 @@
-"""The registered rules and the named subscriptions in the directory of a session.
+"""The registered rules and the named subscriptions as stored in the directory of a session.
 
-Each snapshot contains them. The log contains later events, each in a record of its own; the record of a transaction contains
-its changes for each name. So a subscriber that uses the name in another process gets all changes that are not acknowledged.
+Each snapshot contains them. The log contains later events, each in a record of its own; the record of a transaction also
+contains its changes for each named subscription. So a subscriber that uses the name in another process gets all changes that
+are not acknowledged.
 """
 
 import json
@@ -21,8 +22,9 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class Registrations:
-    """The registered rules and named subscriptions of a session. `rules`: the text of the rules by relation; `names`: the
-    history of each named subscription."""
+    """The registered rules and named subscriptions of a session. rules: the text of the rules by relation; names: the history
+    of each named subscription.
+    """
 
     rules: dict[str, str] = field(default_factory=dict)
     names: dict[str, History] = field(default_factory=dict)
@@ -63,7 +65,7 @@ def event(*what: Any) -> Arrays:
 
 
 def changes_as_arrays(kept: dict[str, Change]) -> Arrays:
-    """The arrays that represent the changes kept for names in the record of a transaction."""
+    """Return the arrays that represent the changes for named subscriptions in the record of a transaction."""
     return {
         f"{CHANGES}{sign}{name}": columns_of(block)
         for name, change in kept.items()

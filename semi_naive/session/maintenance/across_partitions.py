@@ -1,4 +1,4 @@
-"""Maintain a stratum on the partitions by delta rules; runs without changed tuples are kept.
+"""Maintain a stratum on the partitions by delta rules. Runs without changed tuples are not rewritten.
 
 1. Overdelete: a stratum of its own (`suspecting`) finds the suspects, the tuples that have a derivation from deleted ones.
 2. Remove the suspects: only runs with suspects are written again.
@@ -47,21 +47,25 @@ from semi_naive.session.maintenance.spread import (
 
 @dataclass
 class Continued(Partitioned):
-    """The evaluation of a stratum whose relations already have tuples. `begun`: these relations; their indexes are kept, and
-    missing ones are added. `apart`: relations that are never copied to other hosts, however small they are."""
+    """The evaluation of a stratum whose relations already have tuples. begun: these relations, whose indexes are reused and
+    completed; apart: relations that are never copied to other hosts.
+    """
 
     begun: dict[str, PartitionedRelation] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
 
     def __post_init__(self):
+        """Continue from relations that are on the partitions already."""
         super().__post_init__()
         self.walk = None  # running ahead keeps one index only
         if not self.cluster.local:
             self.placing.bytes_of = lambda name: float("inf") if name in self.apart else self.database.bytes(name)
-        self.others = frozenset(path for each in self.begun.values() for p in range(self.partitions) for path in each.paths(p))
+        self.others = frozenset(
+            path for relation in self.begun.values() for p in range(self.partitions) for path in relation.paths(p)
+        )
 
     def _place(self) -> None:
-        """Create the indexes that the rules search, from those of `begun` as far as these exist."""
+        """Create the indexes that the rules search, reusing those of `begun`."""
         super()._place()
         missing: dict[str, list[PartitionedIndex]] = {}
         for name, begun in self.begun.items():
@@ -96,11 +100,11 @@ class Continued(Partitioned):
         return super()._own_runs(partition) - self.others
 
 
-MANY = 1 << 22  # changed pairs of a closure that may be computed in this process
-MOST = 0.2  # the part of the tuples of a stratum, and of the relations it reads, that may change if it is to be maintained
-SOME = 10_000  # changed tuples with which a stratum is maintained in any case
-MAX_CHANGED_HERE = 10_000  # changed tuples: with more, the jobs of a local cluster are started by Spark
-MAX_TUPLES_HERE = 1 << 24  # tuples of the stratum and the relations it reads, which such a job may read: 0.1 s of one core
+MANY = 1 << 22  # changed pairs of a closure that are computed in this process, at most
+MOST = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
+SOME = 10_000  # changed tuples up to which a stratum is maintained, whatever fraction they are
+MAX_CHANGED_HERE = 10_000  # changed tuples up to which jobs run on threads of this process instead of Spark's workers
+MAX_TUPLES_HERE = 1 << 24  # tuples of the stratum and its inputs up to which they do: reading them takes 0.1 s of one core
 
 
 class AcrossPartitions:
@@ -116,7 +120,8 @@ class AcrossPartitions:
         self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
     ) -> dict[str, AnyChange] | None:
         """Maintain a closure on the partitions from its edges, which are in this process, without reading its pairs. Return its
-        change; None if the stratum is no such closure, or if more than MANY pairs change."""
+        change; None if the stratum is no such closure, or if more than MANY pairs change. own: changes of explicit facts;
+        changes: of relations."""
         closure = self.relations.closure(number, own, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
@@ -141,7 +146,8 @@ class AcrossPartitions:
         return rest
 
     def can_follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
+        facts of its relations; changes: of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
         if in_one_place(stratum, self.run.program.relations):
             return False
@@ -166,7 +172,8 @@ class AcrossPartitions:
         return False
 
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
-        """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent."""
+        """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent. own: changes of the
+        explicit facts of its relations; changes: of all relations below; most: the budget of bindings."""
         old = {name: self.relations.kept(name) for name in stratum.relations}
         with self._jobs(stratum, own, changes):
             with limits.budget(most):
@@ -175,33 +182,34 @@ class AcrossPartitions:
             return {name: self._change_from(name, each, parts.get(name, each)) for name, each in old.items()}
 
     def _jobs(self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]) -> AbstractContextManager:
-        """Run the jobs of the block in this process if they take less time than Spark needs to start them."""
+        """Run the jobs of the block in this process if they take less time than Spark needs to start them. own: changes of
+        explicit facts; changes: of relations below."""
         names = stratum.reads | set(stratum.relations)
         changed = sum(change.size for each in (own, changes) for name, change in each.items() if name in names)
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_TUPLES_HERE
         return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
 
     def _change_from(self, name: str, old: Kept, parts: Kept) -> AnyChange:
-        """The change of a relation; if there is none, its old contents are restored. parts: the old contents, as the runs that
-        it still has and the runs of its suspects, so that common runs need not be compared."""
-        found = self.relations.between(name, parts, self.relations.kept(name))
-        if not found.size:
+        """Return the change of a relation; if it is empty, restore the old contents. parts: the old contents as remaining runs
+        and runs of suspects, so that common runs need not be compared."""
+        change = self.relations.between(name, parts, self.relations.kept(name))
+        if not change.size:
             self.relations.keep(name, old)
-        return found
+        return change
 
     def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, as the runs of its
-        suspects and of its other tuples."""
+        suspects and of its other tuples. own: changes of explicit facts; changes: of relations below."""
         deltas = self.deltas[number]
         below = {name: changes[name] for name in deltas.below & changes.keys()}
         whole = {name: self._partitioned(name) for name in stratum.relations if self.run.database.count(name)}
         with self._temporary() as put:
             changed = self._put_changes(deltas, below, put)
-            gone = self._overdelete(number, deltas, own, below, changed, put)
+            suspected = self._overdelete(number, deltas, own, below, changed, put)
             rest, parts = {}, {}
-            for name, each in whole.items():
-                rest[name], parts[name] = self._without(each, gone.get(name))
-            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in gone]
+            for name, contents in whole.items():
+                rest[name], parts[name] = self._without(contents, suspected.get(name))
+            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in suspected]
             once += self._rules_from(deltas, deltas.insertions, changed)
             left = {name: remaining(name) for name in deltas.best}  # rules search it in any order
             for name in deltas.best & whole.keys():
@@ -212,25 +220,25 @@ class AcrossPartitions:
                 if name in own:
                     table.insert_block(own[name].born)
                 self.relations.keep(name, table)
-            apart = {suspects(name) for name, each in gone.items() if each.count > FEW} | {*left.values()}
+            apart = {suspects(name) for name, contents in suspected.items() if contents.count > FEW} | {*left.values()}
             self._evaluate(number, stratum, once, rest, frozenset(apart))
-        return {name: OnPartitions(each, self.run.cluster) for name, each in parts.items()}
+        return {name: OnPartitions(contents, self.run.cluster) for name, contents in parts.items()}
 
     def _put_changes(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
-        """Add temporary relations (`put`) of the tuples that relations below have gained and lost, and of their contents before
-        and after. Return the names of those with changed tuples that are not empty."""
-        cluster, found = self.run.cluster, {}
+        """Add temporary relations, by `put`, of the tuples that the relations below have gained and lost, and of their contents
+        before and after. Return the names of those changes that are not empty."""
+        cluster, temporaries = self.run.cluster, {}
         for name, change in below.items():
-            found[gained(name)] = name, side(cluster, gained(name), change, born=True)
-            found[lost(name)] = name, side(cluster, lost(name), change, born=False)
-            for each in {flip.changed for flip in deltas.flips if flip.relation == name and flip.how == AGGREGATED}:
-                found[each] = name, both_sides(cluster, each, change)
+            temporaries[gained(name)] = name, side(cluster, gained(name), change, born=True)
+            temporaries[lost(name)] = name, side(cluster, lost(name), change, born=False)
+            for temporary in {flip.changed for flip in deltas.flips if flip.relation == name and flip.how == AGGREGATED}:
+                temporaries[temporary] = name, both_sides(cluster, temporary, change)
             put(before(name), name, self.relations.origin.kept(name))
             put(after(name), name, self.relations.kept(name))
-        found = {each: (name, kept) for each, (name, kept) in found.items() if kept.count}
-        for each, (name, kept) in found.items():
-            put(each, name, kept)
-        return {*found}
+        temporaries = {temporary: (name, kept) for temporary, (name, kept) in temporaries.items() if kept.count}
+        for temporary, (name, kept) in temporaries.items():
+            put(temporary, name, kept)
+        return {*temporaries}
 
     @staticmethod
     def _rules_from(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
@@ -242,7 +250,8 @@ class AcrossPartitions:
     def _overdelete(
         self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], changed: set[str], put: Callable
     ) -> dict[str, PartitionedRelation]:
-        """Overdelete: return the suspects of each relation that has any, the tuples that may have no derivation left."""
+        """Overdelete: return the suspects of each relation that has any, the tuples that may have no derivation left. own:
+        changes of explicit facts; below: of relations below; changed: the names of these; put: adds a temporary relation."""
         names = deltas.stratum.relations
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         once = self._rules_from(deltas, deltas.overdeletions, changed)
@@ -267,8 +276,8 @@ class AcrossPartitions:
         return {name: each for name, each in found.items() if each is not None and each.count}
 
     def _evaluate(self, number: int, stratum: Stratum, once: list[Rule], begun: dict, apart: frozenset[str]) -> None:
-        """Evaluate a stratum on the partitions: the rules `once`, then its recursive rules to the fixed point. begun: the
-        tuples that its relations have already; apart: relations that are not copied to other hosts."""
+        """Evaluate a stratum on the partitions: first the rules `once`, then its recursive rules to the fixpoint. begun: the
+        current tuples of its relations; apart: relations that are not copied to other hosts."""
         local = Local(
             stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
@@ -280,7 +289,8 @@ class AcrossPartitions:
 
     @contextmanager
     def _temporary(self) -> Iterator[Callable[[str, str, Kept], None]]:
-        """Yield `put(name, like, kept)`, which adds a temporary relation with the types of another one, for this block."""
+        """Yield `put(name, like, kept)`, which adds a temporary relation with the contents `kept` and the types of relation
+        `like`. They are removed at the end of the block."""
         added = []
 
         def put(name: str, like: str, kept: Kept) -> None:
@@ -293,8 +303,8 @@ class AcrossPartitions:
             yield put
         finally:
             for name in added:
-                for each in (self.run.program.relations, self.relations.tables, self.relations.spread):
-                    each.pop(name, None)
+                for registry in (self.run.program.relations, self.relations.tables, self.relations.spread):
+                    registry.pop(name, None)
 
     def _partitioned(self, name: str) -> PartitionedRelation:
         """The contents of a relation on the partitions; a table of this process is copied to them."""
@@ -307,8 +317,8 @@ class AcrossPartitions:
     def _without(
         self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
-        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of these
-        tuples."""
+        """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of these tuples.
+        gone: the tuples to remove."""
         if gone is None:
             return whole, whole
         kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone

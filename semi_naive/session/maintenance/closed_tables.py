@@ -50,7 +50,8 @@ def reached(relation: Relation, block: Block, table: Table) -> Block:
 
 
 def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
-    """The explicit facts to insert again if a relation has lost tuples: those with their keys, or all of an equivalence."""
+    """Return the explicit facts to insert again after a relation has lost tuples: those with the keys of the lost ones or, for
+    an equivalence, all. gone: the lost tuples, if any."""
     blocks = facts.blocks("all", own_order(facts.arity))
     if relation.eqrel or gone is None:
         return blocks if relation.eqrel else []

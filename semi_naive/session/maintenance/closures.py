@@ -1,9 +1,9 @@
 """Maintain a transitive closure by the components of its graph.
 
-If the ends of a deleted edge stay connected, no pair is lost; if the ends of a new edge were connected, no pair is new. In a
-dense graph that holds for nearly every edge (24 of 25 random ones of p2p-Gnutella09). For the others, delta rules would suspect
-nearly every pair. The changed pairs are found by components and rows of bits instead (`ra.closures.graph`); no other pair
-is read.
+If the ends of a deleted edge remain connected, no pair is lost. If the ends of a new edge were already connected, no pair is
+new. In a dense graph this holds for nearly every edge (24 of 25 random ones of p2p-Gnutella09). For other edges, delta rules
+would suspect nearly every pair. Instead, the changed pairs are found by components and rows of bits (`ra.closures.graph`); no
+other pair is read.
 """
 
 from collections import deque
@@ -25,14 +25,14 @@ from semi_naive.ra.packing import Packing
 
 MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
 MAX_SEARCH_DEPTH = 500  # steps of one search
-MAX_QUICK_EDGES = 50_000  # edges: up to so many, components take 8 ms, less than rules in a dense graph
-MAX_SEARCHES = 3  # changed edges that are searched for one by one, if components take at most 8 ms
-MAX_WORK_WORDS = 20_000_000  # words of rows that are read in 50 ms
+MAX_QUICK_EDGES = 50_000  # edges up to which components take 8 ms, less than rules in a dense graph
+MAX_SEARCHES = 3  # changed edges up to which each is searched for, in a graph whose components take at most 8 ms
+MAX_WORK_WORDS = 20_000_000  # words of rows that may be read: 50 ms
 MAX_STRIP_WORDS = 4_000_000  # words of rows in memory at a time
-MAX_SINGLE_THREAD_WORDS = 200_000  # words of rows: up to so many, one thread is quicker than several
-TURN_RATIO = 32  # if so many times fewer nodes reach a changed edge than are reached from it, rows have the bits of the former
-PIECES_PER_THREAD = 4  # pieces of the nodes for each thread, as nodes differ in their number of pairs
-DENSE_RATIO = 100  # pairs for each edge: beyond it, an edge has too many consequences for rules
+MAX_SINGLE_THREAD_WORDS = 200_000  # words of rows up to which one thread is faster than several
+TURN_RATIO = 32  # ratio of reached nodes to reaching nodes from which rows have a bit for each reaching node instead
+PIECES_PER_THREAD = 4  # ranges of nodes for each thread, as nodes differ in their number of pairs
+DENSE_RATIO = 100  # pairs for each edge above which rules are too slow: an edge has too many consequences
 
 
 def is_dense(edges: Table, pairs: Table) -> bool:
@@ -52,10 +52,10 @@ def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
 def changed(
     edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, most: float = float("inf")
 ) -> Change | None:
-    """The change of a closure, found by `differing`. None if that takes longer than to read all pairs, or if more than `most`
-    pairs change."""
-    found = differing(edges.blocks("all", (0, 1)), change, pairs, packing, cores)
-    return found.found(most, most)[2] if found else None
+    """Return the change of a closure, found by `differing`. None if that takes longer than reading all pairs, or if more than
+    `most` pairs change."""
+    difference = differing(edges.blocks("all", (0, 1)), change, pairs, packing, cores)
+    return difference.found(most, most)[2] if difference else None
 
 
 def differing(
@@ -99,9 +99,13 @@ def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
 
 @dataclass
 class PairDifference:
-    """The pairs of any node and one of some `nodes` that are in a closure at exactly one of two moments. They are computed by
-    rows of bits at each request: 2 ns for each 64 nodes of a row, and 5 ns a pair. A pair is the word (lanes) of_node | of_bit.
-    both: (moment, component of each node, number of components) of the two moments."""
+    """The pairs of a closure that exist at exactly one of two moments, before or after a change. They are computed by rows of
+    bits at each request: 2 ns for each 64 nodes of a row, and 5 ns a pair.
+
+    A row belongs to any node, and has a bit for each of `nodes`. A pair is the word (lanes,) of_node | of_bit.
+    both: (moment, component of each node, number of components) of the two moments.
+    turned: words are found in another order than that of the relation, and have to be sorted.
+    """
 
     graphs: tuple[np.ndarray, np.ndarray, np.ndarray]
     both: list[tuple[int, np.ndarray, int]]
@@ -109,10 +113,11 @@ class PairDifference:
     packing: Packing
     of_node: np.ndarray
     of_bit: np.ndarray
-    turned: bool  # words are found in another order, and have to be sorted
+    turned: bool
     cores: int
 
     def __post_init__(self):
+        """Divide the rows among threads."""
         domain = self.graphs[0].size - 1
         self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
         self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores
@@ -137,8 +142,9 @@ class PairDifference:
                 break
         return came, went, self._change(*strips) if strips is not None else None
 
-    def _change(self, come: list[np.ndarray], gone: list[np.ndarray]) -> Change:
-        merged = [merge_all(words, self.of_node.shape[0]) for words in (come, gone)]
+    def _change(self, gained: list[np.ndarray], lost: list[np.ndarray]) -> Change:
+        """Return the change that consists of arrays of sorted words, gained and lost."""
+        merged = [merge_all(words, self.of_node.shape[0]) for words in (gained, lost)]
         if self.turned:
             merged = [sort_unique(words) for words in merged]
         return Change(*(Block(self.packing, words) for words in merged))
@@ -156,13 +162,14 @@ class PairDifference:
             yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
 
     def _sizes(self, rows, width: int) -> list[int]:
-        """The number of bits in the first rows but not in the others, for each part of the nodes."""
+        """Return for each range of nodes the number of bits that are in the first rows but not in the others."""
         (of, bits), (other, others) = rows
         size = lambda part: graph.surplus_size(of, bits, other, others, width, *part)  # noqa: E731
         return list(in_threads(size, self.parts, self.cores))
 
     def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
-        """The pairs (lanes, n) of these bits."""
+        """Return the pairs (lanes, n) of the bits that one side of `rows` has and the other has not. sizes: their number in
+        each part; width: the words of a row; strip: the words of the bits' nodes."""
         (of, bits), (other, others) = rows
         begins = [0, *accumulate(sizes)]
         words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)
@@ -172,33 +179,35 @@ class PairDifference:
         return words
 
 
-def _places(found: graph.Dense, block: Block) -> np.ndarray:
-    """The positions of edges among those of a graph."""
-    x, y = (np.searchsorted(found.values, column).astype(np.uint64) for column in block.columns())
-    return np.searchsorted(found.words, x << graph.HALF | y)
+def _places(dense: graph.Dense, block: Block) -> np.ndarray:
+    """Return the positions of edges, a block of pairs, among the edges of a graph."""
+    x, y = (np.searchsorted(dense.values, column).astype(np.uint64) for column in block.columns())
+    return np.searchsorted(dense.words, x << graph.HALF | y)
 
 
-def _ends_that_matter(found: graph.Dense, places: np.ndarray, component: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sources and targets of edges of one moment only, without edges whose ends share a component at the other."""
-    x, y = found.sources[places].astype(np.int64), found.targets[places].astype(np.int64)
+def _ends_that_matter(dense: graph.Dense, places: np.ndarray, component: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (sources, targets) of edges that exist at one moment only, without edges whose ends are in one component at the
+    other moment."""
+    x, y = dense.sources[places].astype(np.int64), dense.targets[places].astype(np.int64)
     # One node is a component of its own, on a cycle or not: an edge from it to itself does matter.
-    felt = (component[x] != component[y]) | (x == y)
-    return x[felt], y[felt]
+    matters = (component[x] != component[y]) | (x == y)
+    return x[matters], y[matters]
 
 
 def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Some nodes and all nodes that they reach at either moment, ascending."""
-    met = np.zeros(indptr.size - 1, np.bool_)
-    met[starts] = True
-    queue = np.empty(met.size, np.int64)
-    begun = np.flatnonzero(met)
-    queue[: begun.size] = begun
-    graph.drain(indptr, targets, met, queue, 0, begun.size)
-    return np.flatnonzero(met)
+    """Return some nodes and all nodes that they reach at either moment, ascending."""
+    reached = np.zeros(indptr.size - 1, np.bool_)
+    reached[starts] = True
+    queue = np.empty(reached.size, np.int64)
+    first_nodes = np.flatnonzero(reached)
+    queue[: first_nodes.size] = first_nodes
+    graph.drain(indptr, targets, reached, queue, 0, first_nodes.size)
+    return np.flatnonzero(reached)
 
 
 def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
-    """A packing of pairs, the known one if it fits, and the words of each value in either place."""
+    """Return (packing of pairs, words with each value in the first place, words with each value in the second place). The known
+    packing is used if it fits."""
     bounds = bounds_of([values]) * 2
     packing = known if known and fits(bounds, known) else roomy(bounds)
     least = [np.full(values.size, low) for low, _ in packing.bounds]
@@ -227,6 +236,7 @@ def missed(edges: Table, some: Block, part: str = "all") -> bool:
 
 
 def _connected(blocks: list[Block], start: int, end: int) -> bool:
+    """True if a node is reached from another one within MAX_SEARCH_DEPTH steps, by a search over the blocks of edges."""
     frontier = np.array([start])
     seen = np.empty(0, np.int64)
     for _ in range(MAX_SEARCH_DEPTH):

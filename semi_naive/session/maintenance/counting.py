@@ -1,4 +1,6 @@
-"""Count the bindings that the bodies of aggregates gain and lose (`planning.maintaining.counted`). No binding is stored."""
+"""Maintain the counts and sums of aggregates: count the bindings that their bodies gain and lose
+(`planning.maintaining.counted`). No binding is stored.
+"""
 
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -21,7 +23,7 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, run_steps
 
-MIN_TUPLES_TO_SHARE = 64  # changed tuples: with fewer, one core is as quick as several
+MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
 
 @dataclass
@@ -37,59 +39,70 @@ class Counts:
         """The aggregates whose counts are unknown."""
         return [one for one in self.counted if one.relation not in self.local.database.tables]
 
-    def whole(self, one: CountedAggregate) -> Table:
+    def whole(self, aggregate: CountedAggregate) -> Table:
         """Count the bindings of an aggregate's body in the current tables."""
-        table = Table(len(one.outer) + 1)
-        rows, amounts = self._summed(one, self._made(one, [(one.body, {}, None, (one.relation, "whole"))]))
+        table = Table(len(aggregate.outer) + 1)
+        rows, amounts = self._summed(
+            aggregate, self._made(aggregate, [(aggregate.body, {}, None, (aggregate.relation, "whole"))])
+        )
         table.insert_block(_block(rows, amounts, amounts != 0))
         table.settle()
         return table
 
-    def changed(self, one: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """Evaluate the bindings that the body of an aggregate has gained, or those that it has lost. The caller has set the
-        delta of each relation in `below` to its new tuples, or to its lost tuples. Return parts for `_summed`."""
+    def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
+        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return parts for `_summed`.
+
+        below: the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples.
+        """
         tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
-        nots = [each for each in one.body if isinstance(each, Not) and each.atom.relation in below]
-        for number, each in enumerate(nots):
-            block = getattr(below[each.atom.relation], other)
-            for name, some in (_aside(one, number), block), (_flipping(one, number), _projected(block, each.atom)):
-                self.local.indexes.arities[name] = some.arity
-                tables[name] = Table(some.arity)
-                tables[name].begin_with(some)
+        nots = [negation for negation in aggregate.body if isinstance(negation, Not) and negation.atom.relation in below]
+        for number, negation in enumerate(nots):
+            block = getattr(below[negation.atom.relation], other)
+            for name, tuples in (
+                (_aside(aggregate, number), block),
+                (_flipping(aggregate, number), _projected(block, negation.atom)),
+            ):
+                self.local.indexes.arities[name] = tuples.arity
+                tables[name] = Table(tuples.arity)
+                tables[name].begin_with(tuples)
         try:
-            rule = Rule(one.atom, one.body)
-            unchanged = tuple(Not(replace(each.atom, relation=_aside(one, n))) for n, each in enumerate(nots))
-            for place, parts in versions(rule, one.reads):
-                if (change := below.get(one.body[place].relation)) and getattr(change, own).size:
-                    wanted.append((one.body + unchanged, parts, place, (one.relation, place, *nots)))
-            for number, each in enumerate(nots):
-                if getattr(below[each.atom.relation], other).size:
-                    first = Atom(_flipping(one, number), tuple(term for term in each.atom.args if not isinstance(term, Wild)))
-                    body = (first, *one.body, *unchanged[number + 1 :])
-                    wanted.append((body, {0: "delta"}, 0, (one.relation, number, each, *nots)))
-            return self._made(one, wanted)
+            rule = Rule(aggregate.atom, aggregate.body)
+            unchanged = tuple(Not(replace(negation.atom, relation=_aside(aggregate, n))) for n, negation in enumerate(nots))
+            for place, parts in versions(rule, aggregate.reads):
+                if (change := below.get(aggregate.body[place].relation)) and getattr(change, own).size:
+                    wanted.append((aggregate.body + unchanged, parts, place, (aggregate.relation, place, *nots)))
+            for number, negation in enumerate(nots):
+                if getattr(below[negation.atom.relation], other).size:
+                    first = Atom(
+                        _flipping(aggregate, number), tuple(term for term in negation.atom.args if not isinstance(term, Wild))
+                    )
+                    body = (first, *aggregate.body, *unchanged[number + 1 :])
+                    wanted.append((body, {0: "delta"}, 0, (aggregate.relation, number, negation, *nots)))
+            return self._made(aggregate, wanted)
         finally:
             for number in range(len(nots)):
-                tables.pop(_aside(one, number), None)
-                tables.pop(_flipping(one, number), None)
+                tables.pop(_aside(aggregate, number), None)
+                tables.pop(_flipping(aggregate, number), None)
 
-    def change(self, one: CountedAggregate, gained: list, lost: list) -> Change:
+    def change(self, aggregate: CountedAggregate, gained: list, lost: list) -> Change:
         """The change of the relation of counts, from its table before the change and the bindings gained and lost."""
-        table = self.local.database.tables[one.relation]
-        rows, amounts = self._summed(one, [*gained, *((keys, -weights) for keys, weights in lost)])
+        table = self.local.database.tables[aggregate.relation]
+        rows, amounts = self._summed(aggregate, [*gained, *((keys, -weights) for keys, weights in lost)])
         known = np.zeros(amounts.size, np.int64)
         for block in table.blocks("all", own_order(table.arity)):
             lows, highs = block.ranges(rows, amounts.size)
-            there = np.flatnonzero(highs > lows)
-            known[there] = block.column(len(rows), lows[there])
+            present = np.flatnonzero(highs > lows)
+            known[present] = block.column(len(rows), lows[present])
         changed, after = amounts != 0, known + amounts
         return Change(_block(rows, after, changed & (after != 0)), _block(rows, known, changed & (known != 0)))
 
-    def _summed(self, one: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
+    def _summed(self, aggregate: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
         """Sum weights by the values of the outer variables: (columns of distinct values, sums). parts: (columns, weights)."""
         weights = np.concatenate([np.empty(0, np.int64), *(weights for _, weights in parts)])
-        columns = [np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(one.outer))]
+        columns = [
+            np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(aggregate.outer))
+        ]
         if not columns:
             return [], weights.sum(keepdims=True)
         groups = Block.of(columns, weights.size)
@@ -124,38 +137,41 @@ class Counts:
         except EvaluationError as error:
             raise located(error, one.rule) from None
 
-    def _weighed(self, one: CountedAggregate, batch: Batch, names: list[str]):
-        """(columns of the outer variables, weights) of a batch. A weight counts bindings; for a sum, times the value."""
+    def _weighed(self, aggregate: CountedAggregate, batch: Batch, names: list[str]):
+        """Return (columns of the outer variables, weights) of a batch. A weight is the number of bindings, for a sum multiplied
+        by the value."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
-        if (target := one.literal.target) is not None:
+        if (target := aggregate.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)
             weights = weights * column.view(np.int64)
         return [batch.columns[name] for name in names], weights
 
-    def _plan(self, one: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """The plan of a body whose bindings are counted. It is made again when the sizes of relations have changed a lot."""
+    def _plan(self, aggregate: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
+        """Return the plan of a body whose bindings are counted; it is planned again when the sizes of relations have changed a
+        lot. parts: the part of its relation that each atom reads, by place; delta: the place of the atom that reads the
+        delta; key: identifies the plan."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
-            rule = Rule(one.atom, body)
+            rule = Rule(aggregate.atom, body)
             made = None if delta is None else local._indexes_made()
             compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)
-            places = core_of({n: each for n, each in enumerate(body) if isinstance(each, Atom)})
+            places = core_of({n: literal for n, literal in enumerate(body) if isinstance(literal, Atom)})
             compiler.core = CyclicCore(places, "", indexed=True) if places and local.multiway != "never" else None
-            outside = {each.name for each in one.outer} | (
-                names_of_variables(one.literal.target) if one.literal.target else set()
+            outside = {variable.name for variable in aggregate.outer} | (
+                names_of_variables(aggregate.literal.target) if aggregate.literal.target else set()
             )
             compiler.weighs = True
             steps = compiler.compile(body, outside=outside)
-            read = {each.relation for each in body if isinstance(each, Atom)}
+            read = {literal.relation for literal in body if isinstance(literal, Atom)}
             counts = {name: sizes.size(name) for name in read}
-            self.bodies[key] = PlannedBody(rule, Derivation(steps, one.relation, ()), [], counts)
+            self.bodies[key] = PlannedBody(rule, Derivation(steps, aggregate.relation, ()), [], counts)
             share_indexes(self.bodies, local.indexes)
-        return self.bodies[key].derivation.steps if key in self.bodies else self._plan(one, body, parts, delta, key)
+        return self.bodies[key].derivation.steps if key in self.bodies else self._plan(aggregate, body, parts, delta, key)
 
 
-def _aside(one: CountedAggregate, number: int) -> str:
-    """Name the tuples of a negated atom's relation on the other side of a change."""
-    return f"{one.relation}~{number}"
+def _aside(aggregate: CountedAggregate, number: int) -> str:
+    """Return the name of the temporary relation with the changed tuples of a negated atom on the other side of a change."""
+    return f"{aggregate.relation}~{number}"
 
 
 def _flipping(one: CountedAggregate, number: int) -> str:

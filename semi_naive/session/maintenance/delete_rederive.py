@@ -62,30 +62,36 @@ from semi_naive.session.maintenance.guard import Guard, GuardRules
 
 Version = tuple[Rule, int, dict[int, str], int]  # a rule, the atom that reads the delta, the part that it reads, a number
 
-CHANGE = -1  # the number of versions that begin with a change from outside; those of the recursion begin at 0
+CHANGE = -1  # the number of versions that start from a change of another stratum; versions of the recursion start at 0
 
 
 def version(rule: Rule, relation: str, number: int = CHANGE) -> Version:
-    """The version of a rule whose atom of a relation reads the delta; all others read all tuples."""
-    place = next(n for n, each in enumerate(rule.body) if isinstance(each, Atom) and each.relation == relation)
+    """Return the version of a rule in which the first atom of a relation reads the delta, and all other atoms read all tuples:
+    (rule, place of the atom, parts, number)."""
+    place = next(n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation == relation)
     return rule, place, {place: "delta"}, number
 
 
 @dataclass
 class Incremental(Local):
-    """A stratum that is evaluated once a transaction. guard: drops suspects that have a proof, in a stratum of suspects."""
+    """The evaluation of a stratum, repeated in each transaction.
+
+    guard: if set, it drops suspects that have a proof; for a stratum of suspects.
+    guarded: for each rule version its body, the guard, and the body with the guard's steps.
+    """
 
     guard: Guard | None = None
-    guarded: dict = field(default_factory=dict)  # by rule version: its body, the guard, and the body with the guard's steps
+    guarded: dict = field(default_factory=dict)
 
     def __post_init__(self):
+        """Set the state that is kept between transactions."""
         super().__post_init__()
         self.max_small_delta = self.small
-        self.first: Sequence[Version] = ()  # versions of the first iteration alone
+        self.first: Sequence[Version] = ()  # versions that run only in the first iteration
         self.recursive_versions = len(list(self.every(False)))  # they precede those of the first iteration in the machine
 
     def begin(self) -> None:
-        """Reset what depends on one evaluation."""
+        """Reset the state that the evaluation of the previous transaction left."""
         self.iteration, self.small = 1, self.max_small_delta
         self.made, self.rest, self.rested = 0, 1, 0
         self.slow = {place for place in self.slow if place < self.recursive_versions}
@@ -123,32 +129,39 @@ class Incremental(Local):
         return set().union(*(self._body(*one).searched for one in versions))
 
     def compiled(self) -> list[tuple]:
+        """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
         self._plan(self.first if self.beside else [])
-        first = [(one[0], one[0].body[one[1]].relation, self._body(*one)) for one in self.first if self.beside]
+        first = [
+            (rule_version[0], rule_version[0].body[rule_version[1]].relation, self._body(*rule_version))
+            for rule_version in self.first
+            if self.beside
+        ]
         return [*super().compiled(), *first]
 
     def _derive_all(self, versions: Sequence[Version]) -> None:
+        """Evaluate rule versions in this process, one after the other."""
         self._plan(versions)
-        for one in versions:
-            self._derive(*one)
+        for rule_version in versions:
+            self._derive(*rule_version)
 
     @property
     def work(self) -> int:
         return super().work * (1 + max(map(len, self.guard.proofs.values())) if self.guard else 1)
 
     def _body(self, rule: Rule, place, parts, number) -> PlannedBody:
+        """Return the planned body of a rule version, with the guard's steps at its end if there is a guard."""
         body, guard = super()._body(rule, place, parts, number), self.guard
         if guard is None:
             return body
-        planned, by, found = self.guarded.get((id(rule), number), (None, None, body))
-        if planned is not body or by is not guard:
+        planned, known_guard, guarded_body = self.guarded.get((id(rule), number), (None, None, body))
+        if planned is not body or known_guard is not guard:
             relation = origin(rule.head.relation)
-            more = guard.guarded if number >= 0 else guard.witnessing
-            steps = more(body.derivation.steps, relation, rule.head.args)
+            with_guard = guard.guarded if number >= 0 else guard.witnessing
+            steps = with_guard(body.derivation.steps, relation, rule.head.args)
             head = column_variables(guard.kinds[relation])
-            found = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
-            self.guarded[id(rule), number] = body, guard, found
-        return found
+            guarded_body = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
+            self.guarded[id(rule), number] = body, guard, guarded_body
+        return guarded_body
 
     def _indexed(self, number: int) -> bool:
         """True for versions that begin with a change: they are small. Those of the recursion are for the machine."""
@@ -160,12 +173,20 @@ class Incremental(Local):
 
 
 class DeleteRederive:
-    """The rules that maintain one stratum, and their plans, kept between transactions.
+    """The rules that maintain one stratum, and their plans, which are kept between transactions.
 
-    evaluation: makes the evaluation of a stratum; known: the relations that may have explicit facts.
+    evaluation: returns the evaluation of a stratum.
+    known: the relations that may have explicit facts.
+    closed: the relations of the stratum with a reduction; better: those with a best value that are recursive.
+    below: the relations of other strata that the rules read.
+    flips: projections of relations below that are negated or aggregated.
+    insertions, overdeletions: rule versions, for new tuples and for suspects.
+    single: relations whose tuples have at most one derivation.
     """
 
     def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str]):
+        """Derive the delta rules of the stratum, in the order of the three steps. evaluation: returns an evaluation of a
+        stratum; known: the relations that may have explicit facts."""
         self.stratum, counted = counting(stratum)
         self.known, self.inserting = known, evaluation(self.stratum)
         self.database, self.indexes = self.inserting.database, self.inserting.indexes
@@ -186,16 +207,16 @@ class DeleteRederive:
         self.is_straight = not stratum.recursive and not self.closed and len(stratum.relations) == 1
         heads = Counter(rule.head.relation for rule in self.stratum.rules)
         single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
-        self.single = single - self.closed.keys() - self.inserting.recursive  # relations whose tuples have one derivation
+        self.single = single - self.closed.keys() - self.inserting.recursive
 
     def _add_arities(self, counted: list[CountedAggregate]) -> None:
-        """Tell the indexes about the relations that stand beside those of the program."""
+        """Register the arities of the temporary relations: suspects, changes, counts and flips."""
         arities = self.indexes.arities
-        arities.update({one.relation: len(one.atom.args) for one in counted})
-        for beside in (suspects, asked, explicit):
-            arities.update({beside(name): arities[name] for name in self.stratum.relations})
-        for beside in (gained, lost, before, after):
-            arities.update({beside(name): arities[name] for name in self.below})
+        arities.update({aggregate.relation: len(aggregate.atom.args) for aggregate in counted})
+        for name_of in (suspects, asked, explicit):
+            arities.update({name_of(name): arities[name] for name in self.stratum.relations})
+        for name_of in (gained, lost, before, after):
+            arities.update({name_of(name): arities[name] for name in self.below})
         arities.update({flip.changed: arities[flip.relation] for flip in self.flips})
 
     # -- the relations that stand beside those of the program
@@ -211,8 +232,8 @@ class DeleteRederive:
                 self.database.tables.pop(name, None)
 
     def changed(self, below: dict[str, Change]):
-        """Provide the gained and the lost tuples of the relations below, each as the delta of a table; and what relations were
-        and are that bind the groups of aggregates."""
+        """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
+        as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
         changes = {gained(name): [change.born] for name, change in below.items()}
         changes |= {lost(name): [change.lost] for name, change in below.items()}
         groups = {
@@ -237,20 +258,27 @@ class DeleteRederive:
     # -- insert
 
     def insert(self, own: Container[str], suspected: Mapping[str, Block]) -> None:
-        """Rederive suspects, and insert what follows from new tuples, to the fixpoint. The relations of the stratum lack the
-        suspects, and those of `own` have new explicit facts in `new`. After an error, as OverBudget, they are inconsistent."""
+        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint.
+
+        own: relations of the stratum that have new explicit facts, in `new`.
+        suspected: the suspects of each relation, which are no longer in its table.
+
+        After an error, such as OverBudget, the tables are inconsistent.
+        """
         with self._rederivable(suspected, own):
             self.inserting.evaluate(self._provided(self.insertions))
 
     def insert_once(self, own: Container[str], suspected: Mapping[str, Block]) -> Block:
-        """The tuples that `insert` adds to a relation that no rule of the stratum reads; some may be there already."""
+        """Return the tuples that `insert` would add to the only relation of a stratum that no rule of it reads; some may
+        already be in the table. own: the relations with changed explicit facts; suspected: the suspects of each relation."""
         with self._rederivable(suspected, own):
             return self._heads(self.inserting, self.stratum.relations[0], self._provided(self.insertions))
 
     def _rederivable(self, suspected: Mapping[str, Block], own: Container[str]):
-        """Provide the suspects that may have another derivation; an explicit fact may be derived as well."""
-        names_of_variables = [name for name in suspected if name in own or name not in self.single]
-        return self._beside({suspects(name): _delta([suspected[name]]) for name in names_of_variables})
+        """Provide the suspects that may have another derivation; an explicit fact may be derived as well. own: the relations
+        with changed explicit facts."""
+        rederivable = [name for name in suspected if name in own or name not in self.single]
+        return self._beside({suspects(name): _delta([suspected[name]]) for name in rederivable})
 
     def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
         """The heads of some versions, which are all of one relation."""
@@ -308,7 +336,8 @@ class DeleteRederive:
         return reached(self.closed[name], block, self.database.tables[name]) if name in self.closed else block
 
     def _overdelete_classes(self, deleted: dict[str, Block], first: list[Version]) -> dict[str, Block]:
-        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects."""
+        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects. deleted: explicit
+        facts; first: the rule versions of the first round."""
         tables, old = self.database.tables, {name: self.database.tables[name] for name in self.kinds}
         new = {name: Table(table.arity) for name, table in old.items()}
         found: dict[str, list[Block]] = {name: [] for name in old}
@@ -328,7 +357,8 @@ class DeleteRederive:
         return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in found.items()}
 
     def _fresh(self, name: str, table: Table) -> Block:
-        """The suspects that a round has found: `table` has all of them, the new ones in `new`."""
+        """Return the suspects that a round of overdeletion has found. table: all suspects of the relation, the new ones in
+        `new`."""
         table.advance()
         block = self._derived(name, table.delta[table.home]) if table.delta else empty(table.arity)
         if name in self.closed and self.closed[name].eqrel:
@@ -338,12 +368,12 @@ class DeleteRederive:
 
 
 def _to_asked(rule: Rule) -> Rule:
-    """A rule of suspects whose heads the guard tests first."""
+    """Return a rule of suspects whose heads go to the relation of candidates, which the guard tests."""
     return replace(rule, head=replace(rule.head, relation=asked(origin(rule.head.relation))))
 
 
 def _delta(blocks: list[Block]) -> Table:
-    """A table whose delta is the union of some blocks."""
+    """Return a table whose delta is the union of some blocks."""
     table = Table(blocks[0].arity)
     table.begin_with(union_of_blocks(blocks, table.arity))
     return table

@@ -1,4 +1,4 @@
-"""Drop suspects that have a derivation from older tuples that remain.
+"""The guard of overdeletion: it drops suspects that still have a derivation from older tuples.
 
 For a rule `path(x, z) :- path(x, y), edge(y, z).` the suspect path(@0, @1) stays if the following body has a binding over the
 remaining tuples in which path(@0, y) is older than the suspect, and is no suspect:
@@ -29,20 +29,23 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
-BORN = "@born"  # the variable of a body that has the tick of a tuple of the stratum
+BORN = "@born"  # the variable of a body that holds the tick of a tuple of the stratum
 
 YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
 class GuardRules:
-    """The rules that prove the suspects of a stratum, with their plans.
-
-    local: the evaluation of the stratum, of which the database and the indexes are used; below: the relations that it reads.
+    """The rules that prove the suspects of a stratum, with their plans. local: the evaluation of the stratum, for its database
+    and indexes; below: the relations that it reads.
     """
 
     def __init__(self, rules: list[Rule], kinds: Kinds, local: Any, below: set[str]):
+        """kinds: of the columns of the stratum's relations; local: the evaluation of the stratum; below: the relations of other
+        strata that the rules read."""
         proofs = [proof(rule, kinds) for rule in rules]
-        self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
+        self.proofs = sorted(
+            proofs, key=lambda candidate: len(candidate.rule.head.args)
+        )  # first those without atoms of the stratum
         self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
         self.bodies: dict[int, PlannedBody] = {}
         self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, Now(Ticks()), suspects, kinds)
@@ -79,8 +82,9 @@ class GuardRules:
 
 @dataclass
 class Guard:
-    """The steps that drop suspects. proofs: by relation, the steps of each proof; now: the ticks; suspects: names the relation
-    of a relation's suspects."""
+    """The steps that drop suspects. proofs: for each relation the steps of each proof; now: the ticks; suspects: a function
+    from a relation's name to the name of the relation of its suspects.
+    """
 
     proofs: dict[str, list[list]]
     now: Now

@@ -1,8 +1,8 @@
-"""A transitive closure that is represented by its edges: pairs are counted, and computed when they are read.
+"""Implied closures: a transitive closure represented by its edges. Its pairs are counted, and computed when they are read.
 
 A run represents a closure that no rule reads in the same way (`running.relations.on_partitions.Remade`). Its changes are
-counted as well, by rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million
-pairs takes the time of a run, and memory for the edges only.
+counted, too, by rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million
+pairs takes the time of a run, and memory only for the edges.
 """
 
 import threading
@@ -20,13 +20,13 @@ from semi_naive.ra.closures import graph
 from semi_naive.ra.ir import Order
 from semi_naive.session.maintenance.closures import PairDifference, differing
 
-MIN_IMPLIED_PAIRS = 1 << 20  # pairs: a smaller closure is computed at once
-MAX_IMPLIED_PAIRS = 1 << 28  # pairs that this process has room for when they are read: 2 GB
-MAX_PAIRS_AT_ONCE = 1 << 18  # changed pairs that are computed at once
+MIN_IMPLIED_PAIRS = 1 << 20  # pairs of the smallest closure that is represented by its edges
+MAX_IMPLIED_PAIRS = 1 << 28  # pairs of the largest one: if they are read, they take 2 GB
+MAX_PAIRS_AT_ONCE = 1 << 18  # changed pairs up to which they are computed immediately
 
 
 class CountedClosure(Change):
-    """A change of a closure whose sizes are known. Its tuples are computed when they are first read."""
+    """A change of a closure with known sizes. Its tuples are computed when they are first read."""
 
     def __init__(self, differing: PairDifference, came: int, went: int):
         vars(self).update(differing=differing, sizes=(came, went))
@@ -57,10 +57,11 @@ class CountedClosure(Change):
 
 
 class Implied(Table):
-    """The closure of some edges, blocks of a relation of pairs; count: its number of pairs.
+    """A table of the transitive closure of `edges`, blocks of a relation of pairs. count: the number of pairs.
 
-    The pairs are computed when blocks or columns are first read: 20 ns and 8 bytes each. It is settled and never changes; its
-    `snapshot` is a plain table."""
+    The pairs are computed when blocks or columns are first read, in 20 ns and 8 bytes each. The table is settled and immutable;
+    its `snapshot` is a plain table.
+    """
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
@@ -86,6 +87,7 @@ class Implied(Table):
 
     @cached_property
     def whole(self) -> Table:
+        """The table of all pairs."""
         found = Table(2)
         found.begin_with(self.since_nothing().born)
         found.settle()
@@ -131,23 +133,24 @@ class Implied(Table):
         return CountedClosure(self.every, self.pairs, 0)
 
     def beside(self, column: int, value: int) -> np.ndarray:
-        """The pairs that have a value in a column, as columns (2, n), found by a search along the edges."""
+        """Return the pairs that have a value in a column, as columns (2, n), found by a graph search along the edges."""
         edges = np.concatenate([np.array(block.columns()) for block in self.edges], axis=1)
-        found = graph.intern(edges[:: 1 - 2 * column].T)
-        at = np.searchsorted(found.values, value)
-        if at == found.domain or found.values[at] != value:
+        dense_graph = graph.intern(edges[:: 1 - 2 * column].T)
+        start = np.searchsorted(dense_graph.values, value)
+        if start == dense_graph.domain or dense_graph.values[start] != value:
             return np.empty((2, 0), np.int64)
-        indptr, targets = graph.adjacency(found)
-        met, queue = np.zeros(found.domain, np.bool_), np.empty(found.domain, np.int64)
-        begun = np.unique(targets[indptr[at] : indptr[at + 1]])
-        met[begun], queue[: begun.size] = True, begun
-        graph.drain(indptr, targets, met, queue, 0, begun.size)
-        others = found.values[met]
+        indptr, targets = graph.adjacency(dense_graph)
+        reached, queue = np.zeros(dense_graph.domain, np.bool_), np.empty(dense_graph.domain, np.int64)
+        successors = np.unique(targets[indptr[start] : indptr[start + 1]])
+        reached[successors], queue[: successors.size] = True, successors
+        graph.drain(indptr, targets, reached, queue, 0, successors.size)
+        others = dense_graph.values[reached]
         return np.array([np.full(others.size, value), others][:: 1 - 2 * column])
 
 
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
-    """True if a closure is represented by its edges after so many pairs have changed. count: its number of pairs then."""
+    """True if a closure should be represented by its edges after `changed` of its pairs have changed. count: its new number of
+    pairs. before: the table of its pairs."""
     return not before.is_spelt or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
 
 

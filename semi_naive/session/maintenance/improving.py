@@ -1,10 +1,10 @@
-"""Decide if a recursion of best values may improve a value by its consequences.
+"""Decide whether a recursive best value may be improved by its own consequences.
 
     close(y, min(d + w)) :- close(x, d), edge(x, y, w).
 
-If no w is negative, no value is better than the value that it is derived from. So the best value of a key is never derived
-from a value that it has superseded. If a w is negative, or with `max(d, 1)` in a `max`, it may be. Then a superseded value may
-lose its last derivation; as it is not stored, overdeletion misses the better value that was derived from it.
+If no w is negative, no value is better than the value from which it is derived. So the best value of a key is never derived
+from a value that it has superseded. With a negative w, or with `max(d, 1)` in a `max`, it may be. Then a superseded value may
+lose its last derivation. As it is not stored, overdeletion misses the better value that was derived from it.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
 from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
 
-MAX_DEPTH = 20  # of terms within terms, and equalities of variables, that are examined
+MAX_DEPTH = 20  # nested terms and equalities of variables that are examined
 
 
 def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
@@ -50,7 +50,9 @@ def may_lose_best(
 ) -> bool:
     """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are unknown.
 
-    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations."""
+    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations. kept: returns the
+    contents of a relation.
+    """
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
     if not any(change.went or name in flipped for name, change in changed):
         return False
@@ -77,7 +79,7 @@ def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], block
 
 @dataclass
 class _Known:
-    """Facts about the terms of a rule. way: 1 if less is better, -1 if more is."""
+    """Facts about the terms of a rule. way: 1 if less is better, -1 if more is better."""
 
     rule: Rule
     way: int
@@ -143,7 +145,8 @@ class _Known:
 
 
 def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
-    """True if no value of a column has the other sign. The bits of a float have its sign; those of a NaN are positive."""
+    """True if no value of a column has the opposite sign. place: the column; sign: 1 or -1. The sign bit of a float counts; a
+    NaN is positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
 

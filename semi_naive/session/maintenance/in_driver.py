@@ -1,6 +1,6 @@
 """Maintain a stratum in this process by delta rules (`delete_rederive`).
 
-If that visits more bindings than the caller allows, it raises OverBudget, and the caller restores the tables.
+If maintenance visits more bindings than its budget, OverBudget is raised, and the caller restores the tables.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.recomputation import is_stepwise
 
-MAX_CHANGED_PART = 0.2  # of what a stratum reads and has: if more has changed, the stratum is computed anew
-MAX_CHANGED_TUPLES = 100  # changed tuples that are followed whatever part they are
+MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
+MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained, whatever fraction they are
 
 
 class InDriver:
@@ -64,10 +64,10 @@ class InDriver:
         return self.rules[number]
 
     def forget_counts(self, number: int) -> None:
-        """Drop the counts of a stratum's aggregates, as it is computed anew."""
+        """Drop the stored counts of a stratum's aggregates, because the stratum is recomputed."""
         if (rules := self.rules.get(number)) and rules.counts:
-            for one in rules.counts.counted:
-                self.relations.tables.pop(one.relation, None)
+            for aggregate in rules.counts.counted:
+                self.relations.tables.pop(aggregate.relation, None)
 
     def lacks_counts(self, number: int) -> bool:
         """True if a stratum has been maintained by counts that are missing now."""
@@ -75,7 +75,8 @@ class InDriver:
         return bool(rules and rules.counts and rules.counts.missing)
 
     def can_follow(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed."""
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
+        facts of its relations; changes: of all relations below."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
@@ -84,8 +85,14 @@ class InDriver:
         return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
 
     def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
-        """Maintain a stratum by its rules within a budget, and return its changes. After OverBudget the tables, also those of
-        relations that it reads, are inconsistent."""
+        """Maintain a stratum by its rules within a budget, and return its changes.
+
+        own: the changes of explicit facts of the stratum's relations.
+        changes: the changes of relations so far.
+        most: the budget, in bindings.
+
+        After OverBudget the tables are inconsistent, also those of relations that it reads.
+        """
         self.relations.mark_new(stratum.reads, changes)
         rules = cast(DeleteRederive, self.rules[number])
         if (counts := rules.counts) and counts.missing:
@@ -99,15 +106,16 @@ class InDriver:
                     if name in stratum.relations or name in below:
                         self.relations.tables[name].blocks("full", order)  # made once, also for later transactions
                 suspected = self._overdelete(rules, own, below, self.relations.ticks.get(number))
-                found = self._derive(number, rules, own, below, suspected)
-        for one in counts.counted if counts else ():
-            self.relations.tables[one.relation].settle()
-        return found
+                derived = self._derive(number, rules, own, below, suspected)
+        for aggregate in counts.counted if counts else ():
+            self.relations.tables[aggregate.relation].settle()
+        return derived
 
     # -- the steps of a change
 
     def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks) -> dict[str, Block]:
-        """The suspects of a stratum's relations."""
+        """Return the suspects of a stratum's relations. own: changes of explicit facts; below: of relations below; ticks: see
+        `ra.rules.ages`."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in rules.flipped for name, change in below.items()):
             return {}
@@ -119,7 +127,8 @@ class InDriver:
     def _derive(
         self, number: int, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict[str, Block]
     ) -> dict[str, Change]:
-        """Rederive suspects and insert new tuples. Return the changes of the stratum's relations."""
+        """Rederive suspects and insert new tuples. Return the changes of the stratum's relations. own: changes of explicit
+        facts; below: of relations below."""
         if not suspected and not own and not any(change.born.size or name in rules.flipped for name, change in below.items()):
             return {}
         if rules.is_straight:
@@ -148,7 +157,8 @@ class InDriver:
         return found
 
     def _derive_once(self, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
-        """Rederive and insert for a relation that no rule of its stratum reads: the heads are compared with it at the end."""
+        """Rederive and insert for a relation that no rule of its stratum reads: the heads are compared with it at the end. own:
+        changes of explicit facts; below: of relations below."""
         (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
@@ -159,21 +169,25 @@ class InDriver:
         return {name: change}
 
     def _begun(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
-        """A relation without suspects, with new explicit facts in `new`, and with its reduction if it has one. Then explicit
-        facts that a suspect has superseded are inserted again."""
+        """Return the table of a relation with which insertion starts: without its suspects (`rest`), with new explicit facts in
+        `new`, and with the relation's reduction, if any.
+
+        For a relation with a reduction, explicit facts that a suspect had superseded are inserted again.
+        """
         if name not in rules.closed:
-            found = snapshot(rest)
+            table = snapshot(rest)
         else:
-            found = closed(rules.closed[name], rest)
+            table = closed(rules.closed[name], rest)
             for facts in self.relations.facts.tables(name) if own or suspected else ():
                 for block in explicit_again(rules.closed[name], facts, suspected):
-                    found.insert_block(block)
+                    table.insert_block(block)
         if own:
-            found.insert_block(own.born)
-        return found
+            table.insert_block(own.born)
+        return table
 
     def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
-        """The change of a relation that was `rest` without its suspects. Its table gets the indexes made meanwhile."""
+        """The change of a relation that was `rest` without its suspects. Its table gets the indexes made meanwhile. before: its
+        table before the change."""
         after = self.relations.tables[name]
         added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
         gone = suspected or empty(after.arity)
@@ -186,7 +200,8 @@ class InDriver:
 
     @contextmanager
     def _reversed(self, below: dict[str, Change]) -> Iterator[None]:
-        """Let relations be as before their change, with the lost tuples as their delta, while the block runs."""
+        """Let relations be as before their change, with the lost tuples as their delta, while the block runs. below: the
+        changes of relations."""
         tables = self.relations.tables
         now = {name: tables[name] for name in below}
         tables.update({name: grown(table, below[name].lost) for name, table in now.items()})

@@ -9,7 +9,7 @@ this process, and the transaction is repeated.
 import logging
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -23,7 +23,6 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import Gone
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.partitions.subtracting import Sweep
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.spark.lost import RunsLost
@@ -38,17 +37,16 @@ from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange,
 
 log = logging.getLogger("semi_naive")
 
-FOLDERS = "runs", "shared", "tries"  # the folders of a session on every host that have files of one job each
-MAX_CHANGED_PART = 1 / 32  # of a recomputed relation: beyond it the recomputed table replaces the old one and its indexes
-CLOSURE_FACTOR = 4  # times local_tuples: the pairs of a closure in this process, where an edge that changes few is quick
-MIN_COLUMNS_TO_REPACK = 3  # two columns are packed alike whatever their values
+MAX_CHANGED_PART = 1 / 32  # the changed fraction of a recomputed relation above which the old table and its indexes are dropped
+CLOSURE_FACTOR = 4  # times local_tuples: the most pairs of a closure in this process, where changing an edge is fast
+MIN_COLUMNS_TO_REPACK = 3  # columns from which a packing depends on the values; two columns always have the same
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class State:
-    """The relations of a session at an epoch. It is never changed, except to replace lost runs by equal ones."""
+    """The relations of a session at an epoch. It is immutable, except that lost runs are replaced by equal ones."""
 
     tables: dict[str, Table]
     spread: dict[str, OnPartitions]
@@ -64,7 +62,7 @@ class State:
 
 
 class MaterializedRelations:
-    """All relations of a session, with their explicit facts. A relation on the partitions has an empty table as well.
+    """All relations of a session, with their explicit facts. A relation on the partitions has an empty table, too.
 
     Tables in `run.database` are settled and have no reduction, except while their stratum is evaluated.
     """
@@ -77,11 +75,10 @@ class MaterializedRelations:
         self.closures: dict[int, Closure] = {}  # strata that are transitive closures
         self.merged: dict[str, Table] = {}  # relations that the open transaction changed, in few blocks, as a run has them
         self.readers: weakref.WeakSet[InRuns] = weakref.WeakSet()  # relations on the partitions that may be read
-        self.swept = 0  # `Cluster.labels` at the last sweep
         self.origin = self.state()  # the state before the open transaction
 
     def use(self, tables: dict[str, Table], spread: dict[str, OnPartitions]) -> None:
-        """Make these the current relations: those in this process, and those on the partitions."""
+        """Make these tables, and these relations on the partitions, the current contents."""
         self.tables, self.spread = tables, spread
         self.database.tables, self.database.on_partitions = cast(dict, tables), cast(dict, spread)
 
@@ -109,8 +106,11 @@ class MaterializedRelations:
         return self.facts.table(name, self.run.program.relations[name].arity)
 
     def restart(self, name: str) -> None:
-        """Reset a relation to its explicit facts, as new tuples. If it has a choice, the first facts of the program's text win.
-        Packings are kept, so that the words of old and new tuples can be compared."""
+        """Reset a relation to its explicit facts, as new tuples.
+
+        Of a relation with a choice, the first facts in the program's text take precedence. The packing is kept, so that old and
+        new tuples can be compared as words.
+        """
         self.spread.pop(name, None)
         known = self.tables[name].packing if name in self.tables else None
         table = self.tables[name] = self.database.empty_table(name)
@@ -133,7 +133,8 @@ class MaterializedRelations:
         return change
 
     def compared(self, name: str, before: Kept) -> AnyChange:
-        """The change of a recomputed relation. The new table gets the indexes of the old one if that is less work."""
+        """The change of a recomputed relation. The new table gets the indexes of the old one if that is less work. before: its
+        contents before."""
         after = self.kept(name)
         if isinstance(before, Table) and isinstance(after, Table):
             return self.compared_tables(name, before, after)
@@ -143,6 +144,8 @@ class MaterializedRelations:
         return change
 
     def compared_tables(self, name: str, before: Table, after: Table) -> Change:
+        """Return the difference between two tables of a relation, and store the better of them: the old one if they are equal,
+        the old one with the change applied if that is small, else the new one."""
         if not before.count and isinstance(after, Implied):
             return after.since_nothing()
         change = difference(before, after)
@@ -163,7 +166,8 @@ class MaterializedRelations:
                 self.tables[name] = grown(table_without(self.merged[name], born), born)
 
     def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
-        """True if at most `few` tuples of some relations, or a part of all of them, have changed."""
+        """True if at most `few` tuples of some relations, or a part of all of them, have changed. own, changes: of explicit
+        facts, and of relations."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
         return changed <= few or changed <= part * sum(map(self.database.count, names))
 
@@ -177,7 +181,8 @@ class MaterializedRelations:
             self.closures[number] = closure
 
     def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
-        """The closure that a stratum is, if it has neither explicit facts nor ticks, and its edges are in this process."""
+        """The closure that a stratum is, if it has neither explicit facts nor ticks, and its edges are in this process. own:
+        changes of explicit facts; changes: of relations."""
         closure = self.closures.get(number)
         if closure is None or own or number in self.ticks or any(self.facts.tables(closure.relation)):
             return None
@@ -265,18 +270,13 @@ class MaterializedRelations:
         try:
             if not read:
                 self._release()
-            elif cluster.labels > self.swept:
-                kept: Iterable[str] = frozenset().union(*(each.paths for each in read))
-                sweep = Sweep([cluster.store.path(folder) for folder in FOLDERS], frozenset(kept))
-                sweep(0, ())
-                if not cluster.local:
-                    cluster.jobs.job(sweep)
-                self.swept = cluster.labels
+            else:
+                cluster.sweep(frozenset().union(*(each.paths for each in read)))
         except Exception:
             log.exception("unread files could not be removed; they are removed when the session is closed")
 
     def _release(self) -> None:
-        """Release what Spark holds for this session, as all tuples are in this process."""
+        """Release Spark's resources of this session, as all tuples are in this process."""
         run = self.run
         if run.cluster.started:
             run.cluster.release()

@@ -1,4 +1,4 @@
-"""Propagate the changes of one transaction from stratum to stratum.
+"""Propagate the changes of one transaction from stratum to stratum, in the order of evaluation.
 
 1. Facts of a relation without rules are inserted into its table, or taken out of it.
 2. A stratum in this process that reads a changed relation is maintained by delta rules (`in_driver`).
@@ -27,19 +27,20 @@ from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import FREE, Closure, Recomputation
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 
-MAX_CHANGED_FACTS = 0.5  # of a relation: beyond it, its other indexes are made again when they are searched
+MAX_CHANGED_FACTS = 0.5  # the changed fraction of a relation above which its other indexes are dropped and rebuilt on demand
 
 
 class Propagation:
-    """One transaction: `net` are the changes of explicit facts, `changes` those of relations so far."""
+    """The propagation of one transaction. net: the changes of explicit facts; changes: the changes of relations so far."""
 
     def __init__(self, recomputation: Recomputation, in_driver: InDriver, across: AcrossPartitions, net: dict[str, Change]):
+        """net: the changes of explicit facts, by relation."""
         self.recomputation, self.in_driver, self.across, self.net = recomputation, in_driver, across, net
         self.relations, self.run = recomputation.relations, recomputation.run
         self.changes: dict[str, AnyChange] = {}
 
     def propagate(self, stale: Set[int], collected: Set[str]) -> dict[str, AnyChange]:
-        """Change all relations, and return their changes. stale: strata that are computed anew in any case; collected: the
+        """Update all relations, and return their changes. stale: strata that are recomputed in any case; collected: the
         relations whose changes are needed in this process."""
         facts = self.relations.facts
         for name, change in self.net.items():
@@ -48,38 +49,39 @@ class Propagation:
         self.relations.merged.clear()
         for number, stratum in enumerate(self.run.strata):
             own = {name: self.net[name] for name in stratum.relations if name in self.net}
-            found: Mapping[str, AnyChange] = {}
+            changed: Mapping[str, AnyChange] = {}
             if number in self.run.looping:
-                found = self._change_loop(number, stale)
+                changed = self._change_loop(number, stale)
             elif own or number in stale or stratum.reads & self.changes.keys():
                 with memory.at(partial(self.run.place_of, number)):
                     limits.check_limits()
-                    found = self._change_stratum(number, stratum, own, number in stale)
+                    changed = self._change_stratum(number, stratum, own, number in stale)
                     limits.check_bytes(now=True)
-            for name, each in found.items():
+            for name, each in changed.items():
                 if each.size:
                     self.changes[name] = here(each) if name in collected else each
         return self.changes
 
     def _change_loop(self, number: int, stale: Set[int]) -> dict[str, AnyChange]:
-        """Compute the strata of a loop anew, in the turn of the first, if it reads a change."""
+        """Recompute the strata of a loop when the first one is due, if the loop reads a change. Return their changes."""
         loop, relations = self.run.compiled.loops.get(number), self.relations
-        strata = [self.run.strata[each] for each in loop.numbers] if loop else []
-        concerns = {name for each in strata for name in (*each.reads, *each.relations)}
-        if loop is None or not (concerns & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
+        strata = [self.run.strata[member] for member in loop.numbers] if loop else []
+        involved = {name for member in strata for name in (*member.reads, *member.relations)}
+        if loop is None or not (involved & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
             return {}
-        before = {name: relations.kept(name) for each in strata for name in each.relations}
+        before = {name: relations.kept(name) for member in strata for name in member.relations}
         self.recomputation.compute_loop(loop)
-        found = {name: relations.compared(name, kept) for name, kept in before.items()}
-        for known, name in loop.of.pairs:  # later strata may read `known`, too
-            found[known] = found[name]
+        changed = {name: relations.compared(name, kept) for name, kept in before.items()}
+        for known, name in () if loop.of.steps else loop.of.pairs:  # later strata may read `known`, too
+            changed[known] = changed[name]
             kept = relations.kept(name)
             relations.keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
             relations.merged.update({known: relations.tables[known]} if name in relations.merged else {})
-        return found
+        return changed
 
     def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> Mapping[str, AnyChange]:
-        """Maintain a stratum by the first way that succeeds, and return the changes of its relations."""
+        """Maintain a stratum by the first way that succeeds, and return the changes of its relations. own: changes of explicit
+        facts; stale: its rules must be recomputed."""
         relations = self.relations
         closure = None if stale else relations.closure(number, own, self.changes)
         if closure and not self._is_affected(closure):
@@ -102,7 +104,7 @@ class Propagation:
     def _ways(
         self, number: int, stratum: Stratum, own: dict, closure: Closure | None
     ) -> Iterator[Callable[[], Mapping[str, AnyChange] | None]]:
-        """The ways to maintain a stratum, in the order in which they are tried."""
+        """The ways to maintain a stratum, in the order in which they are tried. own: changes of explicit facts."""
         relations = self.relations
         if self._is_spread(stratum):
             yield partial(self.across.changes_of_closure, number, own, self.changes)
@@ -126,7 +128,11 @@ class Propagation:
     def _by_rules(
         self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict
     ) -> Mapping[str, AnyChange] | None:
-        """Maintain a stratum by delta rules. None if it has to be computed anew: then its relations are unchanged."""
+        """Maintain a stratum by delta rules, in this process or on the partitions (`place`). Return its changes.
+
+        own: the changes of its explicit facts. Returns None if the stratum has to be recomputed; its relations are then
+        unchanged.
+        """
         relations, recomputation = self.relations, self.recomputation
         allowed, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
@@ -137,9 +143,9 @@ class Propagation:
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
-            found = place.follow(number, stratum, own, self.changes, most)
+            changed = place.follow(number, stratum, own, self.changes, most)
             allowed.kept(loses, ticks)
-            return found
+            return changed
         except (OverBudget, TooLarge):
             relations.use(tables, spread)
             if allowed.exceeded(loses, ticks) and place.guards and recomputation.may_have_ticks(number):
@@ -147,30 +153,33 @@ class Propagation:
             return None
 
     def _by_components(self, number: int, closure: Closure) -> dict[str, Change] | None:
-        """Maintain a closure by its components. None if its rules, or recomputing it, are quicker, or if so many pairs are new
-        that they belong on the partitions. Pairs that have not been read, or many changed ones, are only counted."""
+        """Maintain a closure by the components of its graph. Return its change.
+
+        Returns None if delta rules or recomputation are faster, or if there are so many new pairs that they belong on the
+        partitions. Pairs are only counted if there are many changed ones, or if the closure is represented by its edges.
+        """
         tables, cores = self.relations.tables, self.run.cluster.here
         name, pairs = closure.relation, tables[closure.relation]
         edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if not pairs.is_spelt else pairs.packing
-        found = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)
-        if found is None:
+        differences = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)
+        if differences is None:
             return None
-        came, went, change = found.found(implied.MAX_PAIRS_AT_ONCE)
-        count, recomputation = pairs.count + came - went, self.recomputation
-        if came + went and recomputation.may_be_implied(number, closure) and count <= recomputation.max_pairs:
-            if is_worth_it(pairs, came + went, count):
+        gained_count, lost_count, change = differences.found(implied.MAX_PAIRS_AT_ONCE)
+        count, recomputation = pairs.count + gained_count - lost_count, self.recomputation
+        if gained_count + lost_count and recomputation.may_be_implied(number, closure) and count <= recomputation.max_pairs:
+            if is_worth_it(pairs, gained_count + lost_count, count):
                 tables[name] = Implied(edges, count, cores) if count else Table(2)
-                return {name: change or CountedClosure(found, came, went)}
-        if came > (self.run.config.local_tuples or 0):
+                return {name: change or CountedClosure(differences, gained_count, lost_count)}
+        if gained_count > (self.run.config.local_tuples or 0):
             return None
-        change = change or CountedClosure(found, came, went).spelt
+        change = change or CountedClosure(differences, gained_count, lost_count).spelt
         if change.size:
             tables[name] = grown(table_without(pairs, change.lost), change.born)
         return {name: change}
 
     def _change_facts(self, own: dict[str, Change]) -> dict[str, Change]:
-        """Change relations that have no rules. Facts of the program's text stay."""
-        found = {}
+        """Change relations that have no rules. Facts in the program's text are not changed."""
+        changed = {}
         for name, change in own.items():
             table, written = self.relations.tables[name], self.relations.facts.written.get(name)
             if written is not None:
@@ -178,8 +187,8 @@ class Propagation:
             if change.size > MAX_CHANGED_FACTS * table.count:
                 table = at_home(table)
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
-            found[name] = change
-        return found
+            changed[name] = change
+        return changed
 
 
 def _outside(block, table: Table):

@@ -1,8 +1,8 @@
-"""Compute strata anew, by the plan that a run would choose, and compare them with their last contents.
+"""Recompute strata by the plan that a run would choose, and decide by a budget when maintenance gives up.
 
-The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum begins,
-and ends as soon as it has visited a part (`Config.follow`) of the bindings that the stratum took when it was computed last: its
-`Budget`. All decisions are made by counts, so a session makes the same ones on every machine.
+The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum starts,
+and stops when it has visited more than a fraction (`Config.follow`) of the bindings of its last computation: its `Budget`. All
+decisions depend on counts, so a session makes the same ones on every machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,23 +24,23 @@ from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
 from semi_naive.session.maintenance.spread import AnyChange, Kept
 
-FREE = 10_000  # bindings that any maintenance may visit: 20 batches, some 1 ms
+FREE = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
 TRIES = 2  # expensive attempts among `ROUND` changes, while they exceed the budget; without it `small` of bench.sessions: 1.4×
 ROUND = 6
-INSERTED = 5  # factor of the part for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
+INSERTED = 5  # factor of the budget for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
 
 
 @dataclass
 class Budget:
-    """The budget of one stratum. Changes that delete tuples and changes that only insert some are counted apart, by `loses`."""
+    """The budget of one stratum. Changes with deletions and changes with only insertions are counted separately (`loses`)."""
 
-    visited: int = 0  # bindings when the stratum was computed last
+    visited: int = 0  # the bindings of the stratum's last computation
     in_vain: dict[bool, int] = field(default_factory=dict)  # consecutive changes that exceeded the budget, or were not tried
     helped: bool = False  # a deletion was maintained within the budget since the stratum has ticks
 
     def bindings(self, follow: float, bounded: bool = False) -> float:
-        """The bindings that maintenance may visit: a part (`follow`) of those of a computation. bounded: it only inserts
-        into a stratum without recursion, so the work is a multiple of its size.
+        """Return the number of bindings that maintenance may visit: a fraction (`follow`) of those of a computation. bounded:
+        the change only inserts into a nonrecursive stratum, so the work is proportional to its size.
 
         >>> Budget(10 ** 6).bindings(0.2), Budget(10 ** 6).bindings(0.2, bounded=True), Budget().bindings(0.15)
         (200000.0, 1000000.0, 10000)
@@ -49,8 +49,8 @@ class Budget:
         return max(FREE, part * self.visited) if follow else 0
 
     def tries(self, loses: bool, expensive: bool) -> bool:
-        """True if maintenance tries the next change. expensive: an attempt may take more than the part of a computation, as it
-        may visit `FREE` bindings, or counts are unknown.
+        """True if maintenance is to try the next change. expensive: an attempt may take more than its fraction of a
+        computation, as it may visit `FREE` bindings, or counts are unknown.
 
         >>> budget, tried = Budget(), []
         >>> for _ in range(12):
@@ -90,10 +90,13 @@ class Recomputation:
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run, self.database = relations, relations.run, relations.database
-        self.budgets: dict[int, Budget] = {}  # of the maintenance of strata
+        self.budgets: dict[int, Budget] = {}  # by stratum
+        loops = self.run.compiled.loops.values()
+        self.collected = set().union(*(loop.of.collected for loop in loops))  # relations that each round of a loop adds to
         self.wants_ticks: dict[int, bool] = {}  # strata to be computed with ticks the next time; False if they are too large
 
     def compute_all(self, numbers: Iterable[int]) -> None:
+        """Recompute some strata, by number; the strata of a loop together."""
         loops = self.run.compiled.loops
         for number in numbers:
             if number in loops:
@@ -110,9 +113,9 @@ class Recomputation:
 
     def compute_loop(self, loop: StratumLoop) -> None:
         """Compute the strata of a loop from explicit facts."""
-        for _, name in loop.of.pairs:
+        for name in (loop.of.made | loop.of.collected) & self.database.tables.keys():
             self.relations.restart(name)
-        for _ in rounds(loop.of, self.database):
+        for _ in rounds(loop.of, self.database, self.run.config.max_iterations):
             for number in loop.numbers:
                 self.compute(number)
 
@@ -130,7 +133,8 @@ class Recomputation:
         self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
 
     def budget(self, number: int) -> Budget:
-        """The budget of a stratum. If it has not been computed here, its own and read tuples count as its bindings."""
+        """Return the budget of a stratum. If it was not computed in this process, the tuples that it has and reads count as its
+        bindings."""
         if number not in self.budgets:
             stratum = self.run.strata[number]
             self.budgets[number] = Budget(sum(map(self.database.count, stratum.reads | set(stratum.relations))))
@@ -159,7 +163,7 @@ class Recomputation:
             relations.tables.update({name: table for name, table in before.items() if table.delta_size})
 
     def _evaluate(self, number: int) -> None:
-        """Evaluate a stratum from the facts of its relations and the strata below. Large relations stay on the partitions."""
+        """Evaluate a stratum from the facts of its relations and the strata below. Large relations remain on the partitions."""
         relations, run, stratum = self.relations, self.run, self.run.strata[number]
         if all(map(relations.facts.is_shared, stratum.relations)):
             relations.tables.update({name: relations.facts.given[name] for name in stratum.relations})
@@ -168,16 +172,17 @@ class Recomputation:
             return
         relations.ticks.pop(number, None)
         for name in stratum.relations:
-            relations.restart(name)
+            if name not in self.collected:
+                relations.restart(name)
         relations.detect_closure(number)
         if self._implied_by_edges(number):
             return
-        below = {name: each for name, each in relations.spread.items() if name not in stratum.relations}
+        below = {name: contents for name, contents in relations.spread.items() if name not in stratum.relations}
         with memory.at(partial(run.place_of, number)):
             run.evaluate(number, stratum)
             relations.rest_there(number, stratum)
-        for name, each in below.items():
-            relations.keep(name, each)  # some were collected, if the stratum was evaluated in one place
+        for name, contents in below.items():
+            relations.keep(name, contents)  # some were collected, if the stratum was evaluated in one place
         run.plans.clear()
 
     def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:

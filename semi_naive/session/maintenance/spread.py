@@ -1,8 +1,7 @@
-"""Differences between two contents of a relation that may lie on Spark's partitions.
+"""Differences between two contents of a relation that may be on Spark's partitions.
 
-The contents are a `Table` of this process, or immutable runs on the partitions (`OnPartitions`). Two contents are compared
-on the partitions, one partition at a time. A small difference is collected to this process; a large one stays on the
-partitions.
+The contents are a `Table` of this process, or immutable runs on the partitions (`OnPartitions`). Two contents are compared on
+the partitions. A small difference is collected to this process; a large one stays on the partitions.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Sig
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 
-FEW = 1 << 18  # changed tuples that are collected to this process at most
+FEW = 1 << 18  # changed tuples up to which a difference is collected to this process
 
 Kept = Table | OnPartitions
 
@@ -99,7 +98,8 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
 def _relation(
     name: str, like: PartitionedIndex, full: Parts, found: list[PartitionDifference], side: str
 ) -> PartitionedRelation:
-    """The lost or new tuples that a job of comparison has written, as a relation with the index of `like`."""
+    """The lost or new tuples that a job of comparison has written, as a relation with the index of `like`. side: "born" or
+    "lost"."""
     sizes = sum((each.sizes[side] for each in found), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
@@ -131,7 +131,7 @@ def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """Bounds of the values in each column of a block. They are read as those of a block: `packing.bounds`."""
+    """The bounds of the values in each column, readable like those of a block (`packing.bounds`)."""
 
     bounds: Bounds
 
@@ -140,20 +140,21 @@ class ColumnBounds:
         return self
 
 
-def column_blocks(found: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
+def column_blocks(contents: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
     """The blocks of a relation, each column in its place; of a relation on the partitions only the bounds of the columns."""
-    if isinstance(found, Table):
-        yield from found.blocks("all", own_order(found.arity))
-    elif isinstance(found, Block):
-        yield found
+    if isinstance(contents, Table):
+        yield from contents.blocks("all", own_order(contents.arity))
+    elif isinstance(contents, Block):
+        yield contents
     else:
-        places = [found.home.order.index(place) for place in range(found.arity)]
-        for stored in (one for blocks in found.home.full for one in blocks):
+        places = [contents.home.order.index(place) for place in range(contents.arity)]
+        for stored in (one for blocks in contents.home.full for one in blocks):
             yield ColumnBounds(tuple(stored.bounds[place] for place in places))
 
 
 def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
-    """An empty index in the relation's own order of columns. keys: the number of leading columns that choose the bucket."""
+    """Return an empty index in the relation's own column order. keys: the number of leading columns that determine the
+    bucket."""
     return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 
@@ -176,7 +177,7 @@ def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:
 
 
 def _shared(cluster: Cluster, name: str, table: Table):
-    """Copy a table to every host, where each partition selects its part: (shared block, order of columns)."""
+    """Copy a table to every host, so that each partition can select its part. Return (stored block, column order)."""
     order = own_order(table.arity)
     whole = union_of_blocks(table.blocks("all", order), table.arity)
     return (cluster.share(name, whole) if whole.size else []), order

@@ -1,11 +1,12 @@
-"""Keep the relations of a session at the fixed point of its rules while its facts change.
+"""The relations of a session, kept at the fixpoint of its rules while its facts change.
 
-Contents never change in place: those of the epoch before remain valid, and are restored if a transaction fails.
+Contents are immutable: those of the previous epoch remain valid, and are restored if a transaction fails.
 """
 
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 from typing import Any
 
 from semi_naive.config import Config
@@ -13,6 +14,7 @@ from semi_naive.host import limits
 from semi_naive.host.jit import load_kernels
 from semi_naive.planning.maintaining import maintaining
 from semi_naive.planning.rewriting.passes import Compiled
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
@@ -28,7 +30,7 @@ from semi_naive.session.maintenance.propagation import Propagation
 from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AnyChange
 
-MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # of all relations: a session with as many loads kernels before its first transaction
+MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
 SEARCHES = (
     "kernels.ranges",
     "kernels.mark_within_bounds",
@@ -54,11 +56,11 @@ class Structure:
 class Upkeep:
     """The relations of a session and the objects that maintain them."""
 
-    def __init__(self, asked: Any, compiled: Compiled, config: Config, spark: Any, values: Values):
+    def __init__(self, source: Any, compiled: Compiled, config: Config, spark: Any, values: Values):
         program = compiled.program  # `extend` adds relations to this copy
         program = replace(program, relations=dict(program.relations), types=dict(program.types))
         compiled = replace(compiled, program=program)
-        self.run = ProgramRun(asked, compiled, config, spark, keeps=True, values=values)
+        self.run = ProgramRun(source, compiled, config, spark, keeps=True, values=values)
         self.program, self.values = program, values
         self.relations = MaterializedRelations(self.run)
         self.recomputation = Recomputation(self.relations)
@@ -76,10 +78,10 @@ class Upkeep:
             self._load_kernels()
 
     def take_up(self, directory, changeable: set[str]) -> tuple[int, list[str]]:
-        """Restore a session from its directory (`durability`). Return its last epoch, and the relations that were derived anew
-        because their rules have changed. Relations on the partitions and their dependents are derived again as well."""
+        """Restore a session from its directory (`durability`). Return (last epoch, relations that were derived again because
+        their rules have changed). Relations on the partitions and their dependents are derived again, too."""
         relations, run = self.relations, self.run
-        relations.use({name: Table(each.arity) for name, each in self.program.relations.items()}, relations.spread)
+        relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
         epoch, net, saved = directory.take_up(self, changeable)
         self._prepare(changeable)
         stale: set[int] = set()
@@ -104,8 +106,8 @@ class Upkeep:
         if net or stale:
             self.apply(net, stale=stale)
         self._load_kernels()
-        anew = [name for number in sorted(stale) for name in run.strata[number].relations]
-        return epoch, [name for name in anew if name not in directory.same]
+        derived_again = [name for number in sorted(stale) for name in run.strata[number].relations]
+        return epoch, [name for name in derived_again if name not in directory.same]
 
     def _prepare(self, changeable: set[str]) -> None:
         """Set up the evaluation of strata, once the facts are loaded."""
@@ -133,8 +135,12 @@ class Upkeep:
     ) -> dict[str, AnyChange]:
         """Change explicit facts and all relations that depend on them, and return the changes of each relation.
 
-        collected: relations whose changes are needed in this process; stale: strata that are computed anew in any case. The
-        caller restores the state before (`back_to`) after an error."""
+        net: the changes of explicit facts.
+        collected: relations whose changes are needed in this process.
+        stale: strata that are recomputed in any case.
+
+        After an error the caller restores the previous state (`back_to`).
+        """
         relations = self.relations
         limits.measure(self.run.nbytes)
         with translate_failures(lambda: self.run.cluster.known):
@@ -225,15 +231,20 @@ class Upkeep:
     # -- explain
 
     def explain_changes(self, name: str | None, known: Callable[[str], Any]) -> str:
-        """Format the rules that maintain all strata, or that of one relation. known: raises if there is no such relation."""
-        strata = [each for each in self.run.strata if each.rules and (name is None or name in each.relations)]
+        """Format the rules that maintain all strata, or the stratum of one relation. known: a function that raises an error for
+        an unknown relation."""
+        strata = [(number, each) for number, each in enumerate(self.run.strata)
+                  if each.rules and (name is None or name in each.relations)]  # fmt: skip
         if name is not None and not strata:
             known(name)
             return f"{name}\n  no rule derives it\n"
-        return "\n".join(map(self._explained, strata))
+        return "\n".join(starmap(self._explained, strata))
 
-    def _explained(self, stratum: Stratum) -> str:
+    def _explained(self, number: int, stratum: Stratum) -> str:
         """Format the rules that maintain a stratum, by step."""
+        if number in self.run.looping:
+            names = ", ".join(map(spoken_name, stratum.relations))
+            return f"{names}\n  computed anew, in rounds, if what the rounds read changes\n"
         relations = {name: self.program.relations[name] for name in stratum.relations}
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, each in relations.items() if each.lattice is not None}

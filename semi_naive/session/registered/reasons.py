@@ -39,23 +39,24 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
 
 
 def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
-    """Evaluate the rules over the relations of an epoch, and return the proofs. asked: one tuple of parameter values."""
+    """Evaluate rules over the relations of an epoch for given parameter values, and return the search for proofs in the result.
+    asked: the one tuple of parameter values. epoch: the contents of the relations."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 
     known, values = session.registry.known, session.upkeep.values
     program = parameters_as_variables(rules, known, session.program.checked)
-    reads = {rules.asked: asked, **{each: epoch.kept(each) for each in rules.reads}}
+    reads = {rules.asked: asked, **{name: epoch.kept(name) for name in rules.reads}}
     wanted = type(session.program).from_checked(
         replace(program, directives=[ir.FileDirective("output", rules.name)]), rules.name
     )
     run = ProgramRun(wanted, wanted.compile(reads, early=False), Config(), session.upkeep.run.cluster.spark, values=values)
     with run.run(reads, lenient=True):
-        made = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
-        spread = {name: each for name, each in run.database.on_partitions.items() if name not in rules.reads}
-    kept = {name: table for name, table in epoch.tables.items() if name not in epoch.spread}
+        derived = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
+        spread = {name: value for name, value in run.database.on_partitions.items() if name not in rules.reads}
+    tables = {name: table for name, table in epoch.tables.items() if name not in epoch.spread}
     before = session.registry.with_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
-    own = {name: each for name, each in program.relations.items() if name not in before.relations}
+    own = {name: value for name, value in program.relations.items() if name not in before.relations}
     more = [rule for rule in program.rules if rule.head.relation in own]
     whole = replace(before, relations=before.relations | own, rules=[*before.rules, *more], sums=before.sums | program.sums)
-    return Why(whole, kept | made, values, epoch.given, {**epoch.spread, **spread}, named={rules.asked: rules.parameters})
+    return Why(whole, tables | derived, values, epoch.given, {**epoch.spread, **spread}, named={rules.asked: rules.parameters})

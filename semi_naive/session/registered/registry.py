@@ -40,19 +40,21 @@ log = logging.getLogger("semi_naive")
 
 
 class Registry:
-    """The registered rules and the subscriptions of one session. Rules change only while no transaction is open."""
+    """The registered rules and the subscriptions of one session. Rules only change while no transaction is open."""
 
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
         inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
-        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared  # may be read by other rules
+        # All relations that other rules may read.
+        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
-        self.leaving: list[Subscription] = []  # cancelled ones whose relations have not been released yet
-        self._asked: dict[tuple[str, tuple[int, ...]], int] = {}  # uses of each relation and values of parameters
-        self.most_waiting: int | None = None  # tuples: a named subscription with more lapses
+        self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
+        # The number of users of each (relation, values of its parameters).
+        self._asked: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.most_waiting: int | None = None  # the number of tuples above which a named subscription lapses
 
     # -- rules
 
@@ -75,6 +77,7 @@ class Registry:
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
+        """Add rules that have been checked."""
         self.rules[rules.name] = rules
         if not rules.parameters:
             self.known[rules.name] = rules
@@ -98,6 +101,7 @@ class Registry:
         self._drop(name)
 
     def _registered(self, name: str) -> Registered:
+        """Return registered rules. Raises KeyError if there are none of this name."""
         if name not in self.rules:
             raise KeyError(f"{name!r} is not registered; registered are {', '.join(sorted(self.rules)) or 'no rules'}")
         return self.rules[name]
@@ -108,14 +112,14 @@ class Registry:
             return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
 
-    def with_rules(self, program: Program, there: Collection[str]) -> Program:
-        """Add registered rules without parameters to a program: those for the relations `there`, which have been evaluated."""
+    def with_rules(self, program: Program, evaluated: Collection[str]) -> Program:
+        """Return a program with the registered rules without parameters for some relations that have been evaluated."""
         for rules in self.rules.values():
-            if rules.name in there and not rules.parameters:
+            if rules.name in evaluated and not rules.parameters:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
-                made = [rule for rule in rules.checked.rules if rule.head.relation in own]
+                added = [rule for rule in rules.checked.rules if rule.head.relation in own]
                 sums = program.sums | rules.checked.sums
-                program = replace(program, relations=program.relations | own, rules=[*program.rules, *made], sums=sums)
+                program = replace(program, relations=program.relations | own, rules=[*program.rules, *added], sums=sums)
         return program
 
     def is_system(self, name: str) -> bool:
@@ -193,6 +197,7 @@ class Registry:
         return self.subscriptions, dict(self.histories), dict(self._asked), list(self.leaving)
 
     def restore(self, saved: tuple) -> None:
+        """Restore a saved state; subscriptions that are being cancelled stay so."""
         subscriptions, self.histories, self._asked, leaving = saved
         self.leaving += [each for each in leaving if each not in self.leaving]
         self.subscriptions = [each for each in subscriptions if each not in self.leaving]
@@ -219,8 +224,8 @@ class Registry:
 
     @contextlib.contextmanager
     def answer(self, name: str, given: dict, owner: str | None = None):
-        """Yield (relation without its parameters, table) of a relation as it is now. If it is not evaluated, it is evaluated
-        while the block runs. owner: see `System.table`."""
+        """Yield (relation without its parameters, table) of a relation at the last epoch. A relation that is not evaluated yet
+        is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
         key, relation = self.key(name, given), self.relation(name)
         self.need(name, key)
         try:
@@ -242,7 +247,8 @@ class Registry:
         called: str | None,
         owner: str | None = None,
     ) -> Subscription:
-        """See `Session.subscribe`. called: its name, if any. owner: the client of a server that subscribes."""
+        """See `Session.subscribe`. called: the name of the subscription, if any. owner: the client of a server that subscribes.
+        given: the values of parameters, by name."""
         key, history = self.key(name, given), self.histories.get(called) if called else None
         if history and (history.relation, history.key) != (name, key):
             raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
@@ -255,31 +261,31 @@ class Registry:
         self._session.save()
         self.need(name, key)
         seen = self.table(name) if self.is_system(name) else None
-        found = Subscription(self._session, self.relation(name), key, callback, when, called, seen)
-        found.owner, found.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
+        subscription = Subscription(self._session, self.relation(name), key, callback, when, called, seen)
+        subscription.owner, subscription.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
         if called and history is None:
             self._begin(called, History(name, key, self._session.epoch))
-        self.subscriptions = [*self.subscriptions, found]
-        self._session.undo(found.end)
-        found.start()
+        self.subscriptions = [*self.subscriptions, subscription]
+        self._session.undo(subscription.end)
+        subscription.start()
         if snapshot:
             table, relation = self.table(name), self.relation(name)
             everything = union_of_blocks(table.blocks("all", own_order(table.arity)), relation.arity)
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
-            found.add(change, epoch)
-            found.tell()
-        return found
+            subscription.add(change, epoch)
+            subscription.tell()
+        return subscription
 
     def _begin(self, called: str, history: History) -> None:
-        """Begin to keep the changes of a relation for a name."""
+        """Begin to keep the changes of a relation for a name. called: the name."""
         what = "subscribe", called, history.relation, history.key, history.acknowledged
         self._session.note(True, *what, values=self._session.upkeep.values)
         self.need(history.relation, history.key)  # changes are kept after the subscription has been cancelled, too
         self.histories[called] = history
 
     def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
-        """Return the changes before a new subscription as (epoch, change): those kept for its name, or, if `since` is given,
+        """Return the changes before a new subscription as (epoch, change): those stored for its name, or, if `since` is given,
         the difference between a retained epoch and the last one."""
         if history is not None:
             if since is not None and since < history.acknowledged:
@@ -306,10 +312,11 @@ class Registry:
             raise ValueError(f"{text}, as it had no subscriber then: name an epoch at which it had one")
         return then.kept(name)
 
-    def kept(self, found: Mapping[str, AnyChange]) -> dict[str, Change]:
-        """Select the changes of a transaction to keep for each name. found: its changes by relation."""
-        kept = {called: history for called, history in self.histories.items() if not history.lapsed}
-        own = {called: (found.get(history.relation), history.key) for called, history in kept.items()}
+    def kept(self, all_changes: Mapping[str, AnyChange]) -> dict[str, Change]:
+        """Select the changes of a transaction that must be stored for each named subscription. all_changes: the changes by
+        relation."""
+        active = {called: history for called, history in self.histories.items() if not history.lapsed}
+        own = {called: (all_changes.get(history.relation), history.key) for called, history in active.items()}
         changes = {called: with_key(change, key) for called, (change, key) in own.items() if isinstance(change, Change)}
         return {called: change for called, change in changes.items() if change.size}
 
@@ -317,15 +324,15 @@ class Registry:
         """The rules and named subscriptions to store in the directory of the session."""
         return Registrations({name: rules.text for name, rules in self.rules.items()}, dict(self.histories))
 
-    def take_up(self, registrations: Registrations, anew: Iterable[str]) -> None:
-        """Restore the rules and named subscriptions that a directory contains. Rules that are not valid any more are left out,
-        with a warning. anew: the relations whose rules have changed since; subscriptions to them are left out, too."""
+    def take_up(self, registrations: Registrations, redefined: Iterable[str]) -> None:
+        """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
+        a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
         for name, text in registrations.rules.items():
             try:
                 self._register(name, text)
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
-        changed = set(anew)
+        changed = set(redefined)
         for name, rules in self.rules.items():
             changed |= {name} if rules.reads & changed else set()
         for called, history in registrations.names.items():
@@ -338,7 +345,8 @@ class Registry:
                 self.histories[called] = history
 
     def tell(self, found: dict[str, Change], epoch: int) -> None:
-        """Deliver the changes of an epoch to subscribers, and keep them for names. Idempotent: an interrupt may repeat it."""
+        """Deliver the changes of an epoch to subscribers, and store them for named subscriptions. found: the changes by
+        relation. Idempotent: an interrupt may repeat it."""
         for called, change in self.kept(found).items():
             self.histories[called].add(epoch, change)
             if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
@@ -359,7 +367,7 @@ class Registry:
         return [each.relation for each in self.subscriptions]
 
     def told_of(self) -> set[str]:
-        """The relations that have subscribers, or whose changes are kept for a name."""
+        """Return the relations that have subscribers, or whose changes are stored for a named subscription."""
         return {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
 
     def forget(self, subscription: Subscription) -> None:
@@ -379,7 +387,8 @@ class Registry:
             self.leaving = self.leaving[:-1]
 
     def acknowledge(self, called: str, epoch: int) -> None:
-        """Forget the changes kept for a name up to an epoch. Raises ValueError for an epoch after the last one."""
+        """Discard the changes stored for a name up to an epoch. Raises ValueError for an epoch after the last one. called: the
+        name."""
         self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
@@ -388,7 +397,8 @@ class Registry:
             self._session.note(False, "ack", called, epoch)
 
     def _lapse(self, called: str) -> None:
-        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation."""
+        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation. called:
+        the name."""
         log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.most_waiting:,}")
         history = self.histories[called]
         history.lapse()
@@ -399,7 +409,7 @@ class Registry:
             log.exception("the directory does not know that the subscription %r has lapsed", called)
 
     def end(self, called: str) -> None:
-        """Forget a named subscription and the changes kept for it. Raises KeyError if there is none."""
+        """Discard a named subscription and the changes stored for it. Raises KeyError if there is none. called: the name."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
         self._session.save()

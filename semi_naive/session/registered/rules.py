@@ -1,4 +1,4 @@
-"""Rules registered while a session runs: checked on registration, and evaluated while they have subscribers.
+"""Rules registered while a session runs: checked on registration, and evaluated as long as they have subscribers.
 
     near(y) :- reach($src, y).      becomes      near(src, y) :- near.parameters(src), reach(src, y).
 
@@ -26,24 +26,32 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import CheckedShape, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
-OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")  # pragmas allowed: no files
+# The pragmas allowed in registered rules, which read no files.
+OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")
 
 
 @dataclass(frozen=True, eq=False)
 class Inlined:
-    """A relation of the session's program that is inlined: its declaration and its clauses stand in for it."""
+    """A relation of the session's program that is inlined: its declaration and clauses, which replace it in rules that read
+    it.
+    """
 
     statements: list
 
 
 @dataclass(eq=False)
 class Registered:
-    """A relation with registered rules. `text`: the rules as registered; `parameters`: the names of the first attributes;
-    `reads`: the relations of the session that the rules read, without inlined ones; `inlines`: inlined relations that they
-    read. `make`: parses and checks the text when it is needed; `types`: the types that it declares. `define`: for a relation
-    qualified `inline`, returns the statements that replace it in the rules of a reader; it is evaluated for its own
-    subscriptions and queries only. `users`: the number of subscriptions, queries and evaluated rules that use the relation;
-    `strata`: the numbers of its strata while it has users."""
+    """A relation defined by registered rules.
+
+    text: the rules as registered.
+    make: parses and checks the text when that is first needed; types: the types that it declares.
+    parameters: the names of the first attributes.
+    reads: the relations of the session that the rules read, without inlined ones; inlines: the inlined ones.
+    define: for a relation qualified `inline`, returns the statements that replace it in the rules of a reader; the relation
+    itself is evaluated only for its own subscriptions and queries.
+    users: the number of subscriptions, queries and evaluated rules that use the relation; strata: the numbers of its strata
+    while it has users.
+    """
 
     name: str
     text: str
@@ -66,7 +74,7 @@ class Registered:
 
     @property
     def asked(self) -> str:
-        """The name of the relation of the values of parameters that are asked for."""
+        """The name of the relation that has the requested values of the parameters."""
         return f"{self.name}.parameters"
 
     def compiled(self) -> Compiled:
@@ -98,7 +106,8 @@ def is_inlined(known: Readable) -> bool:
 
 
 def standing_for(known: Readable, reader: str) -> list:
-    """The statements that define a relation for a reader's rules: its declaration, and if it is inlined its clauses."""
+    """The statements that define a relation for a reader's rules: its declaration, and if it is inlined its clauses. known: the
+    relation; reader: the relation of the rules that read it."""
     if isinstance(known, Inlined):
         return known.statements
     if isinstance(known, Registered) and known.define is not None:
@@ -137,7 +146,8 @@ def registered(name: str, text: str, known: Known, program: ir.Program, shapes: 
 
 
 def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[CheckedShape, ir.Program]:
-    """Check rules together with the relations that they read, and return the result of the check and the program."""
+    """Check rules together with the relations that they read, and return the result of the check and the program. known: the
+    relations that rules may read; program: the session's."""
     reads, statements, texts = _relations_read(rules, known), list(program.typed), rules.source.texts
     for each in reads.values():
         statements += standing_for(each, rules.name)
@@ -147,11 +157,13 @@ def _check_rules(rules: "_Rules", known: Known, program: ir.Program) -> tuple[Ch
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
     _check_directives(checked.directives, texts)
+    _check_loops(checked, texts)
     return CheckedShape(reads, frozenset(rules.own) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
 
 def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
-    """The relations of a session that rules read, and the relations that inlined ones among them read, by name."""
+    """The relations of a session that rules read, and the relations that inlined ones among them read, by name. known: the
+    relations that rules may read."""
     found: dict[str, Readable] = {}
     waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.own.keys()
     while waiting:
@@ -167,7 +179,7 @@ def _relations_read(rules: "_Rules", known: Known) -> dict[str, Readable]:
 
 
 def parameters_as_variables(rules: Registered, known: Known, program: ir.Program) -> ir.Program:
-    """Replace the parameters of rules by variables. The one tuple of `rules.asked` gives them values."""
+    """Return a program with the parameters of rules replaced by variables, whose values are the one tuple of `rules.asked`."""
     written = _Rules.of(rules.name, rules.text, known, program)
     written.depend = set()
     return _check_rules(written, known, program)[1]
@@ -181,7 +193,8 @@ def _rebuild_clause(clause: syntax.Clause, change: Callable) -> syntax.Clause:
 
 
 def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> None:
-    """Raise ProgramError for statements that are not allowed, a missing declaration, and names that the session has already."""
+    """Raise ProgramError for statements that are not allowed, a missing declaration, and names that the session has already.
+    own: the declarations in the text, by relation; known: the relations of the session."""
     problems = []
     if name not in own:
         place = next((each.span for each in source.statements), syntax.NOWHERE)
@@ -207,25 +220,39 @@ def _check(name: str, source: syntax.SourceProgram, own: dict, known: Known) -> 
 
 
 def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str]) -> None:
-    """Raise ProgramError if there are directives, also in components."""
+    """Raise ProgramError if there are directives, including those in components."""
     hint = "facts come by transactions, and changes go to subscribers: take it out"
     found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
     if found:
         raise ProgramError([Problem(message, span, hint) for message, span in found], texts)
 
 
+def _check_loops(checked: ir.Program, texts: dict[str, str]) -> None:
+    """Raise ProgramError for recursion that is evaluated in rounds: subscriptions follow strata one by one."""
+    hint = "write these rules into the program of the session, and register rules that read their result"
+    names = [min(loop.collected or {name for _, name in loop.pairs}) for loop in checked.loops]
+    found = [Problem(f"Registered rules for {name} recur in steps, through sums or through negation",
+                     checked.relations[name].span or syntax.NOWHERE, hint) for name in names]  # fmt: skip
+    if found:
+        raise ProgramError(found, texts)
+
+
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
+    """Return the syntax node that declares a relation."""
     attributes = tuple((name, type_.name) for name, type_ in relation.attributes)
     lattices = tuple(range(relation.arity - len(relation.joins), relation.arity))
     return syntax.RelationDecl(relation.name, attributes, lattices=lattices)
 
 
 class _Rules:
-    """The statements of a text of rules: parameters become attributes, and further relations are named after `name`."""
+    """The statements in a text of rules: parameters become attributes, and the names of further relations get the prefix
+    `name`.
+    """
 
     @classmethod
     def of(cls, name: str, text: str, known: Known, program: ir.Program, whole: bool = False) -> "_Rules":
-        """Parse a text. Raises ProgramError for statements that are not allowed. whole: evaluate an inline relation too."""
+        """Parse a text. Raises ProgramError for statements that are not allowed. whole: evaluate an inline relation too. known:
+        the relations of the session, by name."""
         source = parse(text, f"<{name}>", sandbox=NoFiles())
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)
@@ -234,6 +261,8 @@ class _Rules:
     def __init__(
         self, name: str, source: syntax.SourceProgram, own: dict, known: Known, types: dict[str, ir.Type], whole: bool
     ):
+        """own: the relations that the text declares; known: those of the session, by name; types: of the program; whole:
+        relations qualified `inline` are evaluated as well."""
         self.name, self.source, self.own, self.known, self.types, self.within = name, source, own, known, types, ""
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
@@ -255,12 +284,14 @@ class _Rules:
             depend |= more
 
     def _asks(self, node, depend: set[str]) -> bool:
+        """True if a node is a parameter, or an atom of a relation that depends on parameters (`depend`)."""
         if isinstance(node, syntax.Variable):
             return node.name.startswith("$")
         return isinstance(node, syntax.Atom) and node.relation in depend
 
     def _types(self) -> list[tuple[str, str]]:
-        """(attribute, type) of each parameter; the type is that of an atom's attribute in whose place it occurs."""
+        """Return the (attribute, type) of each parameter: the type is that of the atom's attribute in whose place the parameter
+        occurs."""
         types: dict[str, str] = {}
         waiting = [(node.args, self._attributes(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
         while waiting:
@@ -297,26 +328,32 @@ class _Rules:
             return made
         return [MAGIC, syntax.RelationDecl(f"{self.name}.parameters", tuple(self.typed)), *made]
 
-    def _statement(self, each):
-        """Rename the relations of the text in a statement, and add the parameters to it."""
-        if isinstance(each, syntax.RelationDecl):
-            more, spans = (tuple(self.typed), (each.span,) * len(self.typed)) if each.name in self.depend else ((), ())
+    def _statement(self, statement):
+        """Return a statement with the relations of the text renamed, and the parameters added."""
+        if isinstance(statement, syntax.RelationDecl):
+            more, spans = (
+                (tuple(self.typed), (statement.span,) * len(self.typed)) if statement.name in self.depend else ((), ())
+            )
             asked = tuple(name for name, _ in more)
-            choice = replace(each.choice, keys=tuple(asked + key for key in each.choice.keys))  # one for each parameter
-            attributes, spans = more + each.attributes, spans + each.spans
-            lattices = tuple(len(more) + at for at in each.lattices)
-            named = replace(each, name=self._named(each.name), lattices=lattices)
-            if each.name == self.name and not self.inline:
+            choice = replace(
+                statement.choice, keys=tuple(asked + key for key in statement.choice.keys)
+            )  # one for each parameter
+            attributes, spans = more + statement.attributes, spans + statement.spans
+            lattices = tuple(len(more) + at for at in statement.lattices)
+            named = replace(statement, name=self._named(statement.name), lattices=lattices)
+            if statement.name == self.name and not self.inline:
                 named = replace(named, qualifiers=named.qualifiers - {"inline"})
             return replace(named, attributes=attributes, choice=choice, spans=spans)
-        if not isinstance(each, syntax.Clause):
-            return each
-        asks = any(head.relation in self.depend for head in each.heads) or any(self._asks(node, set()) for node in _nodes(each))
-        each = _rebuild_clause(each, self._atom)
+        if not isinstance(statement, syntax.Clause):
+            return statement
+        asks = any(head.relation in self.depend for head in statement.heads) or any(
+            self._asks(node, set()) for node in _nodes(statement)
+        )
+        statement = _rebuild_clause(statement, self._atom)
         if not asks:
-            return each
-        first = syntax.Atom(f"{self.name}.parameters", self.leading, span=each.span)
-        return replace(each, body=syntax.And((first, each.body)) if each.body else first, plan=None)
+            return statement
+        first = syntax.Atom(f"{self.name}.parameters", self.leading, span=statement.span)
+        return replace(statement, body=syntax.And((first, statement.body)) if statement.body else first, plan=None)
 
     def _atom(self, node):
         """Rename a relation of the text in an atom, and add the parameters; None for all other nodes."""
@@ -336,6 +373,7 @@ def _nodes(clause: syntax.Clause) -> Iterable:
 
 
 def _unused_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, by appending underscores."""
     while name in taken:
         name += "_"
     return name

@@ -1,10 +1,11 @@
-"""Shapes of rules: all texts of one shape are right, or all are wrong. So one of many is checked.
+"""The shapes of texts of rules, so that of many similar texts only one is checked: if one text of a shape is valid, all are.
 
     .decl near7(y: number)                         .decl near8(y: number)
     near7(y) :- reach(7, y).                       near8(y) :- reach(8, y).
 
-A shape leaves open the name of the relation that a text defines, the values of constants of a sort, and how often statements
-that look alike occur. All else is part of it, the relations of the session that the text reads among it.
+Texts of one shape may differ in the name of the relation that they define, in the values of constants of one sort, and in how
+often similar statements occur. Everything else is part of the shape, including the relations of the session that the text
+reads.
 """
 
 from __future__ import annotations
@@ -26,19 +27,22 @@ _UNLIKE = re.compile(r"[\\#]|__|\bmatch\b|\.(?!decl\s)[a-z_]+\s", re.ASCII)
 _NAME = re.compile(r"[a-zA-Z?][\w?]*|_[\w?]+", re.ASCII)
 _DOTTED = re.compile(r"[a-zA-Z_?][\w?]*\s*\.\s+[a-zA-Z_?]", re.ASCII)  # may be the name of a relation in a component
 ITSELF, END = "\0", "\1"
-MOST_SHAPES = 10_000  # kept; some 10 MB
+MOST_SHAPES = 10_000  # shapes that are remembered; about 10 MB
 
 
 @dataclass(frozen=True)
 class TextShape:
-    """parts: the forms of the statements, each once. sample: one statement of each form, if several have one form."""
+    """The shape of a text of rules. parts: the distinct forms of its statements. sample: one statement of each form, if several
+    have one form.
+    """
 
     parts: tuple[str, ...]
     sample: str = ""
 
 
 def shape_of(name: str, text: str) -> TextShape | None:
-    """The shape of rules for a relation, or None if their form does not tell whether they are right. 10 µs a rule.
+    """Return the shape of rules for a relation, or None if their form does not determine whether they are valid. 10 µs a
+    rule.
 
     >>> shape_of("r", "r(x) :- e(x, 3). r(5).").parts == shape_of("s", "s(x) :- e(x, 7). s(8). s(9).").parts
     True
@@ -50,11 +54,12 @@ def shape_of(name: str, text: str) -> TextShape | None:
     ends = []
 
     def alike(found: re.Match) -> str:
-        one = found[0]
-        if one == ".":
+        """Return the part of the form that a token stands for; also record the ends of statements."""
+        token = found[0]
+        if token == ".":
             ends.append(found.end())
             return END
-        return ITSELF if one == name else _SORTS.get(one[0], one)
+        return ITSELF if token == name else _SORTS.get(token[0], token)
 
     parts = [part.strip() for part in _TOKENS.sub(alike, text).split(END)]
     if len(set(parts)) == len(parts):
@@ -74,8 +79,9 @@ _SORTS = {'"': '""', "/": " ", **dict.fromkeys("0123456789", "1")}
 
 @dataclass
 class CheckedShape:
-    """The result of checking one text of a shape. reads: the relations of the session, as they were. own: the other relations
-    that it declares. inline: other rules read the statements in place of the relation."""
+    """The result of checking one text of a shape. reads: the relations of the session that it reads, as they were. own: the
+    other relations that it declares. inline: other rules read the statements in place of the relation.
+    """
 
     reads: dict[str, Any]
     own: frozenset[str]
@@ -85,25 +91,27 @@ class CheckedShape:
 
 @dataclass
 class Shapes:
-    """The shapes that have been found right. types: names that mean something else, as the grammar's words do."""
+    """The shapes that have been checked and are valid. types: names that cannot name a relation, as those of types."""
 
     types: Container[str]
     right: dict[tuple[str, ...], CheckedShape] = field(default_factory=dict)
 
     def of(self, name: str, text: str, known: Mapping[str, Any]) -> TextShape | None:
-        """The shape of rules, or None if it tells nothing about them."""
+        """Return the shape of rules, or None if they must be checked themselves. known: the relations of the session, by
+        name."""
         if name in known or name in self.types or name in words() or not _NAME.fullmatch(name):
             return None
         return shape_of(name, text)
 
     def get(self, shape: TextShape, known: Mapping[str, Any]) -> CheckedShape | None:
-        """The result for the shape, if it reads the same relations as then."""
+        """The result for the shape, if it reads the same relations as then. known: the relations of the session, by name."""
         found = self.right.get(shape.parts)
         if found is None or any(known.get(name) is not each for name, each in found.reads.items()):
             return None
         return None if found.own & known.keys() else found
 
     def keep(self, shape: TextShape, right: CheckedShape) -> None:
+        """Remember a valid shape."""
         if len(self.right) >= MOST_SHAPES:
             self.right.clear()
         if not any("." in name for name in right.reads):  # a dotted name may begin with that of the relation

@@ -1,4 +1,4 @@
-"""Subscriptions: callbacks get the changes of a relation, of each transaction or of several together."""
+"""Subscriptions: callbacks that get the changes of a relation, after each transaction or summed up over several."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ from semi_naive.session.facts import with_prefixes
 
 log = logging.getLogger("semi_naive")
 
-ATTEMPTS = 2  # calls of a callback at most, if interrupts end it
+ATTEMPTS = 2  # the largest number of calls of a callback, if interrupts end them
 
 Callback = Callable[[Changes, int], None]
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """The times of delivery: after so many epochs that change the relation, and so many seconds after the last delivery."""
+    """When changes are delivered: after this number of epochs that change the relation, and of seconds since the last
+    delivery.
+    """
 
     epochs: int = 1
     seconds: float = 0.0
-    background: bool = False  # in a thread of its own; with seconds it has one in any case
+    background: bool = False  # calls are made in a thread of their own; they always are if `seconds` is set
 
     def __post_init__(self):
+        """Check the values."""
         if not isinstance(self.epochs, int) or isinstance(self.epochs, bool) or self.epochs < 1:
             raise ValueError(f"epochs is {self.epochs!r}: expected a whole number from 1, of epochs that are told together")
         if not isinstance(self.seconds, int | float) or not self.seconds >= 0:
@@ -45,26 +48,29 @@ class Granularity:
 
 @dataclass
 class History:
-    """Changes of a relation by epoch, which a named subscription keeps until its owner acknowledges them.
+    """The changes of a relation by epoch, stored for a named subscription until its owner acknowledges them.
 
-    key: the values of the relation's parameters. acknowledged: the last epoch that is not kept any more. lapsed: too many
-    changes waited, and none are kept from then on. One thread may commit a transaction while another one acknowledges.
+    key: the values of the relation's parameters.
+    acknowledged: the last epoch whose changes are not stored any more.
+    lapsed: too many changes were waiting, so that none are stored any more.
+
+    One thread may commit a transaction while another acknowledges.
     """
 
     relation: str
     key: tuple[int, ...]
     acknowledged: int
-    epochs: SortedDict = field(default_factory=SortedDict)  # number: Change
+    epochs: SortedDict = field(default_factory=SortedDict)  # the change of each epoch, by its number
     lapsed: bool = False
     changing: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
     def waiting(self) -> int:
-        """The number of tuples that are kept."""
+        """The number of stored tuples."""
         return sum(change.size for _, change in self.after())
 
     def after(self, epoch: int | None = None) -> list[tuple[int, Change]]:
-        """(number, change) of the epochs after one, or of all that are kept."""
+        """Return the (number, change) of the stored epochs after one; None: of all."""
         with locked(self.changing):
             return [(each, self.epochs[each]) for each in self.epochs.irange(epoch, inclusive=(False, True))]
 
@@ -89,8 +95,9 @@ class History:
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of the changes that have not been delivered yet. epochs: their number; epoch: the last one. seen: the contents of
-    a relation about the session after them."""
+    """The sum of the changes that have not been delivered. epochs: their number; epoch: the last of them. seen: for a system
+    relation, its contents after them.
+    """
 
     change: Change
     epochs: int = 0
@@ -99,17 +106,20 @@ class Sum:
 
 
 class Subscription:
-    """A callback that gets the changes of a relation until `cancel`. Changes not delivered yet are kept as their sum.
+    """A callback that gets the changes of a relation until `cancel`. Changes that are not delivered yet are stored as their
+    sum.
 
-    relation, key: the relation, and the values of its parameters in 64 bits; the callback gets the other attributes. If
-    `when.background` or `when.seconds` is set, a thread of its own makes the calls, so that a slow callback delays no
-    transaction. Otherwise the thread that commits makes them.
+    relation, key: the relation, and the values of its parameters in 64 bits; the callback gets the other attributes.
+
+    If `when.background` or `when.seconds` is set, calls are made in a thread of the subscription, so that a slow callback does
+    not delay transactions. Otherwise the committing thread makes them.
     """
 
     def __init__(
         self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity,
         name: str | None, seen: Table | None,
     ):  # fmt: skip
+        """name: of a durable subscription; seen: for a system relation, its contents at the last delivery."""
         self._session, self._shown, self.key = session, without_parameters(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name = name
@@ -127,6 +137,7 @@ class Subscription:
             self._thread.start()
 
     def __repr__(self) -> str:
+        """The name, the relation, and the number of calls."""
         name, of = f" {self.name}" if self.name else "", f" of {self.parameters}" if self.parameters else ""
         state = "cancelled" if self._cancelled else f"told {self.calls:,}×"
         return f"<Subscription{name} to {self.relation}{of}: {state}>"

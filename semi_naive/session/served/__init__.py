@@ -1,1 +1,1 @@
-"""A session for others: over HTTP, and for streams of Spark."""
+"""Access to a session from other programs: over HTTP, and by streams of Spark."""

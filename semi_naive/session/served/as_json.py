@@ -1,5 +1,6 @@
-"""Requests and answers as JSON. Records are lists; branches, infinities and NaN are text. Values that are nested too deeply
-and answers that are too large raise `BadRequest`, which says what to do."""
+"""Convert requests and answers from and to JSON. Records are lists; branches, infinities and NaN are text. Values that are
+nested too deeply and answers that are too large raise `BadRequest`, whose message says what to do.
+"""
 
 import json
 import math
@@ -12,11 +13,11 @@ from semi_naive.session.served.requests import BadRequest
 
 EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
 OPERATIONS = ("insert", "delete", "upsert", "clear")
-MOST_TUPLES = 1_000_000  # of one answer
-MOST_CHARACTERS = 64 << 20  # of the values of one answer
-DEEPEST = 300  # levels of a value
+MOST_TUPLES = 1_000_000  # the limit of one answer
+MOST_CHARACTERS = 64 << 20  # the limit of the characters of all values of one answer
+DEEPEST = 300  # the limit of the levels of a nested value
 NOT_SHOWN = BadRequest, UnknownId, RecursionError  # errors of tuples that cannot be converted to JSON
-NUMBER = 8  # characters, on average, of a value that is not text
+NUMBER = 8  # the assumed average of characters of a value that is not text
 
 # -- in
 
@@ -53,12 +54,12 @@ def operations(body: bytes) -> list[tuple]:
     return [_operation(number, each) for number, each in enumerate(asked)]
 
 
-def _operation(number: int, each: Any) -> tuple:
+def _operation(number: int, operation: Any) -> tuple:
     """Check one operation, and return its (operation, relation, rows, key). number: its place, for messages."""
-    names = [name for name in OPERATIONS if isinstance(each, dict) and name in each]
-    if len(names) != 1 or not isinstance(each[names[0]], str):
+    names = [name for name in OPERATIONS if isinstance(operation, dict) and name in operation]
+    if len(names) != 1 or not isinstance(operation[names[0]], str):
         raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
-    rows, key = each.get("rows", []), each.get("key", [])
+    rows, key = operation.get("rows", []), operation.get("key", [])
     if not isinstance(rows, list):
         raise BadRequest(f"the rows of operation {number} are no list; {EXAMPLE}")
     key = [key] if isinstance(key, str) else key
@@ -66,11 +67,11 @@ def _operation(number: int, each: Any) -> tuple:
         raise BadRequest(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
     if names[0] == "upsert" and not key:
         raise BadRequest(f'operation {number} is an upsert without a key, as in "key": ["x"]')
-    return names[0], each[names[0]], [_value(row, DEEPEST) for row in rows], key
+    return names[0], operation[names[0]], [_value(row, DEEPEST) for row in rows], key
 
 
 def _value(value: Any, levels: int):
-    """Convert lists to tuples, at any depth. Raises BadRequest if there are more levels."""
+    """Convert lists to tuples at any depth. levels: the limit of the depth; beyond it BadRequest is raised."""
     if not isinstance(value, list):
         return value
     if not levels:
@@ -92,7 +93,7 @@ def relation_as_json(answer: Answer, limit: int) -> dict:
 
 
 def all_rows(answer: Answer) -> list[list]:
-    """All tuples of an answer, or of changes. Raises BadRequest if there are more than MOST_TUPLES."""
+    """Return all tuples of an answer or of changes. Raises BadRequest if there are more than MOST_TUPLES."""
     if answer.count() > MOST_TUPLES:
         raise BadRequest(f"{answer.count():,} tuples are more than one answer has, {MOST_TUPLES:,}")
     return _json_rows(answer.to_list())

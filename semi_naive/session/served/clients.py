@@ -1,4 +1,4 @@
-"""The clients of a server, and what each may do: the file of `semi-naive serve --token FILE`.
+"""The clients of a server and their permissions: the file of `semi-naive serve --token FILE`.
 
 The file is one token, whose client may do everything:
 
@@ -37,22 +37,24 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.rules import Registered
 
 ANY = "any"
-OF_A_CLIENT = "__"  # between the name of a client and the rest of the name of a rule that it has registered
-SHORTEST = 16  # characters of a token, so that guessing takes longer than the server lives
-TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # as RFC 6750 has it
+OF_A_CLIENT = "__"  # the separator of a client's name and the rest of the name of rules that it registers
+SHORTEST = 16  # characters of a token: fewer could be guessed while the server runs
+TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # the form of a token, by RFC 6750
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", re.ASCII)
 KEYS = {"token": str, "owner": bool, "parameters": dict, "reads": list, "writes": list, "rules": bool}
-PLAIN = {"number", "unsigned", "float"}  # types that `as` of a client's rules may name
+PLAIN = {"number", "unsigned", "float"}  # types that `as` may name in a client's rules
 MAKE = "make one with: openssl rand -hex 32"
 
 
 class NotAllowed(PermissionError):
-    """The client is not allowed to make this request. The message says which ones it may make."""
+    """The client may not make this request. The message contains what it may do."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """The permissions of a client. reads, writes: relations, None for all. parameters: allowed values by name, None for any."""
+    """The permissions of a client. reads, writes: the relations; None for all. parameters: the allowed values by name; None for
+    any.
+    """
 
     name: str = ""
     owner: bool = True
@@ -114,6 +116,7 @@ class Client:
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
 
     def check_writes(self, name: str) -> None:
+        """Raise NotAllowed if the client may not change the facts of a relation."""
         if self.writes is not None and name not in self.writes:
             may = _names_or_nothing(sorted(self.writes))
             raise NotAllowed(f"{self.name} may not change facts of {name}: it may change those of {may}")
@@ -147,7 +150,7 @@ def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool
 
 
 def _syntax_nodes(node: Any) -> Iterable:
-    """Yield a syntax node, or those of a list, and all nodes below."""
+    """Yield a syntax node, or those of a list, and all nodes below them."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -166,13 +169,14 @@ def _names_or_nothing(names: list[str]) -> str:
 
 
 class Clients:
-    """The clients of a server, with digests of their tokens. If there are none, every request is one of an owner."""
+    """The clients of a server, with digests of their tokens. If there are none, every request is one of the owner."""
 
     def __init__(self, known: Iterable[tuple[str, Client]] = ()):
         self.known = [(_digest(token), client) for token, client in known]
 
     def of(self, header: str) -> Client | None:
-        """Return the client of an Authorization header, None if there is none. All tokens are compared, each in constant time.
+        """Return the client of an Authorization header; None if it is unknown. The token is compared with all tokens, each in
+        constant time.
 
         >>> clients = Clients([("0123456789abcdef", Client("ann", False))])
         >>> clients.of("Bearer 0123456789abcdef").name, clients.of("Bearer 0123456789abcdeg"), clients.of("")
@@ -256,6 +260,7 @@ def _expected_of_key(key: str) -> str:
 
 
 def _checked_names(key: str, value: Any, wrong: Callable[[str], BadInput]) -> frozenset[str] | None:
+    """Return the relations that a permission lists; None for all. wrong: makes the error."""
     if value != ANY and not all(isinstance(each, str) for each in value):
         raise wrong(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     return None if value == ANY else frozenset(value)

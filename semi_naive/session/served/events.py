@@ -1,4 +1,4 @@
-"""Server-sent events: the changes of one subscription, until its client leaves or something is wrong."""
+"""Server-sent events: the changes of one subscription are sent until its client disconnects or an error occurs."""
 
 import asyncio
 import contextlib
@@ -10,13 +10,14 @@ from starlette.types import Receive, Scope, Send
 
 from semi_naive.session.served.as_json import NOT_SHOWN, all_rows
 
-ALIVE = 15.0  # seconds after which a comment tells that a stream is still there
-LOOK = 0.2  # seconds between two looks of a thread whether its stream has ended
+ALIVE = 15.0  # seconds after which a comment is sent, so that the connection stays open
+LOOK = 0.2  # seconds after which a waiting thread checks again whether its stream has ended
 
 
 class Stream:
-    """Takes messages from the thread of a subscription to the server's loop, one at a time: changes that come while the client
-    is slow become one sum."""
+    """Passes messages from the thread of a subscription to the server's event loop, one at a time: changes that come while the
+    client is slow are summed up.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
         self.loop, self.closed, self.over = loop, False, asyncio.Event()
@@ -31,6 +32,7 @@ class Stream:
             self.close()
 
     def _message(self, head: str, data: dict) -> None:
+        """Queue a message, and wait until it has been taken or the stream is closed."""
         message = asyncio.run_coroutine_threadsafe(self.queue.put(f"{head}\ndata: {json.dumps(data)}\n\n"), self.loop)
         while not self.closed:
             with contextlib.suppress(TimeoutError):
@@ -45,7 +47,7 @@ class Stream:
 
 
 class Events(Response):
-    """The answer that has the messages of a stream. However it ends, `ended` is called then, in a thread."""
+    """The response that sends the messages of a stream. However it ends, `ended` is then called in a thread."""
 
     media_type = "text/event-stream"
 
@@ -55,6 +57,7 @@ class Events(Response):
         self.stream, self.ended = stream, ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the messages until the client disconnects or the stream is over."""
         ends = [asyncio.create_task(left(receive)), asyncio.create_task(self.stream.over.wait())]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

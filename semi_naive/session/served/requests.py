@@ -1,4 +1,4 @@
-"""Requests to a server: authentication, limits of their size, and errors.
+"""The processing that all requests to a server share: authentication, limits of their size, and errors.
 
 Every error is JSON, {"error": text}: 400 for a malformed request, 401 without a token, 403 for a relation that the client may
 not read, 404 for unknown names and addresses, 413 for a body that is too large. A failure of the server itself is
@@ -24,9 +24,9 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 
-CLIENT = "semi_naive.client"  # the key of a request's scope that has its `Client`
-PAGE = "/"  # may be read without a token, and from links of other pages: it has no data
-OWN = ("", "same-origin", "none")  # values of Sec-Fetch-Site; the others are requests that other pages make
+CLIENT = "semi_naive.client"  # the key of a request's scope under which its `Client` is stored
+PAGE = "/"  # the address of the page, which has no data: it may be read without a token, and from links of other sites
+OWN = ("", "same-origin", "none")  # allowed values of Sec-Fetch-Site; other values are requests made by pages of other sites
 JSON = "application/json"
 
 log = logging.getLogger("semi_naive")
@@ -37,7 +37,7 @@ class BadRequest(ValueError):
 
 
 class BodyTooLarge(BadRequest):
-    """A body beyond the limit."""
+    """A body that exceeds the limit."""
 
 
 class NotFound(LookupError):
@@ -55,7 +55,7 @@ STATUS = {
 }
 
 
-class Door:
+class Authentication:
     """Authentication in front of an application: pass on requests of known clients for this host, refuse others."""
 
     def __init__(self, app: ASGIApp, clients: Clients, names: set[str]):
@@ -66,7 +66,7 @@ class Door:
         await (refused or self.app)(scope, receive, send)
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
-        """The answer that refuses a request, or None; then the scope has its client."""
+        """Return the response that refuses a request. None if it is allowed; then the client is added to the scope."""
         host = headers.get("host", "")
         if not known_host(host, self.names):
             return error_answer(f"this server does not answer for the host {abbreviated(host)}: --alias names one more", 400)
@@ -76,8 +76,8 @@ class Door:
             return error_answer("this server does not answer requests that pages of other sites make", 403)
         client = self.clients.of(headers.get("authorization", ""))
         if client is None:
-            told = "this server asks for a token: send the header Authorization: Bearer TOKEN"
-            return error_answer(told, 401, {"www-authenticate": "Bearer"})
+            message = "this server asks for a token: send the header Authorization: Bearer TOKEN"
+            return error_answer(message, 401, {"www-authenticate": "Bearer"})
         scope[CLIENT] = client
         return None
 
@@ -115,10 +115,11 @@ class ClientRequest:
 
 
 def answered(call: Callable[[ClientRequest], Any], most: int, run: Callable[..., Awaitable[Any]]) -> Callable:
-    """Return an endpoint that answers requests by `call`, whose result is a `Response` or a value that is sent as JSON. An
-    exception becomes an error response. run: runs a function in a thread; most: bytes that a body may have."""
+    """Return the handler of requests for a method of `Web`. most: the limit of the body in bytes; run: runs a function in a
+    thread."""
 
     async def answer(request: Request) -> Response:
+        """Read a request, answer it, and return errors as JSON."""
         client: Client = request.scope.get(CLIENT, Client())
         try:
             asked = ClientRequest(client, request, await _body(request, most), asyncio.get_running_loop())
@@ -133,15 +134,15 @@ def answered(call: Callable[[ClientRequest], Any], most: int, run: Callable[...,
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Read the body of a request. BodyTooLarge as soon as it has more than `most` bytes."""
-    body, told = bytearray(), f"the body has more than {most:,} bytes: send it in several requests"
+    """Read the body of a request. most: the limit in bytes; BodyTooLarge is raised as soon as it is exceeded."""
+    body, message = bytearray(), f"the body has more than {most:,} bytes: send it in several requests"
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
-        raise BodyTooLarge(told)
+        raise BodyTooLarge(message)
     async for piece in request.stream():
         body += piece
         if len(body) > most:
-            raise BodyTooLarge(told)
+            raise BodyTooLarge(message)
     return bytes(body)
 
 

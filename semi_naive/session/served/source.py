@@ -1,11 +1,11 @@
-"""The changes of a relation as a stream of Spark's: a Python data source that reads `semi-naive serve`.
+"""A data source of Spark in Python: streams the changes of a relation of a `semi-naive serve`.
 
     spark.dataSource.register(ChangesSource)
     changes = spark.readStream.format("semi-naive").options(url="http://127.0.0.1:8642", relation="path").load()
 
-Its rows are the relation's columns and `diff`, 1 of a tuple that came, -1 of one that is gone. The offset of the stream is the
-epoch: what a batch has is the difference of two epochs, so a batch that is read again is the same, as long as the server
-retains both (`--retain`).
+The rows have the relation's columns and `diff`, 1 for an inserted tuple, -1 for a deleted one. The offset of the stream is the
+epoch. A batch is the difference of two epochs, so reading it again gives the same rows, as long as the server retains both
+epochs (`--retain`).
 """
 
 import contextlib
@@ -20,13 +20,15 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-PATIENCE = 60.0  # seconds for an answer
+PATIENCE = 60.0  # seconds to wait for an answer
 TYPES = {"number": "bigint", "unsigned": "decimal(20, 0)", "float": "double", "symbol": "string"}
 
 
 class ChangesSource(DataSource):
-    """Options: `url` of the server; `relation`; `since`, the epoch after which the stream begins, without which it begins with
-    all tuples that there are; `token` of a server that asks for one; `parameters` of registered rules, as `town=Ulm&most=3`."""
+    """The data source. Options: `url` of the server; `relation`; `since`, the epoch after which the stream begins, by default
+    all current tuples come first; `token`, if the server requires one; `parameters` of registered rules, as
+    `town=Ulm&most=3`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -37,12 +39,14 @@ class ChangesSource(DataSource):
         return f"{attributes}, diff int"
 
     def simpleStreamReader(self, schema) -> "ChangesReader":
+        """Return the reader of the stream, as Spark's interface requires."""
         kinds = [kind for _, kind in self._attributes()]
         server = ServerClient(self._option("url"), self.options.get("token"))
         since, parameters = int(self.options.get("since", -1)), self.options.get("parameters", "")
         return ChangesReader(server, self._option("relation"), kinds, since, parameters)
 
     def _attributes(self) -> list[tuple[str, str]]:
+        """Return the (name, kind) of the relation's attributes, as the server describes them."""
         relation, server = self._option("relation"), ServerClient(self._option("url"), self.options.get("token"))
         found = {each["name"]: each for each in server.get("/relations")["relations"]}
         registered = [each["name"] for each in server.get("/rules")]
@@ -56,13 +60,14 @@ class ChangesSource(DataSource):
         return attributes
 
     def _option(self, name: str) -> str:
+        """Return a required option."""
         if name not in self.options:
             raise ValueError(f'the source semi-naive has no option {name!r}: .option("{name}", …)')
         return self.options[name]
 
 
 class ChangesReader(SimpleDataSourceStreamReader):
-    """Reads in one place: what changes is small."""
+    """Reads the stream in one task, as changes are small."""
 
     def __init__(self, server: "ServerClient", relation: str, kinds: list[str], since: int, parameters: str):
         self.server, self.relation, self.kinds, self.since, self.parameters = server, relation, kinds, since, parameters
@@ -78,14 +83,18 @@ class ChangesReader(SimpleDataSourceStreamReader):
         return self._rows(self._between(start["epoch"], end["epoch"]))
 
     def _between(self, since: int, until: int | None = None) -> dict:
+        """Request the changes between two epochs. until: by default the last one."""
         given = {"since": since} | ({} if until is None else {"until": until})
         options = "&".join(filter(None, [urllib.parse.urlencode(given), self.parameters]))
         return self.server.get(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
 
-    def _rows(self, told: dict) -> Iterator[tuple]:
+    def _rows(self, answer: dict) -> Iterator[tuple]:
+        """Return the rows of an answer of the server, with values of the types that Spark expects."""
         read = {"unsigned": Decimal, "float": float}
         reading = [*(read.get(kind, _identity) for kind in self.kinds), _identity]
-        return iter([tuple(one(value) for one, value in zip(reading, row, strict=True)) for row in told["changes"]])
+        return iter(
+            [tuple(read_value(value) for read_value, value in zip(reading, row, strict=True)) for row in answer["changes"]]
+        )
 
 
 def _identity(value):

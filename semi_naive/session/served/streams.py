@@ -1,6 +1,6 @@
-"""Structured Streaming into a session: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
+"""Structured Streaming of Spark into a session: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
 
-Spark delivers a batch again if it cannot know whether it has arrived. A session stores the number of the last batch of each
+Spark delivers a batch again if it does not know whether it has arrived. A session stores the number of the last batch of each
 query; with a directory, the log record of the batch's transaction contains it. So each batch is committed exactly once.
 """
 
@@ -11,13 +11,15 @@ from semi_naive.io.errors import BadInput
 # The values by which change feeds mark inserted and deleted rows: Delta Lake, Flink, Debezium, `diff`.
 INSERTS = {"insert", "update_postimage", "+I", "+U", "c", "r", "u", "1"}
 DELETES = {"delete", "update_preimage", "-D", "-U", "d", "-1"}
-QUERY = "sql.streaming.queryId"  # the local property in which Spark has the id of the query while it runs a batch
+QUERY = "sql.streaming.queryId"  # the local property of Spark that has the id of the query while a batch runs
 
 
 class StreamSink:
     """A function for `foreachBatch` that commits each batch as a transaction on one relation. See `Session.sink`."""
 
     def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
+        """op: the column that distinguishes inserts and deletes; key: the attributes by which rows replace others; query: the
+        name of the stream, by default Spark's id."""
         session.explicit(relation)
         if key is not None:
             session.places(relation, key)
@@ -27,8 +29,8 @@ class StreamSink:
         return f"<StreamSink of {self.relation}>"
 
     def __call__(self, frame, batch: int) -> None:
-        """Commit a batch of Spark, unless a batch with this number or a later one has been committed. Its deletes come before
-        its inserts. batch: its number."""
+        """Commit a Spark data frame, a batch, unless a batch with this number or a later one has been committed. Deletes come
+        before inserts. batch: its number."""
         query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)
         if not query:
             raise ValueError("the query of this batch has no name that stays: session.sink(…, query=name)")

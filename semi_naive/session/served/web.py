@@ -1,22 +1,22 @@
 """A session over HTTP: transactions and queries as JSON, changes as server-sent events, and a page that shows it all.
 
 GET  /relations                                its relations: name, attributes, tuples, whether facts may be changed
-GET  /relations/path?limit=100                 tuples of one
+GET  /relations/path?limit=100                 tuples of a relation
 POST /transactions                             [{"insert": "edge", "rows": [[1, 2]]}, {"delete": …}, {"clear": "edge"},
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
-GET  /query?atom=path(1,y)                     the values of the variables
-GET  /rules, GET /rules/near                   registered rules; what one is
-PUT  /rules/near, DELETE /rules/near           PUT has their text as its body
+GET  /query?atom=path(1,y)                     the values of the atom's variables
+GET  /rules, GET /rules/near                   the registered relations; the attributes and rules of one
+PUT  /rules/near, DELETE /rules/near           register rules, whose text is the body; unregister them
 GET  /changes/path?snapshot=1                  server-sent events: id is the epoch, data {"epoch", "changes": [[…, diff]]};
-                                               since=41 or Last-Event-ID goes on after an epoch that is retained
-GET  /changes/path?name=billing                the same, of a durable subscription: it begins with what is not acknowledged
+                                               since=41 or Last-Event-ID: begin after an epoch that is retained
+GET  /changes/path?name=billing                the same for a durable subscription: it begins with unacknowledged changes
 GET  /subscriptions                            the durable subscriptions of the client
-POST /subscriptions/billing                    {"acknowledge": 41}
-DELETE /subscriptions/billing                  keep nothing more for it
+POST /subscriptions/billing                    {"acknowledge": 41}: changes up to this epoch need not be stored any more
+DELETE /subscriptions/billing                  end a durable subscription
 GET  /differences/path?since=3&until=7         the change between two epochs that are retained
-GET  /epochs                                   the last epochs: when, how long, and how many tuples came and went
+GET  /epochs                                   the last epochs: time, duration, and numbers of inserted and deleted tuples
 
-Parameters of registered rules are given as &town=Ulm, or as &$town=Ulm where there is an option of that name.
+Parameters of registered rules are given as &town=Ulm, or as &$town=Ulm if there is an option of that name.
 """
 
 import asyncio
@@ -46,29 +46,40 @@ from semi_naive.session.registered.subscriptions import Granularity, Subscriptio
 from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 from semi_naive.session.served.events import Events, Stream, left
-from semi_naive.session.served.requests import BadRequest, BodyTooLarge, ClientRequest, Door, NotFound, answered, not_routed
+from semi_naive.session.served.requests import (
+    Authentication,
+    BadRequest,
+    BodyTooLarge,
+    ClientRequest,
+    NotFound,
+    answered,
+    not_routed,
+)
 
-USUAL = 1000  # tuples of a relation, or of an answer, where no limit is asked for
-SHOWN = 200  # epochs that the page has
-EVALUATING = 8  # requests that evaluate, or wait for each other; readers have threads of their own
-MOST_OF_BODY = {"POST": 64 << 20, "PUT": 64 << 20}  # bytes, by the method of a request
-MOST_OF_RULES = 1 << 20  # bytes of a text of rules: parsing takes 1.4 s for each 100 KB
-MOST_WAITING = 1_000_000  # tuples that are kept for a durable subscription before it lapses
+USUAL = 1000  # the limit of the tuples of a relation or an answer, if the request has none
+SHOWN = 200  # epochs on the page
+EVALUATING = 8  # threads for requests that evaluate rules or change the session; those that only read have other threads
+MOST_OF_BODY = {"POST": 64 << 20, "PUT": 64 << 20}  # the limit of a body in bytes, by the method of the request
+MOST_OF_RULES = 1 << 20  # the limit of a text of rules in bytes: parsing takes 1.4 s for each 100 KB
+MOST_WAITING = 1_000_000  # tuples stored for a durable subscription above which it lapses
 READ = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
 
 
 class Web:
-    """The answers. Code that touches the session runs in threads: `evaluating` are those of requests that change the session or
-    evaluate rules, which wait for each other; others only read, and never wait for these."""
+    """The handlers of requests. Code that uses the session runs in threads: requests that change it or evaluate rules run in
+    `evaluating` and wait for each other; others only read, and never wait for these.
+    """
 
     def __init__(self, session, name: str):
+        """name: of the program."""
         self.session, self.name = session, name
         session.registry.most_waiting = MOST_WAITING
         self.evaluating = ThreadPoolExecutor(EVALUATING, "semi-naive-evaluating")
         self.durable: dict[str, Callable[[], None]] = {}  # by their names in the session, what ends the streams
 
     def app(self, names: set[str], clients: Clients | None = None) -> Starlette:
-        """names: of this host, by which requests may call it. clients: those with tokens; None: everyone may do everything."""
+        """Return the application. names: the names of this host that requests may use. clients: those with tokens; None: every
+        request is one of the owner."""
         calls: dict[str, dict[str, Callable[[ClientRequest], Any]]] = {
             "/": {"GET": self.page},
             "/relations": {"GET": self.relations},
@@ -88,7 +99,7 @@ class Web:
             for path, by_method in calls.items()
             for method, call in by_method.items()
         ]
-        door = Middleware(Door, clients=clients or Clients(), names=names)
+        door = Middleware(Authentication, clients=clients or Clients(), names=names)
         app = Starlette(routes=routes, middleware=[door], exception_handlers={HTTPException: not_routed})
         app.router.redirect_slashes = False
         return app
@@ -108,7 +119,7 @@ class Web:
         return await work
 
     def _evaluates(self, request: Request) -> bool:
-        """True if a request changes the session, or may evaluate rules; others are for the threads of readers."""
+        """True if a request changes the session, or may evaluate rules."""
         kind = request.url.path.split("/")[1]
         if request.method == "GET" and kind not in ("changes", "differences", "query", "relations"):
             return False
@@ -122,28 +133,31 @@ class Web:
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
         return HTMLResponse(text.replace("{{style}}", style()))
 
-    def relations(self, asked: ClientRequest) -> dict:
-        now, found = self.session.at(self.session.epoch), []
+    def relations(self, request: ClientRequest) -> dict:
+        """GET /relations."""
+        now, entries = self.session.at(self.session.epoch), []
         for name, relation in self.session.declared.items():
-            if name in now.tables and asked.client.reads_whole(name, self.session.registry):
+            if name in now.tables and request.client.reads_whole(name, self.session.registry):
                 known = {"tuples": now[name].count(), "changeable": name in self.session.changeable}
-                found.append({"name": name} | _schema_of(relation) | known)
-        return {"program": self.name, "epoch": now.number, "relations": found}
+                entries.append({"name": name} | _schema_of(relation) | known)
+        return {"program": self.name, "epoch": now.number, "relations": entries}
 
-    def relation(self, asked: ClientRequest) -> dict:
-        given = asked.options()
-        limit, name = _limit(given), self._readable(asked.client, asked.name)
-        values = self._values(asked.client, name, given)
-        return relation_as_json(everything(self.session, name, values, asked.client.viewer), limit)
+    def relation(self, request: ClientRequest) -> dict:
+        """GET /relations/name."""
+        options = request.options()
+        limit, name = _limit(options), self._readable(request.client, request.name)
+        values = self._values(request.client, name, options)
+        return relation_as_json(everything(self.session, name, values, request.client.viewer), limit)
 
-    def query(self, asked: ClientRequest) -> dict:
-        given = asked.options()
-        text, limit = given.pop("atom", None), _limit(given)
+    def query(self, request: ClientRequest) -> dict:
+        """GET /query."""
+        options = request.options()
+        text, limit = options.pop("atom", None), _limit(options)
         if text is None:
             raise BadRequest("a query has an atom: /query?atom=path(1,y)")
         atom = atom_of(text)
-        values = self._values(asked.client, self._readable(asked.client, atom.relation), given)
-        return relation_as_json(answers(self.session, atom, values, asked.client.viewer), limit)
+        values = self._values(request.client, self._readable(request.client, atom.relation), options)
+        return relation_as_json(answers(self.session, atom, values, request.client.viewer), limit)
 
     def differences(self, asked: ClientRequest) -> dict:
         """since=-1: from when nothing was there. Without until: up to now."""
@@ -154,39 +168,41 @@ class Web:
         self.session.registry.check_given(name, values)  # which may not be left out here
         return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
 
-    def last_epochs(self, asked: ClientRequest) -> list:
-        reads, registry = asked.client.reads_whole, self.session.registry
-        return [{"epoch": each.epoch, "at": each.at, "seconds": each.seconds,
-                 "changes": {name: counts for name, counts in each.changes.items() if reads(name, registry)}}
-                for each in list(self.session.system.epochs)[-SHOWN:]]  # fmt: skip
+    def last_epochs(self, request: ClientRequest) -> list:
+        """GET /epochs."""
+        reads, registry = request.client.reads_whole, self.session.registry
+        return [{"epoch": past.epoch, "at": past.at, "seconds": past.seconds,
+                 "changes": {name: counts for name, counts in past.changes.items() if reads(name, registry)}}
+                for past in list(self.session.system.epochs)[-SHOWN:]]  # fmt: skip
 
     # -- what changes it
 
-    def transactions(self, asked: ClientRequest) -> dict:
-        asked.check_json()
-        wanted = operations(asked.body)
-        for _, relation, _, _ in wanted:
-            asked.client.check_writes(relation)
+    def transactions(self, request: ClientRequest) -> dict:
+        """POST /transactions."""
+        request.check_json()
+        requested = operations(request.body)
+        for _, relation, _, _ in requested:
+            request.client.check_writes(relation)
             if relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
                 raise NotFound(f"the program has no relation {relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
-            for operation, relation, rows, key in wanted:
+            for operation, relation, rows, key in requested:
                 more = {"clear": (), "upsert": (rows, key)}.get(operation, (rows,))
                 getattr(transaction, operation)(relation, *more)
-        told, left_out = {}, {}
+        shown, left_out = {}, {}
         for name, change in transaction.changes.items():
-            if (own := self._own(asked.client, change)) is not None:
+            if (own := self._own(request.client, change)) is not None:
                 try:
-                    told[name] = all_rows(own)
+                    shown[name] = all_rows(own)
                 except NOT_SHOWN as error:  # the transaction stands
                     left_out[name] = str(error)
-        answer = {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": told}
+        answer = {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": shown}
         return answer | ({"left_out": left_out} if left_out else {})
 
     def _own(self, client: Client, change: Changes) -> Changes | None:
-        """What a client is told of a transaction's changes: of outputs, and of relations that it subscribes to itself, with the
-        values of parameters that it has given."""
+        """Return the part of a transaction's change that a client may see: of outputs, and of relations that it subscribes to,
+        with the parameter values that it has given. None if there is none."""
         name, registry = change.name, self.session.registry
         keys = {each.key for each in registry.subscriptions if each.relation == name and each.owner == client.name}
         if not client.asks(name, registry) or not keys and name not in self.session.program.outputs:
@@ -196,61 +212,70 @@ class Web:
 
     # -- rules
 
-    def rules(self, asked: ClientRequest) -> list:
-        registry, client, found = self.session.registry, asked.client, []
-        for each in list(registry.rules.values()):
-            if client.asks(each.name, registry):
-                own = sum(one.relation == each.name for one in registry.subscriptions if one.owner == client.name)
-                users = each.users if client.owner else own
-                found.append({"name": each.name, "parameters": list(each.parameters), "subscriptions": users})
-        return found
+    def rules(self, request: ClientRequest) -> list:
+        """GET /rules."""
+        registry, client, entries = self.session.registry, request.client, []
+        for registered in list(registry.rules.values()):
+            if client.asks(registered.name, registry):
+                own = sum(
+                    subscription.relation == registered.name
+                    for subscription in registry.subscriptions
+                    if subscription.owner == client.name
+                )
+                users = registered.users if client.owner else own
+                entries.append({"name": registered.name, "parameters": list(registered.parameters), "subscriptions": users})
+        return entries
 
-    def rule(self, asked: ClientRequest) -> dict:
-        rules = self._registered(self._readable(asked.client, asked.name))
+    def rule(self, request: ClientRequest) -> dict:
+        """GET /rules/name."""
+        rules = self._registered(self._readable(request.client, request.name))
         attributes = rules.relation.attributes[len(rules.parameters) :]
         shape = {"name": rules.name, "parameters": list(rules.parameters)} | _schema_of(Relation(rules.name, attributes))
-        return shape | ({"text": rules.text} if asked.client.owns(rules.name) else {})
+        return shape | ({"text": rules.text} if request.client.owns(rules.name) else {})
 
-    def register(self, asked: ClientRequest) -> dict:
-        client, registry = asked.client, self.session.registry
-        client.check_name(asked.name)
-        if len(asked.body) > MOST_OF_RULES:
+    def register(self, request: ClientRequest) -> dict:
+        """PUT /rules/name."""
+        client, registry = request.client, self.session.registry
+        client.check_name(request.name)
+        if len(request.body) > MOST_OF_RULES:
             raise BodyTooLarge(f"the rules have more than {MOST_OF_RULES:,} bytes: register them as several relations")
         try:
-            text = asked.body.decode()
+            text = request.body.decode()
         except UnicodeDecodeError as error:
             raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
         with self.session.limited(), self.session.alone():
-            registry.register(asked.name, text, lambda rules: client.check_rules(rules, registry))
-        return {"name": asked.name}
+            registry.register(request.name, text, lambda rules: client.check_rules(rules, registry))
+        return {"name": request.name}
 
-    def unregister(self, asked: ClientRequest) -> dict:
-        asked.client.check_name(asked.name)
-        self.session.unregister(self._registered(asked.name).name)
+    def unregister(self, request: ClientRequest) -> dict:
+        """DELETE /rules/name."""
+        request.client.check_name(request.name)
+        self.session.unregister(self._registered(request.name).name)
         return {}
 
     def _registered(self, name: str) -> Registered:
+        """Return registered rules. Raises NotFound if there are none of this name."""
         if name not in self.session.registry.rules:
             raise NotFound(f"{name!r} is not registered")
         return self.session.registry.rules[name]
 
     # -- who is told
 
-    def changes(self, asked: ClientRequest) -> Response:
-        """Begin a stream. Its thread waits until the client has been sent the last message: what comes meanwhile becomes one
-        sum."""
-        given, client, name = asked.options(), asked.client, self._readable(asked.client, asked.name)
-        options = {option: given.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
+    def changes(self, request: ClientRequest) -> Response:
+        """GET /changes/name: begin a stream. Its thread waits until the last message has been sent; the changes that come
+        meanwhile are summed up."""
+        values_of_options, client, name = request.options(), request.client, self._readable(request.client, request.name)
+        options = {option: values_of_options.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
         if self.session.registry.is_system(name) and not client.owner:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
-        since = _number(asked.request.headers.get("last-event-id") or options["since"], int, "since")
+        since = _number(request.request.headers.get("last-event-id") or options["since"], int, "since")
         epochs, seconds = _number(options["epochs"] or "1", int, "epochs"), _number(options["seconds"] or "0", float, "seconds")
         if not seconds <= threading.TIMEOUT_MAX:
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
-        values, when = self._values(client, name, given), Granularity(epochs, seconds, background=True)
+        values, when = self._values(client, name, values_of_options), Granularity(epochs, seconds, background=True)
         called = client.prefix + options["name"] if options["name"] else None
         return self._begun(
-            Stream(asked.loop), called,
+            Stream(request.loop), called,
             lambda put: self.session.registry.subscribe(
                 name, put, values, when, options["snapshot"] in ("1", "true"), since, called, client.name
             ),
@@ -273,8 +298,9 @@ class Web:
             self.durable[called] = end
         return Events(stream, end)
 
-    def subscriptions(self, asked: ClientRequest) -> list:
-        registry, prefix = self.session.registry, asked.client.prefix
+    def subscriptions(self, request: ClientRequest) -> list:
+        """GET /subscriptions."""
+        registry, prefix = self.session.registry, request.client.prefix
         connected = {each.name for each in registry.subscriptions}
         return [{"name": called.removeprefix(prefix), "relation": history.relation,
                  "parameters": self._parameters(history.relation, history.key), "acknowledged": history.acknowledged,
@@ -290,19 +316,21 @@ class Web:
         [row] = all_rows(answer_of(self.session, Relation(name, rules.relation.attributes[: len(key)]), lambda: columns))
         return dict(zip(rules.parameters, row, strict=True))
 
-    def acknowledge(self, asked: ClientRequest) -> dict:
-        asked.check_json()
+    def acknowledge(self, request: ClientRequest) -> dict:
+        """POST /subscriptions/name."""
+        request.check_json()
         example = 'expected {"acknowledge": 41}, with an epoch'
-        body = parse_body(asked.body, example)
+        body = parse_body(request.body, example)
         epoch = body.get("acknowledge") if isinstance(body, dict) else None
         if type(epoch) is not int:
             raise BadRequest(f"the body acknowledges no epoch: {example}")
         with self.session.alone():
-            self.session.registry.acknowledge(self._durable(asked), epoch)
+            self.session.registry.acknowledge(self._durable(request), epoch)
         return {"acknowledged": epoch}
 
-    def end(self, asked: ClientRequest) -> dict:
-        called = self._durable(asked)
+    def end(self, request: ClientRequest) -> dict:
+        """DELETE /subscriptions/name."""
+        called = self._durable(request)
         if called in self.durable:
             self.durable[called]()
         self.session.end_subscription(called)
@@ -327,19 +355,22 @@ class Web:
             raise NotFound(f"there is no relation {name!r}: there are {known}")
         return name
 
-    def _values(self, client: Client, name: str, given: dict[str, str]) -> dict:
-        """The values of parameters, which are text, by their types. A $ before a name tells it from an option."""
-        rules, reading = self.session.registry.rules.get(name), {}
+    def _values(self, client: Client, name: str, texts: dict[str, str]) -> dict:
+        """Return the values of parameters, given as text, converted to their types. A $ before a name distinguishes it from an
+        option."""
+        rules, types = self.session.registry.rules.get(name), {}
         if rules is not None and rules.parameters:
-            reading = {each: READ.get(kind, str) for each, kind in zip(rules.parameters, rules.relation.kinds, strict=False)}
+            types = {
+                parameter: READ.get(kind, str) for parameter, kind in zip(rules.parameters, rules.relation.kinds, strict=False)
+            }
         values: dict[str, Any] = {}
-        for each, text in given.items():
-            each = each.removeprefix("$")
-            if each in values:
-                raise BadRequest(f"{each} is given twice")
-            values[each] = _number(text, reading.get(each, str), each)
-            if each in reading:
-                client.check_value(each, text, reading[each])
+        for parameter, text in texts.items():
+            parameter = parameter.removeprefix("$")
+            if parameter in values:
+                raise BadRequest(f"{parameter} is given twice")
+            values[parameter] = _number(text, types.get(parameter, str), parameter)
+            if parameter in types:
+                client.check_value(parameter, text, types[parameter])
         return values
 
 
@@ -349,6 +380,7 @@ def _schema_of(relation: Relation) -> dict:
 
 
 def _number(text: str | None, kind: type, what: str):
+    """Convert a text to a number of the given type. what: the option, for errors."""
     try:
         return None if text is None else kind(text)
     except ValueError:
@@ -356,6 +388,7 @@ def _number(text: str | None, kind: type, what: str):
 
 
 def _limit(given: dict) -> int:
+    """Remove the option `limit`, and return its value."""
     limit = _number(given.pop("limit", str(USUAL)), int, "limit")
     if not 0 <= limit <= MOST_TUPLES:
         raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MOST_TUPLES:,}")

@@ -1,0 +1,1 @@
+"""Rules in steps: XY-stratified components (Zaniolo, Arni, Ong 1993)."""

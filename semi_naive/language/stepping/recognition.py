@@ -1,0 +1,178 @@
+"""Components in steps (XY-stratification: Zaniolo, Arni, Ong 1993): which attribute of each relation is its step.
+
+    share(k + 1, v, sum(p / d)) :- rank(k, u, p), degree(u, d), edge(u, v), k < 20.
+    rank(k + 1, v, 0.15 / n + 0.85 * s) :- share(k + 1, v, s), size(n).
+
+A component is in steps if in every rule the step of the head is that of the latest atom of the component, or one more, and if
+the rules, read within one step, are stratified. Then each step is complete before the next begins, so negation and aggregates
+mean what they say. A component is only evaluated in steps if it could not be evaluated otherwise, or if it sums in recursion.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from semi_naive.language import syntax
+from semi_naive.language.errors import Problem
+from semi_naive.language.reductions.heads import is_aggregate, is_lattice
+from semi_naive.language.single import Single
+from semi_naive.language.stepping.offsets import Offsets
+from semi_naive.language.stepping.violations import Violations
+from semi_naive.language.trees import walk
+from semi_naive.language.types.types import TypeEnvironment
+from semi_naive.planning.strata import Edge
+from semi_naive.ra.ir import Kind
+
+STEPS = (Kind.NUMBER, Kind.UNSIGNED)  # the kinds that a step may have
+NUMERIC = (*STEPS, Kind.FLOAT)  # a step of floats is recognised, to be refused
+
+
+@dataclass
+class StepRule:
+    """A clause of a component: its atoms of the component, each with the number of steps that it is before the head (None if
+    that is unknown); `starts`: no positive atom of the component is among its literals."""
+
+    single: Single
+    offsets: Offsets
+    atoms: list[tuple[syntax.Atom, str]]  # with how the rule reads it: "", "negation", "aggregation"
+
+    @property
+    def starts(self) -> bool:
+        return all(via for _, via in self.atoms)
+
+
+@dataclass
+class StepComponent:
+    """A component in steps. `columns`: the place of the step in each relation, in the order of declaration."""
+
+    columns: dict[str, int]
+    rules: list[StepRule] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The relation that names the component."""
+        return next(iter(self.columns))
+
+    def step(self, atom: syntax.Atom):
+        return atom.args[self.columns[atom.relation]]
+
+    def before(self, rule: StepRule, atom: syntax.Atom) -> int | None:
+        """How many steps an atom is before the head of its rule; None if that is unknown."""
+        return rule.offsets.between(self.step(rule.single.head), self.step(atom))
+
+    @property
+    def oldest(self) -> int:
+        """How many steps back the rules read."""
+        return max((self.before(rule, atom) or 0 for rule in self.rules for atom, _ in rule.atoms), default=1)
+
+
+def step_rule(single: Single, group: Iterable[str]) -> StepRule:
+    """A clause with its atoms of a component."""
+    atoms: list[tuple[syntax.Atom, str]] = []
+    for literal in single.body:
+        negated = {id(node.body) for node in walk(literal) if isinstance(node, syntax.Negation)}
+        inside = {id(each) for node in walk(literal) if isinstance(node, syntax.Aggregate) for each in walk(node)}
+        for node in walk(literal):
+            if isinstance(node, syntax.Atom) and node.relation in group:
+                via = "aggregation" if id(node) in inside else "negation" if id(node) in negated else ""
+                atoms.append((node, via))
+    return StepRule(single, Offsets(single), atoms)
+
+
+def find_components(
+    found: list[Single], relations, groups: list[tuple[str, ...]], edges: list[Edge], env: TypeEnvironment, source,
+    not_monotone: Callable[[list[Single], set[str]], bool],
+) -> tuple[list[StepComponent], dict[str, Problem]]:  # fmt: skip
+    """Return the components to be evaluated in steps, in the order of `groups`, and the problems of those that are nearly in
+    steps, by their relations. not_monotone: whether clauses use the best values of a group in another way than best values in
+    recursion allow."""
+    group_of = {name: set(group) for group in groups for name in group}
+    inside: dict[str, list[Edge]] = {}
+    for edge in edges:
+        if edge.head in group_of and edge.body in group_of[edge.head]:
+            inside.setdefault(min(group_of[edge.head]), []).append(edge)
+    components: list[StepComponent] = []
+    nearly: dict[str, Problem] = {}
+    for group in groups:
+        own = inside.get(min(group), [])
+        singles = [single for single in found if single.head.relation in group] if own else []
+        if not singles or not _well_formed(singles, group, relations, env):
+            continue
+        refused = any(edge.via for edge in own) or not_monotone(singles, set(group))
+        if not refused and not any(_sums(single) for single in singles):
+            continue
+        component, violations = _best(singles, group, relations, env, source)
+        if component and not violations:
+            components.append(component)
+        elif component and refused:
+            nearly |= dict.fromkeys(group, violations[0])
+    return components, nearly
+
+
+def _well_formed(singles: list[Single], group, relations, env: TypeEnvironment) -> bool:
+    """True if all atoms of a group have the declared arity, of types that are known, and the group may be in steps."""
+    declared, recorded = [relations[name] for name in group], {node.born_of for node in relations.values()}
+    if any({"eqrel", "inline"} & node.qualifiers or node.lattices or node.born_of for node in declared):
+        return False
+    if not recorded.isdisjoint(group):
+        return False
+    if any(type_name not in env for node in declared for _, type_name in node.attributes):
+        return False
+    atoms = [node for single in singles for literal in single.literals for node in walk(literal)]
+    arities = (len(node.args) == len(relations[node.relation].attributes)
+               for node in atoms if isinstance(node, syntax.Atom) and node.relation in group)  # fmt: skip
+    return not any(single.dominates for single in singles) and all(arities)
+
+
+def _sums(single: Single) -> bool:
+    """True if a head aggregates, other than by the least or the greatest value of its last attribute."""
+    ops = {at: arg.name for at, arg in enumerate(single.head.args) if is_aggregate(arg)}
+    return bool(ops) and not is_lattice(ops, len(single.head.args))
+
+
+def _best(singles, group, relations, env, source) -> tuple[StepComponent | None, list[Problem]]:
+    """The first choice of steps without a violation, or else the first one with its violations; no component if no rule goes
+    from one step to a later one."""
+    rules, best = [step_rule(single, set(group)) for single in singles], None
+    for columns in _choices(rules, group, relations, env):
+        component = StepComponent(columns, rules)
+        moves = (component.before(rule, atom) for rule in rules for atom, _ in rule.atoms)
+        if not any(moves):
+            continue
+        violations = list(Violations(component, relations, env, source).all())
+        if best is None or not violations:
+            best = component, violations
+        if not violations:
+            break
+    return best or (None, [])
+
+
+def _choices(rules: list[StepRule], group, relations, env: TypeEnvironment) -> Iterator[dict[str, int]]:
+    """Choose the step of the first relation in each possible way, and those of the others as the rules connect them."""
+    numeric = {name: [at for at, (_, type_name) in enumerate(relations[name].attributes) if env.kind(type_name) in NUMERIC]
+               for name in group}  # fmt: skip
+    for at in numeric[group[0]]:
+        columns, grows = {group[0]: at}, True
+        while grows:
+            grows = False
+            for rule in rules:
+                for name, place in _connected(rule, columns, numeric):
+                    columns[name] = place
+                    grows = True
+        for name in group:
+            if name not in columns and numeric[name]:
+                columns[name] = numeric[name][0]
+        if len(columns) == len(group):
+            yield {name: columns[name] for name in group}
+
+
+def _connected(rule: StepRule, columns: dict[str, int], numeric: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
+    """Yield relations without a step in `columns`, each with the attribute that the rule relates to a known step."""
+    atoms = [rule.single.head, *(atom for atom, _ in rule.atoms)]
+    steps = [rule.offsets.of(atom.args[columns[atom.relation]]) for atom in atoms if atom.relation in columns]
+    roots = {step[0] for step in steps if step is not None and step[0] is not None}
+    for atom in atoms:
+        if atom.relation not in columns:
+            found = [at for at in numeric[atom.relation] if (step := rule.offsets.of(atom.args[at])) and step[0] in roots]
+            if found:
+                yield atom.relation, found[0]
+                return

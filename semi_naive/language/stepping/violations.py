@@ -1,0 +1,141 @@
+"""The conditions of components in steps: the rule and the atom that break one, and the nearest form that is allowed."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from semi_naive.language import syntax
+from semi_naive.language.checks import COUNTING
+from semi_naive.language.errors import Problem
+from semi_naive.language.grounded import grounded
+from semi_naive.language.reductions.heads import is_aggregate, is_lattice
+from semi_naive.language.trees import variable_names, walk, written_name
+from semi_naive.planning.strata import Edge, strong_components
+from semi_naive.ra.ir import Kind
+
+if TYPE_CHECKING:
+    from semi_naive.language.stepping.recognition import StepComponent, StepRule
+
+
+class Violations:
+    """The conditions that a component in steps breaks."""
+
+    def __init__(self, component: "StepComponent", relations, env, source):
+        self.component, self.relations, self.env, self.source = component, relations, env, source
+
+    def all(self) -> Iterator[Problem]:
+        yield from self._declarations()
+        for rule in self.component.rules:
+            yield from self._counting(rule)
+            yield from self._aggregated(rule)
+            yield from self._rule(rule)
+        yield from self._own_step()
+
+    # -- declarations
+
+    def _declarations(self) -> Iterator[Problem]:
+        kinds = {}
+        for name, at in self.component.columns.items():
+            node = self.relations[name]
+            attribute, type_name = node.attributes[at]
+            kinds[name] = kind = self.env.kind(type_name)
+            if kind == Kind.FLOAT:
+                hint = f"declare {attribute}: number, and compute the float from it: to_float({attribute})"
+                yield self._problem(f"the step {attribute} of {name} is a float, and steps are whole numbers", node.span, hint)
+            elif kind != kinds[self.component.name]:
+                first = self.component.name
+                message = f"the steps of {name} and {first} have different types, {kind} and {kinds[first]}"
+                yield self._problem(message, node.span, "declare both as number")
+            for key, span in zip(node.choice.keys, node.choice.spans, strict=True):
+                if attribute not in key:
+                    hint = f"choose within each step: choice-domain ({', '.join((attribute, *key))})"
+                    yield self._problem(f"a choice-domain of {name} does not have the step {attribute}", span, hint)
+        for node in self.source.statements:
+            if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in self.component.columns:
+                hint = f"read another relation, and copy it by a rule: {node.relation}(0, …) :- given(…)."
+                yield self._problem(f"{node.relation} is evaluated in steps, and cannot be read", node.span, hint)
+
+    # -- one rule
+
+    def _counting(self, rule: "StepRule") -> Iterator[Problem]:
+        """Report numbers that depend on how rules are evaluated."""
+        for literal in rule.single.literals:
+            for node in walk(literal):
+                if isinstance(node, syntax.Functor) and node.name in COUNTING:
+                    yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
+
+    def _aggregated(self, rule: "StepRule") -> Iterator[Problem]:
+        step = self.component.step(rule.single.head)
+        if is_aggregate(step):
+            yield self._problem("a step is aggregated", step.span, "aggregate another attribute, for each step")
+
+    def _rule(self, rule: "StepRule") -> Iterator[Problem]:
+        head, own = rule.single.head, []
+        for atom, _ in rule.atoms:
+            before, shown = self.component.before(rule, atom), atom.relation
+            own.append(before)
+            if before is None and isinstance(self.component.step(atom), syntax.Underscore):
+                hint = f"write the step: {shown}(k, …) with {head.relation}(k + 1, …) in the head"
+                yield self._problem(f"the rule reads {shown} at all steps", atom.span, hint)
+            elif before is None:
+                message = f"the step of {shown} is neither that of the head {head.relation} nor a whole number less"
+                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
+                yield self._problem(message, atom.span, hint)
+            elif before < 0:
+                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
+                yield self._problem(f"the rule reads a later step of {shown} than it makes of {head.relation}", atom.span, hint)
+        if None not in own and own and min(own) > 1:
+            atom = min(rule.atoms, key=lambda each: self.component.before(rule, each[0]) or 0)[0]
+            hint = f"write {head.relation}(k + 1, …) :- {atom.relation}(k, …); a rule may read older steps besides"
+            message = f"the rule skips from a step of {atom.relation} to the step of {head.relation} that is {min(own)} later"
+            yield self._problem(message, atom.span, hint)
+        if rule.starts and not rule.single.fact and not self._bound(rule):
+            names = sorted(map(written_name, variable_names(self.component.step(head))))
+            hint = f"bind {' and '.join(names)} by an atom of {head.relation}, or of a relation outside of the recursion"
+            yield self._problem(f"nothing binds the step of {head.relation}", head.span, hint)
+
+    def _bound(self, rule: "StepRule") -> bool:
+        """True if literals outside of the component bind the step of the head."""
+        step = rule.offsets.of(self.component.step(rule.single.head))
+        ground = grounded(outside(rule, self.component.columns))
+        return step is not None and (step[0] is None or bool(rule.offsets.names(step[0]) & ground))
+
+    # -- within a step
+
+    def _own_step(self) -> Iterator[Problem]:
+        """Report a relation that depends on a negation or an aggregate of itself within one step."""
+        sums = {rule.single.head.relation: ops for rule in self.component.rules
+                if (ops := {at: arg.name for at, arg in enumerate(rule.single.head.args) if is_aggregate(arg)})
+                and not is_lattice(ops, len(rule.single.head.args))}  # fmt: skip
+        edges, places = [], []
+        for rule in self.component.rules:
+            for atom, via in rule.atoms:
+                if self.component.before(rule, atom) == 0:
+                    name = rule.single.head.relation
+                    edges.append(Edge(name, atom.relation, via or "aggregation" * (name in sums), atom.span))
+                    places.append((rule, atom))
+        group_of = {name: set(group) for group in strong_components(self.component.columns, edges) for name in group}
+        for edge, (rule, atom) in zip(edges, places, strict=True):
+            if edge.via and edge.body in group_of[edge.head]:
+                done = "negates" if edge.via == "negation" else "aggregates over"
+                head = rule.single.head.relation
+                hint = f"read the step before: {head}(k + 1, …) :- {'!' * (done == 'negates')}{atom.relation}(k, …)"
+                hint += ", or write .semantics wellfounded" * (done == "negates")
+                message = f"{head} {done} {atom.relation} of its own step, which depends on it"
+                yield self._problem(message, atom.span, hint)
+
+    def _problem(self, message: str, span, hint: str) -> Problem:
+        names = ", ".join(self.component.columns)
+        steps = dict.fromkeys(self.relations[name].attributes[at][0] for name, at in self.component.columns.items())
+        return Problem(f"Unable to evaluate {names} in steps of {' and '.join(steps)}: {message}", span, hint)
+
+
+def outside(rule: "StepRule", group) -> list:
+    """The literals of a rule that bind or test its step before the component is evaluated: positive atoms of other relations,
+    and equations and comparisons without aggregates."""
+    found = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]
+    plain = [each for each in rule.single.body if isinstance(each, syntax.Constraint) and not _aggregates(each)]
+    return found + plain
+
+
+def _aggregates(literal) -> bool:
+    return any(isinstance(node, syntax.Aggregate) for node in walk(literal))
