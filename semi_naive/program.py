@@ -129,19 +129,20 @@ class Program:
         return list(dict.fromkeys(d.relation for d in self.checked.directives if d.kind == "input"))
 
     @compiling()
-    def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False) -> Compiled:
+    def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False, once: bool = True) -> Compiled:
         """The program after the passes. Relations that get `facts` from Python count as inputs. limited: its iterations are
-        counted (`Config.max_iterations`). Compiled programs are cached."""
+        counted (`Config.max_iterations`). once: no session will maintain its relations. Compiled programs are
+        cached."""
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
         for name in named:
             if name in self.relations and self.relations[name].summed:
                 hint = "give them to another relation, and copy them by a rule"
                 why = "aggregated in its heads" if name in self.checked.sums else "evaluated in steps"
                 raise BadInput(f"{name} is {why} and takes no facts", hint=hint)
-        key = named, only_outputs, limited
+        key = named, only_outputs, limited, once
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, once=only_outputs)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, once)
         return self._compiled[key]
 
     @cached_property

@@ -22,7 +22,8 @@ from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.by_variable.intersecting import BLOCKS, kept, meet
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.rules.batch import COMPOSED, Batch
-from semi_naive.ra.rules.steps import GROUP, WEIGHT, Context, Join, run_steps
+from semi_naive.ra.rules.steps import GROUP, Context, Join, run_steps
+from semi_naive.ra.rules.weighing import with_multiplicities
 from semi_naive.ra.words import sort
 
 TOGETHER = 1 << 16  # bindings extended at a time
@@ -72,30 +73,6 @@ class Extend:
         for made in run_steps(self.steps, batch.with_columns({GROUP: np.arange(batch.size)}), context):
             counts += np.bincount(made.columns[GROUP], minlength=batch.size)
         yield with_multiplicities(batch, counts, self.keep)
-
-
-@dataclass
-class Weigh:
-    """A step that multiplies each binding's WEIGHT by the number of its tuples in a relation: a join whose new variables no
-    later step reads.
-    """
-
-    join: Join
-
-    def __call__(self, batch: Batch, context: Context):
-        """Multiply the weight of each binding by the number of its matching tuples."""
-        counts = np.zeros(batch.size, np.int64)
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.join.keys]
-        for block in context.blocks(self.join.relation, self.join.part, self.join.order):
-            lows, highs = block.ranges(keys, batch.size)
-            counts += highs - lows
-        yield with_multiplicities(batch, counts, self.join.keep)
-
-
-def with_multiplicities(batch: Batch, counts: np.ndarray, keep: frozenset[str]) -> Batch:
-    """Return the bindings with a positive count (n,), their WEIGHT multiplied by it."""
-    weight = batch.columns[WEIGHT] * counts if WEIGHT in batch.columns else counts
-    return batch.with_columns({WEIGHT: weight}).where(counts > 0, keep | {WEIGHT})
 
 
 @dataclass

@@ -25,7 +25,7 @@ from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
-from semi_naive.ra.rules.steps import MOST, WORTH, Context, Join
+from semi_naive.ra.rules.steps import MOST, WEIGHT, WORTH, Context, Join
 
 BOUND = "@bound"  # the relation of a batch's bound variables
 A_CALL = 100_000  # bindings that binary joins make in the time of one call of compiled loops over cached tries, 2 to 5 ms
@@ -45,6 +45,7 @@ class Multiway:
     steps: equivalent binary joins, for few bindings; they stop if they make too many.
     each: the estimated number of bindings that these make for one binding.
     denied: negated atoms over complete relations and the same variables.
+    counted: no variable is bound before, and each binding of `binds` gets a WEIGHT: the number of solutions it stands for.
 
     Sorts each relation once (20 ns a tuple and column order), and takes 4 to 16 bytes a value.
     """
@@ -58,6 +59,7 @@ class Multiway:
     steps: list = field(default_factory=list)
     each: float = 0.0
     denied: tuple[Atom, ...] = ()
+    counted: bool = False
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
@@ -86,10 +88,13 @@ class Multiway:
 
     def _unbound(self, batch: Batch, core: "Core", position):
         """Yield all solutions, combined with each binding of the batch, which has none of the atoms' variables."""
-        for solutions in gathered(core.listed(self.binds, position if self.share else None)):
+        for solutions in gathered(core.listed(self.binds, position if self.share else None, self.counted)):
             for row in range(batch.size):
                 repeated = {name: np.repeat(column[row : row + 1], solutions.size) for name, column in batch.columns.items()}
-                yield Batch(solutions.size, {**{n: c for n, c in repeated.items() if n in self.keep}, **solutions.columns})
+                columns = {**{n: c for n, c in repeated.items() if n in self.keep}, **solutions.columns}
+                if self.counted and WEIGHT in repeated:
+                    columns[WEIGHT] = repeated[WEIGHT] * solutions.columns[WEIGHT]
+                yield Batch(solutions.size, columns)
 
     def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
         """Return a mask of the bindings that have a solution."""
@@ -280,9 +285,9 @@ class Core:
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
         return replace(self, query=query, tries=tries)
 
-    def listed(self, names: tuple[str, ...], position=None) -> Iterator[Batch]:
+    def listed(self, names: tuple[str, ...], position=None, counted: bool = False) -> Iterator[Batch]:
         """Yield bindings of some variables that can be extended to a solution, possibly with duplicates. position: (partition,
-        partitions), to yield only a share."""
+        partitions), to yield only a share. counted: each binding has a WEIGHT, the number of its solutions."""
         from semi_naive.ra.multiway.leapfrog import (
             Leapfrog,  # its kernels take 0.1 s to load, and most programs have no use for them
         )
@@ -291,15 +296,20 @@ class Core:
             return
         join = Leapfrog(self.query, Shape(self.query, self._order(names)), self.tries)
         order = join.shape.order
-        keep = 1 + max([order.index(name) for name in names], default=0)
+        keep = 1 + max([order.index(name) for name in names], default=-1 if counted else 0)
         loops = join.loops(keep)
         self._forget_bound()
-        for _, rows in loops.pieces(self.threads, share=position):
+        for ways, rows in loops.pieces(self.threads, share=position):
             limits.check_limits()
+            if not keep:
+                yield Batch(min(ways, 1), {WEIGHT: np.array([ways] if ways else [], np.int64)})
+                continue
             for begin in range(0, len(rows), MOST):
                 part = rows[begin : begin + MOST]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(part[:, order.index(name)])) for name in names}
-                yield Batch(len(part) if names else 1, columns)
+                if counted:
+                    columns[WEIGHT] = part[:, -1].copy() if loops.nest.width > keep else np.ones(len(part), np.int64)
+                yield Batch(len(part) if names or counted else 1, columns)
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for `names`; it is chosen again if the size class of the bound relation changes."""

@@ -3,20 +3,22 @@
 import numpy as np
 
 from semi_naive.ra.expressions import text
-from semi_naive.ra.expressions.arithmetic import GREATEST, LEAST
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
-from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, order_of_values
-
-_REDUCTIONS = {"sum": np.add, "min": LEAST, "max": GREATEST}
+from semi_naive.ra.reduce.fold_kernels import add_floats, add_ones, add_whole, keep_least
+from semi_naive.ra.values.kinds import as_bits, numbers, order_of_values
 
 
 def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | None, groups: int):
     """Return (results, present): for each group 0 … groups - 1 the result as int64 bits, and True if it has one.
 
-    group: the group of each row, in any order; nothing is sorted if it ascends.
+    group: the group of each row, in any order.
     kind: of the aggregated column. sum, min and max have this kind, the count is a number, the mean a float; sums of integers
     wrap around. For no rows, count and sum are 0, the others absent.
+
+    >>> group, column = np.array([0, 2, 0]), np.array([5, 6, 7])
+    >>> [part.tolist() for part in reduce_groups("max", Kind.NUMBER, group, column, 3)]
+    [[7, 0, 6], [True, False, True]]
     """
     reduction = GroupReduction(op, kind, groups)
     reduction.add(group, column)
@@ -32,30 +34,58 @@ class GroupReduction:
         self.op, self.kind = op, kind
         self.counts = np.zeros(groups, np.int64)
         self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added one after the other, as floats
-        self.values = None if op == "count" else np.zeros(groups, np.float64 if self.exact else dtype_of(kind))
+        self.values = None if op == "count" else np.full(groups, self._begin, np.float64 if self.exact else np.int64)
 
-    def add(self, group: np.ndarray, column: np.ndarray | None) -> None:
-        """Rows: their groups, and the values in the column, which a count does without."""
-        counts = np.bincount(group, minlength=len(self.counts))
+    @property
+    def _begin(self) -> int:
+        """The value of a group without rows; of min and max, the greatest in the order that is minimised."""
+        return np.iinfo(np.int64).max if self.op in ("min", "max") else 0
+
+    def grow(self, groups: int) -> None:
+        """Make room for more groups, for at least twice as many as before."""
+        if groups > len(self.counts):
+            more = max(groups, 2 * len(self.counts)) - len(self.counts)
+            self.counts = np.concatenate([self.counts, np.zeros(more, np.int64)])
+            if self.values is not None:
+                self.values = np.concatenate([self.values, np.full(more, self._begin, self.values.dtype)])
+
+    def add(self, group: np.ndarray, column: np.ndarray | None, weight: np.ndarray | None = None) -> None:
+        """Rows: their groups, and the values in the column, which a count does without. weight: how many rows each stands
+        for."""
         if self.values is not None:
-            self._add_values(group, column, counts)
-        self.counts += counts
+            self._add_values(group, column, weight)
+        if weight is None:
+            add_ones(self.counts, group)
+        else:
+            add_whole(self.counts, group, weight)
 
-    def _add_values(self, group, column, counts) -> None:
+    def _add_values(self, group, column, weight) -> None:
         """Combine the rows' values with those of earlier pieces, group by group."""
         if self.kind in (Kind.SYMBOL, Kind.RECORD):
             raise ValueError(
                 f"cannot aggregate the {self.op} of {self.kind.value}s: only numbers, unsigneds and floats have one"
             )
-        typed = numbers(column, self.kind)
         if self.exact:
+            typed = numbers(column, self.kind).astype(np.float64, copy=False)
             with np.errstate(invalid="ignore", over="ignore"):
-                np.add.at(self.values, group, typed)
-            return
-        groups_present = np.flatnonzero(counts)
-        reduced, before = _reduced(self.op, group, typed), self.values[groups_present]
-        known = self.op == "sum" or self.counts[groups_present] > 0
-        self.values[groups_present] = np.where(known, _REDUCTIONS[self.op](before, reduced), reduced)
+                add_floats(self.values, group, typed if weight is None else typed * weight)
+        elif self.op == "sum":
+            add_whole(self.values, group, column if weight is None else column * weight)
+        else:
+            keep_least(self.values, group, self._ordered(column))
+
+    def _ordered(self, column: np.ndarray) -> np.ndarray:
+        """Map values to int64 of which the least is wanted, and back. A NaN is greater than every other float."""
+        if self.op == "min":
+            return order_of_values(column, self.kind)
+        return ~order_of_values(column, self.kind)
+
+    def merge(self, group: np.ndarray, other: "GroupReduction", rows: np.ndarray) -> None:
+        """Add what another reduction has folded of its groups `rows`; `group`: their numbers here."""
+        add_whole(self.counts, group, other.counts[rows])
+        if self.values is not None:
+            fold = add_floats if self.exact else add_whole if self.op == "sum" else keep_least
+            fold(self.values, group, other.values[rows])
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
         """See `reduce_groups`."""
@@ -64,18 +94,10 @@ class GroupReduction:
             return self.counts, everywhere
         if self.op == "mean":
             return as_bits(self.values / np.maximum(self.counts, 1)), present
-        return as_bits(self.values), everywhere if self.op == "sum" else present
-
-
-def _reduced(op: str, group: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """One result for each group that has rows, in their order."""
-    if not len(group):
-        return column
-    if (group[1:] < group[:-1]).any():
-        order = np.argsort(group, kind="stable")
-        group, column = group[order], column[order]
-    starts = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
-    return _REDUCTIONS[op].reduceat(column, starts)
+        if self.op == "sum":
+            return as_bits(self.values), everywhere
+        best = self.values if self.op == "min" else ~self.values
+        return np.where(present, order_of_values(best, self.kind), 0), present
 
 
 class Fold:

@@ -16,6 +16,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
+from semi_naive.ra.rules.weighing import Weigh
 
 GATHERED = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
 TOGETHER = 1 << 17  # words of buffered blocks that are merged before they are compared with the known tuples
@@ -154,6 +155,7 @@ def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | No
 def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
     """Yield the (relation, part, order) of every index that steps search or scan."""
     for step in steps:
+        step = step.join if isinstance(step, Weigh) else step
         if isinstance(step, Join | AntiJoin):
             yield step.relation, step.part, step.order
         if hasattr(step, "joins"):  # an Extend
@@ -185,6 +187,7 @@ def _may_take_long(step) -> bool:
 
 def _terms(step) -> list[Term]:
     """Return the terms that a step evaluates."""
+    step = step.join if isinstance(step, Weigh) else step
     if isinstance(step, Join | AntiJoin):
         return list(step.keys)
     if isinstance(step, Bind):

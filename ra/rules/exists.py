@@ -10,9 +10,10 @@ import numpy as np
 
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.rules.aggregated import group_bindings
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn
-from semi_naive.ra.rules.steps import GROUP, Context, Join, group_bindings, run_steps
+from semi_naive.ra.rules.steps import GROUP, Context, Join, run_steps
 
 FIRST = 8  # partners of a binding that are tried first; each further attempt tries 8 times as many
 ENOUGH = 1 << 12  # bindings of a batch; a smaller batch takes hardly less time

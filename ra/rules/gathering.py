@@ -15,8 +15,8 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.aggregates import Fold, reduce_groups
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
+from semi_naive.ra.rules.aggregated import group_bindings, resulting
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import group_bindings, resulting
 from semi_naive.ra.values.kinds import as_bits, numbers
 
 FROM, COUNT, VALUE = "@from", "@count", "@value"

@@ -15,14 +15,13 @@ from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, has_half_words
 from semi_naive.ra.blocks.thinned import is_searched
-from semi_naive.ra.expressions.aggregates import Fold, GroupReduction
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Aggregate, Compare, Kind, Order, Range, Term, Truth
+from semi_naive.ra.ir import Compare, Order, Range, Term, Truth
 from semi_naive.ra.joins import local_join_by_row, unions
 from semi_naive.ra.joins.local_join import KeyedJoin
 from semi_naive.ra.packing import HIGHEST, LOWEST
-from semi_naive.ra.rules.batch import Batch, concatenate_batches
+from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
@@ -368,66 +367,6 @@ class Generate:
             if rows.size:
                 columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(kind, start, step, rows, nth)}
                 yield Batch(rows.size, columns, at=(0, row, skip))
-
-
-def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:
-    """The distinct bindings of some variables, and which of them each binding of the batch has."""
-    if not outer:
-        return Batch(1, {}), np.zeros(batch.size, np.int64)
-    columns = [batch.columns[name] for name in outer]
-    block = Block.of(columns, batch.size)
-    inverse, _ = block.ranges(columns, batch.size)
-    return Batch(block.size, dict(zip(outer, block.columns(), strict=True))), inverse
-
-
-def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
-    """Return the bindings whose group has a result. If `bound`, keep those whose variable equals the result, else bind it."""
-    if bound:
-        return batch.where(present & (batch.columns[literal.result.name] == result))
-    return batch.with_columns({literal.result.name: result}).where(present)
-
-
-@dataclass
-class Aggregated:
-    """result = op target : { body }, once for each distinct binding of the `outer` variables.
-
-    The body's steps start from those bindings; every combination of tuples that satisfies it counts, so nothing in it is
-    projected away.
-    """
-
-    literal: Aggregate
-    outer: tuple[str, ...]
-    steps: list
-    bound: bool = False  # True if the result is compared with a bound value, False if it is new
-
-    def __call__(self, batch, context):
-        groups, inverse = group_bindings(batch, self.outer)
-        target, reduction = self.literal.target, group_reduction(self.literal, groups, context.values)
-        numbered = groups.with_columns({GROUP: np.arange(groups.size)})
-        for made in few_of(run_steps(self.steps, numbered, context), max(groups.size, context.most)):
-            column = None if target is None else evaluate(target, made.columns, made.size, context.values)
-            reduction.add(made.columns[GROUP], column)
-        column, present = reduction.results()
-        yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
-
-
-def group_reduction(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
-    """Return the accumulator of an aggregate's values for some groups of outer bindings."""
-    if literal.init is not None:
-        return Fold(literal, groups, values)
-    return GroupReduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)
-
-
-def few_of(batches, most: int):
-    """Batches joined until they have so many bindings: what looks at as many groups each time is not called for a few."""
-    waiting, rows = [], 0
-    for batch in batches:
-        waiting, rows = [*waiting, batch], rows + batch.size
-        if rows >= most:
-            yield concatenate_batches(waiting)
-            waiting, rows = [], 0
-    if rows:
-        yield concatenate_batches(waiting)
 
 
 GROUP = "@group"  # the variable that has the number of the outer binding, in an aggregate's body

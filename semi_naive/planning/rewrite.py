@@ -3,7 +3,7 @@
 A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from operator import is_not
@@ -83,7 +83,7 @@ def variables_of(node) -> dict[str, ir.Var]:
     return found
 
 
-def substitute(node, terms: dict[str, ir.Term]):
+def substitute(node, terms: Mapping[str, ir.Term]):
     """The node with the variables named in `terms` replaced, all at once.
 
     The result of a range or of an aggregate must be a variable: never give another term for one.

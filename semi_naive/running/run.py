@@ -297,6 +297,9 @@ class ProgramRun(RunState):
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
             self.database.collect(stratum.reads, stratum.relations)
+            if self.streamed.issuperset(stratum.relations):
+                self.database.streams[stratum.relations[0]] = local.streamed()
+                return "local", "no table of its tuples is made: the only rule that reads them folds them as they come", None
             try:
                 local.run()
                 small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
@@ -305,7 +308,16 @@ class ProgramRun(RunState):
                 reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
                 reason = f"{large} in iteration {local.iteration + 1}" if str(large) else reason
                 reason += f"; {choice.groups.reason}" if choice.groups else ""
+        self._make_streamed(stratum)
         return self._handed_over(local, choice.groups, reason)
+
+    def _make_streamed(self, stratum) -> None:
+        """Make the tables, left out so far, of what a stratum reads that is not evaluated in this process."""
+        self.streamed -= stratum.reads
+        for number, each in enumerate(self.strata):
+            if each.relations[0] in stratum.reads & self.database.streams.keys():
+                del self.database.streams[each.relations[0]]
+                self._followed(number, each, chosen(each, self.database, self.config, self.plan, self.cluster.cores))
 
     def _handed_over(self, local: Local, groups, reason: str):
         """Evaluate a stratum that is too large for one process. Return (plan, reason, trace). The modules of a plan are

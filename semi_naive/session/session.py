@@ -75,7 +75,7 @@ class Session(Committing, Relations):
             raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
         _check_program(program)
         _check_config(self.config)
-        compiled = program.compile(facts if isinstance(facts, dict) else None)
+        compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
         self.program, self.outputs = program, program.outputs
         self.changeable = _changeable(program, facts, compiled.program.relations)
         found = {n: r for n, r in program.relations.items() if n in compiled.program.relations and "@" not in n}

@@ -77,15 +77,13 @@ def test_the_body_of_an_aggregate_is_not_held_at_once(monkeypatch):
     """Batches of 50 bindings at most: 40 nodes, of which each meets 1,600 combinations."""
     seen, add = [], GroupReduction.add
     monkeypatch.setattr("semi_naive.running.relations.database.MOST", 50)
-    monkeypatch.setattr(
-        GroupReduction, "add", lambda self, group, column: (seen.append(len(group)), add(self, group, column))[1]
-    )
+    monkeypatch.setattr(GroupReduction, "add", lambda self, group, *rest: (seen.append(len(group)), add(self, group, *rest))[1])
     text = """.decl e(x: number, y: number)
     .input e
     .decl n(x: number, c: number, s: number)
     .output n
-    n(x, c, s) :- e(x, _), c = count : { e(x, y), e(z, y) }, s = sum z : { e(x, y), e(z, y) }."""
+    n(x, c, s) :- e(x, _), c = count : { e(x, y), e(z, y) }, s = sum z / 1 : { e(x, y), e(z, y) }."""
     edges = [(x, y) for x in range(40) for y in range(40)]
     with Program(text).run({"e": edges}) as result:
         assert result["n"].to_set() == {(x, 1600, 40 * 780) for x in range(40)}
-    assert max(seen) < 200 and sum(seen) >= 2 * 40 * 1600
+    assert max(seen) < 200 and 40 * 1600 <= sum(seen) < 2 * 40 * 1600  # what is only counted is not listed

@@ -14,6 +14,7 @@ from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.classes import keep_classes
 from semi_naive.planning.rewriting.common_subjoins import share
+from semi_naive.planning.rewriting.early_aggregates import aggregate_early
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.kept_steps import drop_unread_steps
 from semi_naive.planning.rewriting.magic import magic
@@ -34,6 +35,7 @@ PASSES = {
     "steps": lambda program: program,  # by the checks: without it these rules cannot be ordered
     "kept steps": lambda program: drop_unread_steps(program, set()),
     "classes": lambda program: keep_classes(program, wanted(program), ()),
+    "early": aggregate_early,
 }
 
 

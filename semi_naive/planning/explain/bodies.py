@@ -11,8 +11,11 @@ from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose, Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Atom, Program, Var, Wild
 from semi_naive.ra.rules import steps
+from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.exists import Without
+from semi_naive.ra.rules.folding import Folded, Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.weighing import Weigh
 
 PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
 INDENT = "  "
@@ -64,7 +67,7 @@ class _Words:
             if isinstance(step, Gather):
                 chosen, depth = waiting.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
-            if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect):
+            if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect | Streamed):
                 yield from self.lines(inner, iter(()), depth + 2)
             if isinstance(step, Hold):
                 waiting.append(chosen)
@@ -106,8 +109,14 @@ class _Words:
                 yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
-            case steps.Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
+            case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
                 yield self._aggregate(literal, step.outer, step.bound)
+            case Folded():
+                yield from (self._aggregate(one, step.keys, False) for one in step.literals)
+            case Streamed():
+                yield f"   each {spoken_name(step.relation)}, as it is made"
+            case Weigh():
+                yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
             case Gather():
                 yield "   unless there is"
             case Hold():

@@ -61,6 +61,8 @@ class _Expectation(Telling):
         """Yield the lines about one stratum."""
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
+        if choice.plan == "local" and self.run.streamed.issuperset(stratum.relations):
+            yield "  no table of its tuples is made: the only rule that reads them folds them as they come"
         yield from self.lattices(stratum)
         followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
@@ -109,7 +111,7 @@ class _Expectation(Telling):
             if (id(rule), number) not in bodies:
                 deal = balanced and at is None
                 bodies[id(rule), number] = plan_body(
-                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway
+                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway, folds=not balanced
                 )
             return bodies[id(rule), number]
 

@@ -8,6 +8,7 @@ from semi_naive.planning.explain.bodies import attributes_of, describe_body, enu
 from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
+from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.ir import Const, Program, Steps
@@ -163,6 +164,7 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     lines += [f"shared: {rule}" for name in shared for rule in by_head[name]]
     lines += [f"halved: {rule}" for name in made if HALF.fullmatch(name) for rule in by_head[name]]
     lines += [f"factored: {rule}" for name in made if FACTOR.fullmatch(name) for rule in by_head[name]]
+    lines += [f"aggregated before it is joined: {rule}" for name in made if is_partial(name) for rule in by_head[name]]
     lines += [
         f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
     ]

@@ -7,7 +7,7 @@ becomes: scan delta sg → join edge on a → keep x and b, once each → join e
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,9 +20,12 @@ from semi_naive.ra import ir
 from semi_naive.ra.cached import cached
 from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
+from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
+from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
+from semi_naive.ra.rules.weighing import Weigh
 
 REPLAN_RATIO = 8  # change of a size since the last planning, larger or smaller, at which a body is planned again
 MIN_TUPLES = 64  # tuples of a relation up to which its size does not affect the order
@@ -118,6 +121,8 @@ class Compiler:
         self.made: dict[str, Term] = {}  # variables of symbols and records that the rule makes, if bindings may move
         self.fresh = 0
         self.begun = every  # whether the tuples of a first atom have been read: bindings are where those are
+        self.streams: Mapping[str, Derivation] = {}  # of relations without a table, what makes their tuples
+        self.weighs = False  # bindings may have a WEIGHT: equal ones are counted, not listed
         self.core: CyclicCore | None = None  # atoms that are joined together, but for a delta among them
         self.core_of: Callable[[tuple, set[str]], CyclicCore | None] = lambda body, outer: None  # of an aggregate's body
 
@@ -213,7 +218,11 @@ class Compiler:
         step = steps.Join(atom.relation, part, order, ordered, binds, frozenset(live), self.every)
         step.least, step.greatest = between[1:] if between else ((), ())
         step.composed = self._composed(keys, binds, live, atom)
-        self.steps.append(step)
+        if atom.relation in self.streams:
+            columns = tuple((order[place], name) for place, name in binds)
+            self.steps.append(Streamed(atom.relation, self.streams[atom.relation], columns))
+        else:
+            self.steps.append(Weigh(step) if self.weighs and not binds else step)
         self.bound |= set(new.values())
         if lossy and binds and any(not self._covered(other) for _, other in self.atoms) and step.composed is None:
             kept = tuple(sorted((self.bound & live) - {steps.GROUP}))
@@ -277,17 +286,18 @@ class Compiler:
         compared = tuple(literal for literal in within if isinstance(literal, Compare))
         denied = tuple(literal.atom for literal in within if isinstance(literal, Not))
         live, before = self.live(), set(self.bound)
-        live |= new if self.every else set()
+        counted = self.weighs and not new & before
+        live |= new if self.every and not counted else set()
         asked = live | before | names_of_variables(within)
         used = Counter(term.name for atom in atoms.values() for term in atom.args if isinstance(term, Var))
-        alone = {name for name, times in used.items() if times == 1 and name not in asked}
+        alone = {name for name, times in used.items() if times == 1 and name not in asked and not counted}
         shown = tuple(
             Atom(a.relation, tuple(Wild() if names_of_variables(t) & alone else t for t in a.args)) for a in atoms.values()
         )
         parts = tuple(self.parts.get(number, "all") for number in atoms)
         binds = tuple(sorted((new - before) & live))
         steps_for_few = self._for_few(atoms, within, live) if core.each else []
-        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, core.each, denied)
+        step = Multiway(shown, parts, compared, binds, frozenset(live), self.deal, steps_for_few, core.each, denied, counted)
         self.steps.append(step)
         self.deal, self.begun = False, True
         self.bound |= new
@@ -462,7 +472,7 @@ class Compiler:
         bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
         outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))
-        made = self._inner(body, outer, target | {steps.GROUP}, False)
+        made = self._inner(body, outer, target | {steps.GROUP}, False, literal)
         moves = [step for step in made if isinstance(step, steps.Exchange | Hold)]
         first = moves[0] if len(moves) == 1 else None
         if isinstance(first, steps.Exchange) and first.keys and names_of_variables(first.keys) <= set(outer):
@@ -470,18 +480,20 @@ class Compiler:
             made.remove(first)
             moves = []
         if not moves:
-            self.steps.append(steps.Aggregated(literal, outer, made, bound) if literal else Without(outer, made))
+            self.steps.append(Aggregated(literal, outer, made, bound) if literal else Without(outer, made))
         else:
             held = frozenset(self.live() & self.bound)
             self.steps += [Hold(outer, held), *self._inner(body, outer, target, True), Gather(outer, literal, bound)]
         if literal is not None:
             self.bound.add(literal.result.name)
 
-    def _inner(self, body: tuple, outer: tuple[str, ...], outside: set[str], whole: bool) -> list:
+    def _inner(self, body, outer: tuple[str, ...], outside: set[str], whole: bool, literal: Aggregate | None = None) -> list:
         """The steps of a body within the body, from its outer variables."""
         compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
         compiler.core = None if whole or len(body) < 2 else self.core_of(body, set(outer))
         compiler.made = {name: term for name, term in self.made.items() if name in outer}
+        compiler.streams = self.streams
+        compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
         return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
 
     def _live_without(self, literal) -> set[str]:

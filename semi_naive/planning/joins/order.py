@@ -4,22 +4,27 @@ The number of tuples that match a binding is estimated (see `fanout`) from the r
 of its bound columns, at the start of the stratum, or when these turn out to have changed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
 from semi_naive.planning.joins.body import Chosen, Compiler, DriverDatabase, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
+from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
+from semi_naive.planning.rewriting.whole_bodies import Fold, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
+NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
 MAX_FIRST_ATOMS = 24  # atoms of a body that are tried as the first one: the smallest
 FEWEST = "fewest tuples expected"
+GUARDED_COST_RATIO = 2  # of the bindings that tell which keys a partial aggregate needs: the groups of these are joined again
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
 
 
@@ -175,17 +180,53 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: DriverDatabase | None = None,
+    indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
+    streams: Mapping[str, Derivation] = NO_STREAMS,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:
-    Config's; `made`: see `Greedy`; `indexed`: see `choose_core`."""
+    Config's; `made`: see `Greedy`; `indexed`: see `choose_core`. `folds`: it is evaluated in the driver, so a body that is
+    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`."""
+    fold = fold_of(rule) if folds and not parts and not rule.plan else None
+    if fold is None or fold.guards:
+        written = _plan_as_written(
+            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams
+        )
+        if fold is None:
+            return written
+    folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams)
+    if fold.guards and _cost(folded) > GUARDED_COST_RATIO * _cost(written):
+        return written
+    return folded
+
+
+def _cost(body: PlannedBody) -> float:
+    return sum(chosen.expected for chosen in body.atoms)
+
+
+def _plan_fold(rule: Rule, fold: Fold, sizes, indexes: Indexes, multiway: str, made, streams) -> PlannedBody:
+    """Compile a rule that aggregates its whole body; its guards are left out."""
+    greedy = Greedy(sizes, {}, made=made)
+    compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
+    compiler.streams = streams
+    binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
+    compiler.core = choose_counted(rule, fold.body, set(), sizes, multiway, NOWHERE, binary)
+    steps = fold_steps(rule, fold, compiler, after)
+    read = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, read)
+
+
+def _plan_as_written(
+    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams
+) -> PlannedBody:
+    """Compile a rule's body as it is written: see `plan_body`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
         given = (delta, *(place for place in given if place != delta))
     greedy = Greedy(sizes, parts, delta, given, made)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal, sizes=in_driver)
+    compiler.streams = streams
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
     choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from semi_naive.planning.rewriting.classes import keep_classes
 from semi_naive.planning.rewriting.common_subjoins import share
+from semi_naive.planning.rewriting.early_aggregates import aggregate_early
 from semi_naive.planning.rewriting.inline import inline
 from semi_naive.planning.rewriting.kept_steps import drop_unread_steps
 from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
@@ -33,7 +34,7 @@ class Compiled:
 def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
     limited: skip the passes that change the number of iterations of a recursive stratum. once: no session will maintain the
-    relations, so some may be kept in another form."""
+    relations, so some may be kept in another form, and parts of bodies may be aggregated before they are joined."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read | loop.collected for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
@@ -44,4 +45,5 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     program = share(program)
     program = program if limited else halve(factor(program))
     program = keep_classes(program, keep, whole) if once and not limited else program
+    program = aggregate_early(program) if once else program
     return Compiled(program, group_loops(strata(program), program.loops))

@@ -85,7 +85,7 @@ class Local:
 
     def __post_init__(self):
         """Divide the rules into those that run once and those that run in every iteration, and set up the tables."""
-        relations = self.database.program.relations
+        relations, self.database.cores = self.database.program.relations, self.cores
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
@@ -151,6 +151,11 @@ class Local:
                 self.base()
             finally:
                 self.budget = budget
+
+    def streamed(self) -> Derivation:
+        """The derivation of the only rule, which is run where its tuples are read."""
+        self._plan(self._first())
+        return self._body(*next(iter(self._first()))).derivation
 
     def compiled(self) -> list[tuple]:
         """Return (rule, relation of the delta, body) of all delta versions, to be run on the partitions."""
@@ -403,7 +408,8 @@ class Local:
             self.planned = True
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
-                indexed=self._indexed(number), in_driver=self.database if self.stays_here else None,
+                indexed=self._indexed(number), in_driver=self.database if self.stays_here else None, folds=self.stays_here,
+                streams=self.database.streams if self.stays_here else {},
             )  # fmt: skip
         return self.bodies[key]
 

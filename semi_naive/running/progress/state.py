@@ -11,6 +11,7 @@ from semi_naive.config import PLANS, Config
 from semi_naive.host.account import Account
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewriting.passes import Compiled
+from semi_naive.planning.rewriting.whole_bodies import streamed
 from semi_naive.planning.strata import is_fact, readers
 from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.profile import Profile
@@ -60,6 +61,8 @@ class RunState:
             few_cores = self.cluster.cores <= 2
             self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few_cores else LOCAL})
         self.read_by = readers(self.compiled.strata)
+        kept = self.keeps or self.config.checkpoint_dir or self.compiled.loops
+        self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
         self.strata = [replace(stratum, rules=[r for r in stratum.rules if not is_fact(r)]) for stratum in self.compiled.strata]
         self.loading = FactLoader(self.program, self.database, self.cluster, self.values, self.config)

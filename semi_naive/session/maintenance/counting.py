@@ -16,13 +16,12 @@ from semi_naive.planning.maintaining.counted import CountedAggregate
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.by_variable.extend import Weigh
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
-from semi_naive.ra.rules.steps import WEIGHT, Join, run_steps
+from semi_naive.ra.rules.steps import WEIGHT, run_steps
 
 MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
@@ -161,17 +160,13 @@ class Counts:
             outside = {variable.name for variable in aggregate.outer} | (
                 names_of_variables(aggregate.literal.target) if aggregate.literal.target else set()
             )
-            steps = [_weighing(step) for step in compiler.compile(body, outside=outside)]
+            compiler.weighs = True
+            steps = compiler.compile(body, outside=outside)
             read = {literal.relation for literal in body if isinstance(literal, Atom)}
             counts = {name: sizes.size(name) for name in read}
             self.bodies[key] = PlannedBody(rule, Derivation(steps, aggregate.relation, ()), [], counts)
             share_indexes(self.bodies, local.indexes)
         return self.bodies[key].derivation.steps if key in self.bodies else self._plan(aggregate, body, parts, delta, key)
-
-
-def _weighing(step):
-    """Replace a join that binds no needed variable by a count of its matches."""
-    return Weigh(step) if isinstance(step, Join) and step.every and not step.binds else step
 
 
 def _aside(aggregate: CountedAggregate, number: int) -> str:

@@ -50,7 +50,7 @@ def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Wh
     wanted = type(session.program).from_checked(
         replace(program, directives=[ir.FileDirective("output", rules.name)]), rules.name
     )
-    run = ProgramRun(wanted, wanted.compile(reads), Config(), session.upkeep.run.cluster.spark, values=values)
+    run = ProgramRun(wanted, wanted.compile(reads, once=False), Config(), session.upkeep.run.cluster.spark, values=values)
     with run.run(reads, lenient=True):
         derived = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
         spread = {name: value for name, value in run.database.on_partitions.items() if name not in rules.reads}

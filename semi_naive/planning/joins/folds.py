@@ -1,0 +1,26 @@
+"""Rules whose head aggregates their whole body, as steps: the body is evaluated once, and folded by the key
+(`ra.rules.folding`)."""
+
+from semi_naive.planning.joins.body import Compiler, names_of_variables
+from semi_naive.planning.rewriting.whole_bodies import Fold
+from semi_naive.ra.ir import Compare, Const, Rule
+from semi_naive.ra.rules.folding import Folded
+
+
+def fold_steps(rule: Rule, fold: Fold, compiler: Compiler, after: Compiler) -> list:
+    """The steps of such a rule. Both compilers are new; the second one compiles what follows from the results."""
+    compiler.every = compiler.begun = compiler.weighs = True
+    steps = compiler.compile(fold.body, outside=fold.outside)
+    names = {*fold.keys, *(one.result.name for one in fold.aggregates)}
+    rest = after.compile(fold.after, start=names, outside=names_of_variables(rule.head))
+    return [Folded(fold.keys, fold.aggregates, steps, _least(fold)), *rest]
+
+
+def _least(fold: Fold) -> int:
+    """The least count that comparisons with a constant let through."""
+    found = [1]
+    for literal in fold.after:
+        if isinstance(literal, Compare) and len(fold.aggregates) == 1 and literal.left == fold.aggregates[0].result:
+            if literal.op == ">" and isinstance(literal.right, Const) and isinstance(literal.right.value, int):
+                found.append(literal.right.value + 1)
+    return max(found)
