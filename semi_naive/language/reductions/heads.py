@@ -296,6 +296,6 @@ def _counts_bindings(args: tuple, key, body) -> bool:
 
 def _determining_variables(body) -> set[str]:
     """Return the variables that determine a binding of a body: those of its atoms and ranges. Other variables are equal to
-    expressions of these."""
-    found = set(rewrite.variables_of(rewrite.positive_atoms(body)))
+    expressions of these, and the number of a step is one value."""
+    found = set(rewrite.variables_of([atom for atom in rewrite.positive_atoms(body) if not atom.relation.endswith("@step")]))
     return found | {literal.result.name for literal in body if isinstance(literal, ir.Range)}
