@@ -31,7 +31,7 @@ DIGITS = 1e6  # floats are compared as sums of squares, by so many parts of one
 
 
 @dataclass
-class Work:
+class GraphTask:
     """An algorithm on a graph: what `compare` measures. pairs: the known answer, here none."""
 
     name: str
@@ -65,7 +65,7 @@ def run(options) -> dict:
             peers = {name: engine for name, engine in ALGORITHMS[row].items() if find_spec(name)}
             engines = {"ours": partial(ours, row), **peers}
             ours(row, facts, None, options.timeout)  # what it loads and compiles is no part of a measurement
-            work = Work(f"{row} {name}", facts)
+            work = GraphTask(f"{row} {name}", facts)
             results["rows"][work.name] = compare(work, engines, None, options.repeat, options.timeout)
     return results
 

@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cluster(request, tmp_path_factory):
+def cluster_beside(request, tmp_path_factory):
     """The driver on a cluster runs beside the other tests."""
     if any(item.path.name == LAST for item in request.session.items) and not refused():
         begin(shared(tmp_path_factory))

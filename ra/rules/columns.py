@@ -14,7 +14,7 @@ import numpy as np
 from semi_naive.ra.blocks.block import Block
 
 
-class Source(Protocol):
+class ColumnSource(Protocol):
     """An array, or what is like one in this respect."""
 
     def take(self, rows: np.ndarray) -> np.ndarray: ...
@@ -40,7 +40,7 @@ class Columns(Mapping[str, np.ndarray]):
 
     __slots__ = ("made", "later")
 
-    def __init__(self, made: dict[str, np.ndarray], later: dict[str, tuple[Source, np.ndarray]] | None = None):
+    def __init__(self, made: dict[str, np.ndarray], later: dict[str, tuple[ColumnSource, np.ndarray]] | None = None):
         self.made, self.later = made, {} if later is None else later
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -63,7 +63,7 @@ class Columns(Mapping[str, np.ndarray]):
     def __or__(self, more: Mapping[str, np.ndarray]) -> "Columns":
         return Columns({**self.made, **more}, {name: one for name, one in self.later.items() if name not in more})
 
-    def with_rows(self, sources: Mapping[str, Source], rows: np.ndarray) -> "Columns":
+    def with_rows(self, sources: Mapping[str, ColumnSource], rows: np.ndarray) -> "Columns":
         """Add columns that consist of some rows of their sources."""
         return Columns(self.made, {**self.later, **{name: (source, rows) for name, source in sources.items()}})
 
@@ -74,7 +74,7 @@ class Columns(Mapping[str, np.ndarray]):
 
     def picked(self, rows: np.ndarray) -> "Columns":
         """Some rows of all columns, to be gathered when they are read."""
-        later: dict[str, tuple[Source, np.ndarray]] = {name: (column, rows) for name, column in self.made.items()}
+        later: dict[str, tuple[ColumnSource, np.ndarray]] = {name: (column, rows) for name, column in self.made.items()}
         return Columns({}, later | self._later(lambda before: before.take(rows)))
 
     def slice(self, begin: int, end: int) -> "Columns":
@@ -82,7 +82,7 @@ class Columns(Mapping[str, np.ndarray]):
         made = {name: column[begin:end] for name, column in self.made.items()}
         return Columns(made, self._later(lambda before: before[begin:end]))
 
-    def _later(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, tuple[Source, np.ndarray]]:
+    def _later(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, tuple[ColumnSource, np.ndarray]]:
         """The columns that wait, each array of rows changed once."""
         changed = {id(rows): rows for _, rows in self.later.values()}
         changed = {number: change(rows) for number, rows in changed.items()}

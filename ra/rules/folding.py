@@ -30,7 +30,7 @@ PAIRS_TOGETHER = 1 << 18  # pairs that one task counts
 FIRST_ROWS = 1 << 10  # groups that a hash table begins with room for
 
 
-class Groups:
+class GroupNumbers:
     """Numbers for the distinct values of some columns: the value itself, if it is one column of small numbers; else its place
     in a hash table."""
 
@@ -69,7 +69,7 @@ class Folding:
     """Partial results of aggregates, by group."""
 
     def __init__(self, keys: tuple[str, ...], literals: tuple[Aggregate, ...]):
-        self.keys, self.literals, self.groups = keys, literals, Groups(len(keys))
+        self.keys, self.literals, self.groups = keys, literals, GroupNumbers(len(keys))
         kinds = (Kind.NUMBER if each.target is None else each.target.kind for each in literals)
         self.reductions = [GroupReduction(each.op, kind, self.groups.size) for each, kind in zip(literals, kinds, strict=True)]
 

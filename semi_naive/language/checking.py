@@ -35,7 +35,8 @@ from semi_naive.language.reductions.user_lattices import (
 )
 from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
-from semi_naive.language.stepping.recognition import StepComponent, find_components
+from semi_naive.language.stepping.components import StepComponent
+from semi_naive.language.stepping.recognition import find_components
 from semi_naive.language.stepping.rules import clauses, declarations, said, with_loops
 from semi_naive.language.trees import walk
 from semi_naive.language.types.inference import typed

@@ -8,14 +8,13 @@ the rules, read within one step, are stratified. Then each step is complete befo
 mean what they say. A component is only evaluated in steps if it could not be evaluated otherwise, or if it sums in recursion.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.reductions.heads import is_aggregate, is_lattice
 from semi_naive.language.single import Single
-from semi_naive.language.stepping.offsets import Offsets
+from semi_naive.language.stepping.components import StepComponent, StepRule, step_rule
 from semi_naive.language.stepping.violations import Violations
 from semi_naive.language.trees import walk
 from semi_naive.language.types.types import TypeEnvironment
@@ -24,58 +23,6 @@ from semi_naive.ra.ir import Kind
 
 STEPS = (Kind.NUMBER, Kind.UNSIGNED)  # the kinds that a step may have
 NUMERIC = (*STEPS, Kind.FLOAT)  # a step of floats is recognised, to be refused
-
-
-@dataclass
-class StepRule:
-    """A clause of a component: its atoms of the component, each with the number of steps that it is before the head (None if
-    that is unknown); `starts`: no positive atom of the component is among its literals."""
-
-    single: Single
-    offsets: Offsets
-    atoms: list[tuple[syntax.Atom, str]]  # with how the rule reads it: "", "negation", "aggregation"
-
-    @property
-    def starts(self) -> bool:
-        return all(via for _, via in self.atoms)
-
-
-@dataclass
-class StepComponent:
-    """A component in steps. `columns`: the place of the step in each relation, in the order of declaration."""
-
-    columns: dict[str, int]
-    rules: list[StepRule] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The relation that names the component."""
-        return next(iter(self.columns))
-
-    def step(self, atom: syntax.Atom):
-        return atom.args[self.columns[atom.relation]]
-
-    def before(self, rule: StepRule, atom: syntax.Atom) -> int | None:
-        """How many steps an atom is before the head of its rule; None if that is unknown."""
-        return rule.offsets.between(self.step(rule.single.head), self.step(atom))
-
-    @property
-    def oldest(self) -> int:
-        """How many steps back the rules read."""
-        return max((self.before(rule, atom) or 0 for rule in self.rules for atom, _ in rule.atoms), default=1)
-
-
-def step_rule(single: Single, group: Iterable[str]) -> StepRule:
-    """A clause with its atoms of a component."""
-    atoms: list[tuple[syntax.Atom, str]] = []
-    for literal in single.body:
-        negated = {id(node.body) for node in walk(literal) if isinstance(node, syntax.Negation)}
-        inside = {id(each) for node in walk(literal) if isinstance(node, syntax.Aggregate) for each in walk(node)}
-        for node in walk(literal):
-            if isinstance(node, syntax.Atom) and node.relation in group:
-                via = "aggregation" if id(node) in inside else "negation" if id(node) in negated else ""
-                atoms.append((node, via))
-    return StepRule(single, Offsets(single), atoms)
 
 
 def find_components(

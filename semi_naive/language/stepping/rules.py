@@ -17,7 +17,7 @@ from dataclasses import replace
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
-from semi_naive.language.stepping.recognition import StepComponent, StepRule
+from semi_naive.language.stepping.components import StepComponent, StepRule
 from semi_naive.language.stepping.violations import outside
 from semi_naive.language.trees import rebuilt, variable_names
 from semi_naive.ra import ir

@@ -1,19 +1,16 @@
 """The conditions of components in steps: the rule and the atom that break one, and the nearest form that is allowed."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from semi_naive.language import syntax
 from semi_naive.language.checks import COUNTING
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded
 from semi_naive.language.reductions.heads import is_aggregate, is_lattice
+from semi_naive.language.stepping.components import StepComponent, StepRule
 from semi_naive.language.trees import variable_names, walk, written_name
 from semi_naive.planning.strata import Edge, strong_components
 from semi_naive.ra.ir import Kind
-
-if TYPE_CHECKING:
-    from semi_naive.language.stepping.recognition import StepComponent, StepRule
 
 
 class Violations:

@@ -2,12 +2,12 @@
 (`ra.rules.folding`)."""
 
 from semi_naive.planning.joins.body import Compiler, names_of_variables
-from semi_naive.planning.rewriting.whole_bodies import Fold
+from semi_naive.planning.rewriting.whole_bodies import FoldedBody
 from semi_naive.ra.ir import Compare, Const, Rule
 from semi_naive.ra.rules.folding import Folded
 
 
-def fold_steps(rule: Rule, fold: Fold, compiler: Compiler, after: Compiler) -> list:
+def fold_steps(rule: Rule, fold: FoldedBody, compiler: Compiler, after: Compiler) -> list:
     """The steps of such a rule. Both compilers are new; the second one compiles what follows from the results."""
     compiler.every = compiler.begun = compiler.weighs = True
     steps = compiler.compile(fold.body, outside=fold.outside)
@@ -16,7 +16,7 @@ def fold_steps(rule: Rule, fold: Fold, compiler: Compiler, after: Compiler) -> l
     return [Folded(fold.keys, fold.aggregates, steps, _least(fold)), *rest]
 
 
-def _least(fold: Fold) -> int:
+def _least(fold: FoldedBody) -> int:
     """The least count that comparisons with a constant let through."""
     found = [1]
     for literal in fold.after:

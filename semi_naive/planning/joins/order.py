@@ -16,7 +16,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
-from semi_naive.planning.rewriting.whole_bodies import Fold, fold_of
+from semi_naive.planning.rewriting.whole_bodies import FoldedBody, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
 
@@ -204,7 +204,7 @@ def _cost(body: PlannedBody) -> float:
     return sum(chosen.expected for chosen in body.atoms)
 
 
-def _plan_fold(rule: Rule, fold: Fold, sizes, indexes: Indexes, multiway: str, made, streams) -> PlannedBody:
+def _plan_fold(rule: Rule, fold: FoldedBody, sizes, indexes: Indexes, multiway: str, made, streams) -> PlannedBody:
     """Compile a rule that aggregates its whole body; its guards are left out."""
     greedy = Greedy(sizes, {}, made=made)
     compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})

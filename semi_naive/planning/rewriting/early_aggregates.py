@@ -29,7 +29,7 @@ from itertools import combinations
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewrite import variables_of
-from semi_naive.planning.rewriting.whole_bodies import PARTIAL, Fold, fold_of, is_partial
+from semi_naive.planning.rewriting.whole_bodies import PARTIAL, FoldedBody, fold_of, is_partial
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
 from semi_naive.ra.ir import (
@@ -64,7 +64,7 @@ def aggregate_early(program: Program) -> Program:
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("e", "f", "s")}
     >>> e, f, s = (lambda *args, name=name: Atom(name, args) for name in relations)
-    >>> fold = Fold((), (e(a, b), f(b, c)), ("a",), (Aggregate(n, "sum", c, ()),))
+    >>> fold = FoldedBody((), (e(a, b), f(b, c)), ("a",), (Aggregate(n, "sum", c, ()),))
     >>> print(*aggregate_early(Program({}, relations, [Rule(s(a, n), fold.literals())])).rules, sep="\\n")
     early@1(b, sum.1) :- e(_, b), f(b, c), sum.1 = sum c.1 : { f(b, c.1) }.
     s(a, n) :- e(a, b), early@1(b, sum.1), n = sum sum.2 : { e(a, b.1), early@1(b.1, sum.2) }.
@@ -115,7 +115,7 @@ class _Partial:
         body = _Body(self, rule, literal.body, set(inner.keys() & outside.keys()), (literal,), around, taken)
         return replace(body.aggregates()[0], body=tuple(body.literals)) if body.reduce() else literal
 
-    def relation(self, rule: Rule, fold: Fold, keys: tuple[Var, ...]) -> str:
+    def relation(self, rule: Rule, fold: FoldedBody, keys: tuple[Var, ...]) -> str:
         """The name of the relation of a partial aggregate, with a rule for it if there is none yet."""
         results = tuple(one.result for one in fold.aggregates)
         made = Rule(Atom("", (*keys, *results)), fold.literals(), span=rule.span)
@@ -284,7 +284,9 @@ class _Body:
         part = tuple(gone if part is None else part)
         self.literals = [one for one in self.literals if one not in gone]
         guards = self._guards({var.name for var in shared})
-        name = self.partial.relation(self.rule, Fold(guards, part, tuple(var.name for var in shared), columns, after), shared)
+        name = self.partial.relation(
+            self.rule, FoldedBody(guards, part, tuple(var.name for var in shared), columns, after), shared
+        )
         self.literals.append(Atom(name, (*shared, *(one.result for one in columns))))
 
     def _guards(self, shared: set[str]) -> tuple[Literal, ...]:

@@ -19,7 +19,7 @@ def is_partial(relation: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Fold:
+class FoldedBody:
     """The parts of such a rule. guards: literals that only tell which keys are needed; body: what is folded by the `keys`;
     aggregates: without bodies, their targets in the variables of `body`; after: literals that read the results."""
 
@@ -46,7 +46,7 @@ class Fold:
         return (*self.guards, *self.body, *made, *self.after)
 
 
-def fold_of(rule: Rule) -> Fold | None:
+def fold_of(rule: Rule) -> FoldedBody | None:
     """The parts of a rule whose head aggregates its whole body; None for other rules. Only a rule for partial aggregates may
     have guards."""
     found = [literal for literal in rule.body if isinstance(literal, Aggregate)]
@@ -74,7 +74,7 @@ def fold_of(rule: Rule) -> Fold | None:
     assert keys is not None
     if variables_of([rule.head, *guards, *after]).keys() & (variables_of(body).keys() - keys):
         return None
-    return Fold(guards, body, tuple(sorted(keys)), tuple(aggregates), after)
+    return FoldedBody(guards, body, tuple(sorted(keys)), tuple(aggregates), after)
 
 
 def streamed(program: Program) -> set[str]:
