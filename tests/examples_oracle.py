@@ -393,7 +393,7 @@ def collaborative_text(folder):
 
 
 def families(folder):
-    """Label propagation step by step, and networkx's PageRank."""
+    """Label propagation and PageRank, step by step."""
     f = facts_of(folder)
     number = {name: int(n) for n, name in f["family"]}
     names, graph = {n: name for name, n in number.items()}, nx.Graph((number[x], number[y]) for x, y in f["married"])
@@ -403,7 +403,9 @@ def families(folder):
         for x in graph:
             votes = Counter(before[y] for y in (x, *graph[x]))
             circle[x] = min(c for c, n in votes.items() if n == max(votes.values()))
-    ranks = nx.pagerank(graph, alpha=0.85, tol=1e-12, max_iter=1000)
+    ranks = dict.fromkeys(graph, 1 / len(graph))
+    for _ in range(1000):
+        ranks = {x: 0.15 / len(graph) + 0.85 * sum(ranks[y] / len(graph[y]) for y in graph[x]) for x in graph}
     return {
         "belongs": {(names[x], names[c]) for x, c in circle.items()},
         "visits": text((names[x], int(10_000 * rank + 0.5)) for x, rank in ranks.items()),
