@@ -32,19 +32,21 @@ def find_components(
     """Return the components to be evaluated in steps, in the order of `groups`, and the problems of those that are nearly in
     steps, by their relations. not_monotone: whether clauses use the best values of a group in another way than best values in
     recursion allow."""
-    group_of = {name: set(group) for group in groups for name in group}
-    inside: dict[str, list[Edge]] = {}
-    for edge in edges:
-        if edge.head in group_of and edge.body in group_of[edge.head]:
-            inside.setdefault(min(group_of[edge.head]), []).append(edge)
+    number_of = {name: number for number, group in enumerate(groups) for name in group}
+    clauses: list[list[Single]] = [[] for _ in groups]
+    for single in found:
+        if single.head.relation in number_of:
+            clauses[number_of[single.head.relation]].append(single)
+    ordered = {number_of[edge.head] for edge in edges  # groups that negate or aggregate their own relations
+               if edge.via and edge.head in number_of and number_of[edge.head] == number_of.get(edge.body)}  # fmt: skip
     components: list[StepComponent] = []
     nearly: dict[str, Problem] = {}
-    for group in groups:
-        own = inside.get(min(group), [])
-        singles = [single for single in found if single.head.relation in group] if own else []
+    for number, (group, singles) in enumerate(zip(groups, clauses, strict=True)):
+        if number not in ordered and not any(is_aggregate(arg) for single in singles for arg in single.head.args):
+            continue
         if not singles or not _well_formed(singles, group, relations, env):
             continue
-        refused = any(edge.via for edge in own) or not_monotone(singles, set(group))
+        refused = number in ordered or not_monotone(singles, set(group))
         if not refused and not any(_sums(single) for single in singles):
             continue
         component, violations = _best(singles, group, relations, env, source)
@@ -65,8 +67,9 @@ def _well_formed(singles: list[Single], group, relations, env: TypeEnvironment) 
     if any(type_name not in env for node in declared for _, type_name in node.attributes):
         return False
     atoms = [node for single in singles for literal in single.literals for node in walk(literal)]
+    members = frozenset(group)
     arities = (len(node.args) == len(relations[node.relation].attributes)
-               for node in atoms if isinstance(node, syntax.Atom) and node.relation in group)  # fmt: skip
+               for node in atoms if isinstance(node, syntax.Atom) and node.relation in members)  # fmt: skip
     return not any(single.dominates for single in singles) and all(arities)
 
 
@@ -79,7 +82,8 @@ def _sums(single: Single) -> bool:
 def _best(singles, group, relations, env, source) -> tuple[StepComponent | None, list[Problem]]:
     """The first choice of steps without a violation, or else the first one with its violations; no component if no rule goes
     from one step to a later one."""
-    rules, best = [step_rule(single, set(group)) for single in singles], None
+    members, best = frozenset(group), None
+    rules = [step_rule(single, members) for single in singles]
     for columns in _choices(rules, group, relations, env):
         component = StepComponent(columns, rules)
         moves = (component.before(rule, atom) for rule in rules for atom, _ in rule.atoms)
