@@ -15,7 +15,7 @@ from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
-from semi_naive.io.results.sorted_rows import Columns
+from semi_naive.io.results.sorted_rows import ColumnRows
 from semi_naive.io.results.writing import lines
 from semi_naive.io.values.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
 from semi_naive.io.values.record_text import ReadableStyle
@@ -220,7 +220,7 @@ class Shell:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
         types = BUILT_IN | upkeep.program.types
-        pieces = lines(Columns(columns), relation, types, upkeep.values, ReadableStyle(), _printed, seams)
+        pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), _printed, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
 
 

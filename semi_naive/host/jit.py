@@ -127,15 +127,21 @@ class Kernel:
     def _timed(self, given):
         """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around. given: the
         arguments."""
-        begun, _now.uncompiled = time.perf_counter(), True
+        begun = time.perf_counter()
         try:
-            with np.errstate(over="ignore"):
-                return self._run(given)
+            try:
+                _now.uncompiled = True
+                with np.errstate(over="ignore"):
+                    return self._run(given)
+            finally:
+                _now.uncompiled = False
+                spent = time.perf_counter() - begun
+                self.seconds += spent
+                _Spent.seconds += spent
         finally:
-            _now.uncompiled = False  # before a call, at which an interrupt may come
-            spent = time.perf_counter() - begun
-            self.seconds += spent
-            _Spent.seconds += spent
+            _now.uncompiled = (
+                False  # an interrupt may come before the line above: all kernels would run uncompiled from then on
+            )
 
     def _run(self, given):
         """Call the uncompiled function with arguments and result converted as compiled code does."""

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench.faults.lines import Line
 from semi_naive.host import jit, kernel_cache, private
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import ready
@@ -190,6 +191,21 @@ def test_much_small_work_has_it_compiled(patient, monkeypatch):
     found.seconds = 2 * jit.COMPILING
     found(np.ones(1, np.uint64))
     assert found.dispatcher
+
+
+def test_an_interrupt_at_any_line_of_a_small_call_leaves_the_thread_as_it_was(patient):
+    kernel = njit(types.int64(types.Array(types.int64, 1, "C")))(lambda array: array.size)
+
+    def call() -> int:
+        return kernel(np.arange(3))
+
+    with Line(None, lambda path: path.endswith("/jit.py")) as counted:
+        assert call() == 3
+    for number in range(1, counted.executed + 1):
+        with pytest.raises(KeyboardInterrupt), Line(number, lambda path: path.endswith("/jit.py")):
+            call()
+        assert not jit._now.uncompiled, number
+    assert counted.executed > 10
 
 
 def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):

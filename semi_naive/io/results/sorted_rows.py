@@ -32,7 +32,7 @@ RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up i
 
 
 @dataclass
-class Columns:
+class ColumnRows:
     """Columns (arity, n) as a source of rows; a slice of them is a part."""
 
     columns: np.ndarray
@@ -50,7 +50,7 @@ class Columns:
 
 @dataclass
 class _Slice:
-    """A part of `Columns`."""
+    """A part of `ColumnRows`."""
 
     some: np.ndarray
 
@@ -147,7 +147,9 @@ class SortedRows:
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
     """
 
-    def __init__(self, source: Columns | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None):
+    def __init__(
+        self, source: ColumnRows | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None
+    ):
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:

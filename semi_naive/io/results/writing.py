@@ -15,7 +15,7 @@ from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_o
 from semi_naive.io.files import atomic_stream
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
-from semi_naive.io.results.sorted_rows import Columns, Keys, SortedRows
+from semi_naive.io.results.sorted_rows import ColumnRows, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
 from semi_naive.ra.ir import Kind
@@ -35,7 +35,7 @@ def write(directive, relation, types: dict, rows, folder: str, values, options: 
     """
     form = format_of(directive, relation, to_stdout=folder == STDOUT)
     types = BUILT_IN | types
-    rows = Columns(rows) if isinstance(rows, np.ndarray) else rows
+    rows = ColumnRows(rows) if isinstance(rows, np.ndarray) else rows
     if form.io == "stdoutprintsize":
         options.printed(f"{form.name}\t{rows.size}\n".encode())
     elif form.io == "stdout":

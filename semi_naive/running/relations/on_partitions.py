@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.sorted_rows import Blocks, Columns
+from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
 from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
 from semi_naive.ra.partitions.reaching import ROWS, Reachability
 from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
@@ -80,10 +80,10 @@ class ReadableRelation(Spread):
         self._place(put)
         return columns
 
-    def source(self) -> Blocks | Columns:
+    def source(self) -> Blocks | ColumnRows:
         """Return all tuples, to be read in order: the runs themselves if this process can read them, else columns collected to
         it."""
-        return Columns(self.columns())
+        return ColumnRows(self.columns())
 
     def some(self) -> Iterator[np.ndarray]:
         """Yield columns of some tuples at a time, read when they are needed; nothing if tasks run on other hosts."""
@@ -174,7 +174,7 @@ class OnPartitions(InRuns):
         """Estimate the distinct values of a column as count ** (1 / arity). The tuples are not sampled."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
-    def source(self) -> Blocks | Columns:
+    def source(self) -> Blocks | ColumnRows:
         """Return the tuples: the mapped runs, if all are on this host, else columns collected from the others."""
         if not self.cluster.local:
             return super().source()

@@ -14,7 +14,7 @@ import numpy as np
 from semi_naive.host.numbers import quantity
 from semi_naive.host.threads import in_threads
 from semi_naive.io.directives import EXTENSIONS, STDOUT, Options, format_of, path_of
-from semi_naive.io.results.sorted_rows import Blocks, Columns
+from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
@@ -93,7 +93,7 @@ class Answer(Tuples):
         self._result.check_open()
         return self._result.database.columns(self.name)
 
-    def rows(self) -> Blocks | Columns:
+    def rows(self) -> Blocks | ColumnRows:
         """Return the tuples as a source of rows in order; tuples in this process are not copied."""
         self._result.check_open()
         return self._result.database.source(self.name)
