@@ -188,10 +188,10 @@ def test_a_program_that_stayed_in_the_driver_shows_its_iterations():
 
 
 def test_the_parts_of_the_time_add_up_on_the_page(program, balanced_page):
-    for text in (report(program), balanced_page):
+    for text, least in ((report(program), len(summands(program["account"]))), (balanced_page, 2)):
         rows = re.search(r'id="account".*?</tbody>', text, re.DOTALL)[0]
         *parts, total = map(float, re.findall(r'</th><td class="number">([\d.]+) s</td>', rows))
-        assert round(sum(parts), 3) == total > 0 and len(parts) >= 3
+        assert round(sum(parts), 3) == total > 0 and len(parts) >= least > 0  # a part below half a millisecond has no row
         stands_alone(text)
     strata = re.findall(
         r'<td class="number">([\d.]+) s</td><td class="text">',
