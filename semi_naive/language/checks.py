@@ -129,7 +129,8 @@ def _atom_problems(atom, relations):
     """Yield the problems of an atom: an undefined relation, or a wrong number of arguments."""
     declaration = relations.get(atom.relation)
     if declaration is None:
-        yield Problem(f"Undefined relation {atom.relation}", atom.span, _similar(atom.relation, relations))
+        name = atom.relation
+        yield Problem(f"Undefined relation {name}", atom.span, _similar(name, relations), undefined=name)
     elif len(declaration.attributes) != len(atom.args):
         expected, got = len(declaration.attributes), len(atom.args)
         message = f"Mismatching arity of relation {atom.relation} (expected {expected}, got {got})"

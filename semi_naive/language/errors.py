@@ -21,7 +21,8 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning. flag: the command line's name of a kind of warning."""
+    """One error or warning. flag: the command line's name of a kind of warning. undefined: the relation that is not there, if
+    this is the error."""
 
     message: str
     span: Span
@@ -29,6 +30,7 @@ class Problem:
     severity: str = "Error"
     notes: list[tuple[str, Span]] = field(default_factory=list)  # other relevant places, such as "declared here"
     flag: str = ""
+    undefined: str = ""
 
 
 class ProgramError(ValueError):

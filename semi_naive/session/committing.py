@@ -172,13 +172,15 @@ class Committing:
         net = {name: change for name, (change, _) in net_changes.items() if change.size}
         turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
         with self.limited():
-            all_changes = self.upkeep.apply(net, self.registry.told_of())
-        ignored, number = sum(ignored for _, ignored in net_changes.values()), self.epoch + 1
+            number, changes = self.epoch + 1, self.upkeep.apply(net, self.registry.told_of())
+            past = self._past(number, net, changes, begun)
+            all_changes = self.system.follow(changes, past)
+        ignored = sum(ignored for _, ignored in net_changes.values())
         watched_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
         turn.owed += [
             self.upkeep.relations.sweep,
             partial(self.registry.tell, watched_changes, number),
-            partial(self._publish, number, transaction, ignored, net, all_changes, begun),
+            partial(self._publish, past, transaction, ignored, all_changes),
         ]
         with limits.lifted(), deferred():  # no limit may end it from here on
             if self._directory:
@@ -190,25 +192,28 @@ class Committing:
         if self._directory and self._directory.due and not self.closed:
             self._make_snapshot(self._directory)
 
-    def _publish(
-        self, number: int, transaction: Transaction, ignored: int, net: dict, all_changes: dict[str, AnyChange], begun: float
-    ) -> None:
-        """Show an epoch to readers, and record its statistics. net, all_changes: the changes of facts, and of all relations;
-        begun: the start of the commit."""
+    def _past(self, number: int, net: dict, changes: dict[str, AnyChange], begun: float) -> Past:
+        """The statistics of an epoch. net, changes: the changes of facts, and of all relations; begun: the time when the commit
+        began."""
+        facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))
+        counts = {name: (changes[name].came, changes[name].went) for name in self._shown(changes)}
+        seconds, work = time.perf_counter() - begun, self.system.cost_of_rules(number)
+        return Past(number, time.time(), seconds, facts, tuples, counts, work)
+
+    def _shown(self, changes: dict[str, AnyChange]) -> list[str]:
+        """The changed relations that are outputs, or have subscribers, without the system relations."""
+        names = dict.fromkeys([*self.outputs, *self.registry.watched()])
+        return [name for name in names if name in changes and not self.registry.is_system(name)]
+
+    def _publish(self, past: Past, transaction: Transaction, ignored: int, changes: dict[str, AnyChange]) -> None:
+        """Show an epoch to readers, and record its statistics. changes: the changes of all relations."""
+        number = past.epoch
         if self.epoch < number:
             self._epochs = (self._epoch(number), *self._epochs[: self.retain])
         self.batches |= dict([transaction.batch] if transaction.batch else [])
-        watched = [*self.outputs, *self.registry.watched()]
-        changed = {
-            name: Changes(self, self.relations[name], all_changes[name])
-            for name in dict.fromkeys(watched)
-            if name in all_changes
-        }
+        changed = {name: Changes(self, self.relations[name], changes[name]) for name in self._shown(changes)}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
-        if not self.system.epochs or self.system.epochs[-1].epoch < number:
-            facts, tuples = (sum(change.size for change in changes.values()) for changes in (net, all_changes))
-            counts = {name: (all_changes[name].came, all_changes[name].went) for name in changed}
-            self.system.epochs.append(Past(number, time.time(), time.perf_counter() - begun, facts, tuples, counts))
+        self.system.add(past)
 
     def note(self, sync: bool, *what, values=None) -> None:
         """Record a change of registered rules or of a named subscription in the directory (`Directory.note`). values: the

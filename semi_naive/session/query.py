@@ -1,5 +1,7 @@
-"""Evaluate a query of one atom, with constants, `_`, variables, and records or branches of these: the answers are the distinct
-values of the variables in the relation's matching tuples.
+"""Evaluate a query. The answers are the distinct values of its variables.
+
+A query of one atom, with constants, `_`, variables, and records or branches of these, searches the relation's tuples. Any other
+query is the body of a rule, which is evaluated (`registered.bodies`).
 """
 
 from collections.abc import Callable
@@ -29,8 +31,9 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.contents import EpochDatabase, TablesOnDemand, View
 from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.spread import Kept
+from semi_naive.session.registered.bodies import parse_query
 
-EXPECTS = 'a query is one atom with constants, _ and variables, as in path(1, y) or name(x, "Ann")'
+EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) or name(x, "Ann")'
 
 
 @dataclass
@@ -251,9 +254,25 @@ class _Runs:
         return list(blocks_of(self.relation, self.partition, order))
 
 
-def answers(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None = None) -> Answer:
-    """The answers to an atom: see `Session.query`. owner: see `System.table`."""
+def answers(session: Any, text: str, parameters: dict) -> Answer:
+    """The answers to a query: see `Session.query`."""
+    asked = parse_query(text)
+    if isinstance(asked, syntax.Atom):
+        return answers_to_atom(session, asked, parameters)
+    with session.limited(), session.alone(), session.registry.body(text) as name:
+        return answers_to_rules(session, name, parameters)
+
+
+def answers_to_rules(session: Any, name: str, parameters: dict) -> Answer:
+    """All tuples of a relation of registered rules, in an open turn."""
+    with session.registry.answer(name, parameters) as (relation, table):
+        return answer_of(session, relation, partial(columns_of, table))
+
+
+def answers_to_atom(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None = None) -> Answer:
+    """The answers to a query of one atom. owner: see `System.table`."""
     session.check_open()
+    session.registry.check_waiting(atom.relation)
     name, types, values = atom.relation, session.upkeep.program.types, session.upkeep.values
     with session.limited():
         if session.is_there(name):
@@ -266,6 +285,7 @@ def answers(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None
 
 def everything(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
     """All tuples of a relation now; registered rules are evaluated for this if no subscriber needs them."""
+    session.registry.check_waiting(name)
     if session.is_there(name):
         session.registry.key(name, parameters)
         return session[name]

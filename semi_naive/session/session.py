@@ -32,7 +32,7 @@ from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.upkeep import Upkeep
-from semi_naive.session.query import answer_of, answers, atom_of
+from semi_naive.session.query import answer_of, answers
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
 from semi_naive.session.served.streams import StreamSink
@@ -90,6 +90,7 @@ class Session(Committing, Relations):
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
             self._begin_at(self._begin(facts, path, sync_seconds))
+            self.system.work.extend(self.system.cost_of_rules(self.epoch))
             if self._directory:
                 self._take_up(self._directory)
         except BaseException:
@@ -152,13 +153,15 @@ class Session(Committing, Relations):
             change = self.registry.between(relation, key, since, until)
         return Changes(self, without_parameters(self.registry.relation(relation), len(key)), change)
 
-    def query(self, atom: str, /, **parameters: Any) -> Answer:
-        """Return the answers to an atom with constants, `_` and variables, such as `path(1, y)` or `list($Cons(x, _))`.
+    def query(self, body: str, /, **parameters: Any) -> Answer:
+        """Return the answers to an atom or a body, such as `path(1, y)`, `list($Cons(x, _))` or `path($src, y), !blocked(y)`.
 
         The answers are a relation with an attribute for each variable. Without variables it is nullary, with one tuple or none.
-        If constants begin an index, the index is searched; otherwise all tuples are read. A relation of registered rules
-        without subscribers is evaluated for the query. parameters: of registered rules, by name."""
-        return answers(self, atom_of(atom), parameters)
+
+        An atom with constants, `_` and variables is searched: by an index, if constants begin one; otherwise all tuples are
+        read. Any other body is evaluated as a rule, in a turn of its own. A relation of registered rules without subscribers is
+        evaluated for the query. parameters: of registered rules, or of the body, by name."""
+        return answers(self, body, parameters)
 
     def is_there(self, name: str) -> bool:
         """True if a query of the relation only reads it, without an evaluation of rules or a wait for a transaction."""
@@ -269,6 +272,8 @@ class Session(Committing, Relations):
     def register(self, name: str, rules: str) -> None:
         """Register rules for a relation. The text has its declaration, those of further relations, and rules, which may have
         parameters, such as `$src`. It is parsed and checked against the session; `subscribe` and `query` evaluate the rules.
+        They may read system relations (`semi_naive.session.system`). If they read relations that are not there, they wait until
+        these are registered, with a warning in the log.
 
         Raises ProgramError with all errors. Takes 0.8 ms for a rule; 0.04 ms if only name and constants differ from others.
         """

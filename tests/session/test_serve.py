@@ -132,8 +132,14 @@ def test_rules_and_their_parameters(session):
         until_nobody_listens(session)
         assert call("/rules/near", method="DELETE")[0] == 200
         assert call("/rules/near", method="DELETE")[0] == 404
-        status, told = call("/rules/bad", b".decl bad(x: number)\nbad(x) :- nothing(x).", "PUT")
+        status, told = call("/rules/bad", b".decl bad(x: number)\nbad(x) :- nothing(x), y > x.", "PUT")
         assert status == 400 and "Undefined relation nothing in file <bad> at line 2" in told["error"]
+        waiting = {"name": "bad", "waits_for": ["nothing"]}
+        assert call("/rules/bad", b".decl bad(x: number)\nbad(x) :- nothing(x).", "PUT") == (200, waiting)
+        status, told = call("/query?atom=bad(x)")
+        assert status == 400 and "the rules for bad wait for nothing" in told["error"]
+        assert call("/rules/bad", method="DELETE")[0] == 200
+        assert call("/query?atom=path(1,y),edge(x,y)")[1]["rows"] == call("/query?atom=path(1,y),edge(x,y).")[1]["rows"] != []
         assert (
             "src is 'a': expected a number"
             in (call("/rules/near", text, "PUT"), call("/query?atom=near(y)&src=a"))[1][1]["error"]

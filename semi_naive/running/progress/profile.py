@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from semi_naive.host.memory_limits import peak, peaks
 
 VERSION = 1
+COSTS = "runs", "seconds", "made", "tuples"
 
 
 class Profile:
@@ -15,6 +16,9 @@ class Profile:
 
     def __init__(self):
         self.rules: dict[int, dict] = {}
+        self._known: list = []  # the rules, so that the id of none is given to another
+        self._used: dict[int, dict] = {}  # the entries of the rules that ran since the last call of `spent`
+        self._before: dict[int, tuple] = {}  # the costs of rules at that call
 
     def rule(self, rule, stratum: int, recursive: bool) -> dict:
         """The entry of a rule, made when it first runs."""
@@ -25,7 +29,30 @@ class Profile:
                 "file": getattr(span, "file", ""), "line": getattr(span, "line", 0), "recursive": recursive,
                 "runs": 0, "seconds": 0.0, "tuples": 0, "made": 0,
             }  # fmt: skip
-        return self.rules[id(rule)]
+            self._known.append(rule)
+        entry = self._used[id(rule)] = self.rules[id(rule)]
+        return entry
+
+    def forget(self, stratum: int) -> None:
+        """Drop the costs of a stratum that is not evaluated any more."""
+        gone = {number for number, entry in self.rules.items() if entry["stratum"] == stratum}
+        self._known = [rule for rule in self._known if id(rule) not in gone]
+        for each in (self.rules, self._used, self._before):
+            for number in gone & each.keys():
+                del each[number]
+
+    def spent(self) -> dict[tuple[str, str], list]:
+        """Return the costs since the last call by (relation, rule), as [runs, seconds, heads made, new tuples]. The delta rules
+        that maintain a relation count as the rule that they follow from."""
+        spent: dict[tuple[str, str], list] = {}
+        for number, entry in self._used.items():
+            now = tuple(entry[name] for name in COSTS)
+            sums = spent.setdefault((entry["relation"].partition(":")[0], entry["rule"]), [0, 0.0, 0, 0])
+            for at, (cost, before) in enumerate(zip(now, self._before.get(number, (0, 0.0, 0, 0)), strict=True)):
+                sums[at] += cost - before
+            self._before[number] = now
+        self._used = {}
+        return {rule: sums for rule, sums in spent.items() if sums[0]}
 
     @contextmanager
     def timed(self, entry: dict):

@@ -197,6 +197,7 @@ class Upkeep:
         relations.back_to(relations.state().copy())
         for number in numbers:
             self.in_driver.forget_counts(number)
+            run.profile.forget(number)
             for name in run.strata[number].relations:
                 by_name: tuple[dict, ...] = (relations.tables, relations.spread, self.program.relations, run.indexes.arities)
                 for each in by_name:

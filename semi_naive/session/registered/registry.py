@@ -7,7 +7,7 @@ users share its tuples, and the session's own relations with their indexes. When
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,8 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.maintenance.spread import AnyChange, Kept, here
-from semi_naive.session.registered.rules import Inlined, Registered, registered
+from semi_naive.session.registered.bodies import NAME, rules_of_body
+from semi_naive.session.registered.rules import Inlined, Registered, registered, source
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscriptions import (
     Callback,
@@ -39,6 +40,15 @@ from semi_naive.session.system import RELATIONS
 log = logging.getLogger("semi_naive")
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """Rules that read relations which are not there yet. missing: these; error: the one that was found when they came."""
+
+    text: str
+    missing: frozenset[str]
+    error: ValueError | None = None
+
+
 class Registry:
     """The registered rules and the subscriptions of one session. Rules only change while no transaction is open."""
 
@@ -47,7 +57,9 @@ class Registry:
         self.rules: dict[str, Registered] = {}
         inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
         # All relations that other rules may read.
-        self.known: dict[str, Relation | Registered | Inlined] = inlined | session.declared
+        self.known: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
+        self._sources = {name: source(each) for name, each in RELATIONS.items() if name not in session.declared}
+        self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
         self.histories: dict[str, History] = {}
@@ -58,13 +70,54 @@ class Registry:
 
     # -- rules
 
-    def register(self, name: str, text: str, check: Callable[[Registered], None] = lambda _: None) -> None:
-        """See `Session.register`. check: raises an exception if the rules are valid, but not allowed."""
-        if name in self.rules:
+    def register(self, name: str, text: str, check: Callable[[Registered], None] | None = None) -> None:
+        """See `Session.register`. check: raises an exception if the rules are valid, but not allowed. Rules with a check do not
+        wait for relations that are not there, because what they would read is not known."""
+        if name in self.rules or name in self.waiting:
             raise ValueError(f"{name} is registered already: unregister it first")
-        self._register(name, text)
-        check(self.rules[name])
+        if check is None:
+            self._register_or_wait(name, text)
+        else:
+            self._register(name, text)
+            check(self.rules[name])
+        self._resume()
         self._session.note(False, "register", name, text)
+
+    def _register_or_wait(self, name: str, text: str) -> None:
+        """Check rules and add them; if they read relations that are not there and have no other errors, they wait for these."""
+        try:
+            self._register(name, text)
+        except ProgramError as error:
+            missing = {each.undefined for each in error.problems if each.severity == "Error"}
+            if "" in missing or not missing:
+                raise
+            log.warning("the rules for %s wait for %s, which is not there yet", name, ", ".join(sorted(missing)))
+            self._set_waiting(self.waiting | {name: Waiting(text, frozenset(missing))})
+
+    def _set_waiting(self, waiting: dict[str, Waiting]) -> None:
+        """Replace the rules that wait; the open turn restores them if it fails."""
+        self._session.undo(partial(setattr, self, "waiting", self.waiting))
+        self.waiting = waiting
+
+    def _resume(self) -> None:
+        """Register the rules that wait, as far as the relations that they read are there now. Rules that turn out to be wrong
+        wait on: whoever asks for them gets the error."""
+        while ready := [name for name, each in self.waiting.items() if each.missing <= self.known.keys() and not each.error]:
+            name, waited = ready[0], self.waiting[ready[0]]
+            self._set_waiting({each: one for each, one in self.waiting.items() if each != name})
+            try:
+                self._register_or_wait(name, waited.text)
+            except (ProgramError, ValueError) as error:
+                log.warning("the rules for %s are wrong, now that all that they read is there: %s", name, error)
+                self._set_waiting(self.waiting | {name: replace(waited, error=error)})
+
+    def check_waiting(self, name: str) -> None:
+        """Raise an error if the rules for a relation wait for others."""
+        if waited := self.waiting.get(name):
+            if waited.error:
+                raise waited.error
+            missing = ", ".join(sorted(waited.missing - self.known.keys()))
+            raise ValueError(f"the rules for {name} wait for {missing}: register {missing} first")
 
     def _register(self, name: str, text: str) -> None:
         """Check rules and add them. The open turn removes them if it fails."""
@@ -88,6 +141,10 @@ class Registry:
 
     def unregister(self, name: str) -> None:
         """See `Session.unregister`."""
+        if name in self.waiting:
+            self._session.note(False, "unregister", name)
+            self._set_waiting({each: one for each, one in self.waiting.items() if each != name})
+            return
         rules = self._registered(name)
         readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
@@ -108,6 +165,7 @@ class Registry:
 
     def relation(self, name: str) -> Relation:
         """Return a relation of the program, of registered rules, or about the session. Raises KeyError if there is none."""
+        self.check_waiting(name)
         if self.is_system(name):
             return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
@@ -125,10 +183,6 @@ class Registry:
     def is_system(self, name: str) -> bool:
         """True for a relation about the session, unless the program declares a relation of that name."""
         return name in RELATIONS and name not in self._session.declared
-
-    def table(self, name: str, owner: str | None = None) -> Table:
-        """The current tuples of a relation, in this process. owner: see `System.table`."""
-        return self._session.system.table(name, owner) if self.is_system(name) else self._session.upkeep.relations.table(name)
 
     def check_given(self, name: str, given: dict) -> tuple[str, ...]:
         """Return the names of a relation's parameters. Raises ValueError unless exactly these are given."""
@@ -151,22 +205,25 @@ class Registry:
     # -- evaluation
 
     def need(self, name: str, key: tuple[int, ...]) -> None:
-        """Evaluate a relation for values of its parameters until `release`, unless it has no registered rules."""
-        rules = self.rules.get(name)
+        """Evaluate a relation for values of its parameters until `release`, if it has registered rules. A system relation is
+        kept up to date until then."""
+        rules = self.rules.get(name) or self._sources.get(name)
         if rules is None:
             return
-        for each in sorted(rules.reads & self.rules.keys()):
+        for each in sorted(rules.reads):
             self.need(each, ())
         self._savepoint(rules)
         if not rules.users:
-            rules.strata = self._session.upkeep.extend(rules.compiled(), [rules.asked] if rules.parameters else [])
+            rules.strata = self._session.upkeep.extend(rules.compiled(), rules.inputs)
+            if self.is_system(name):
+                self._session.upkeep.apply({name: difference(Table(rules.relation.arity), self._session.system.table(name))})
         rules.users += 1
         self._count_use(rules, key, 1)
         self._session.renew()
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
         """Release the relations that only this subscriber or query used."""
-        rules = self.rules.get(name)
+        rules = self.rules.get(name) or self._sources.get(name)
         if rules is None:
             return
         with limits.lifted():  # an evaluation that has exceeded its limits is released, too
@@ -176,9 +233,13 @@ class Registry:
             else:
                 del self._asked[name, key]
             self._remove_user(rules)
-            for each in sorted(rules.reads & self.rules.keys()):
+            for each in sorted(rules.reads):
                 self.release(each, ())
             self._session.renew()
+
+    def sources_in_use(self) -> list[str]:
+        """The system relations that rules or subscribers read."""
+        return [name for name, each in self._sources.items() if each.users]
 
     def _remove_user(self, rules: Registered) -> None:
         """Count one user less. If it was the last, the relations of the rules are dropped."""
@@ -223,13 +284,30 @@ class Registry:
             yield
 
     @contextlib.contextmanager
+    def body(self, text: str, check: Callable[[Registered], None] = lambda _: None):
+        """Register a rule for the answers to a body until the block ends, and yield the name of their relation. check: see
+        `register`."""
+        name = NAME
+        while name in self.known or name in self.rules:
+            name += "_"
+        self._register(name, rules_of_body(name, text, self.known, self._session.program.checked))
+        try:
+            check(self.rules[name])
+            yield name
+        finally:
+            self._drop(name)
+
+    @contextlib.contextmanager
     def answer(self, name: str, given: dict, owner: str | None = None):
         """Yield (relation without its parameters, table) of a relation at the last epoch. A relation that is not evaluated yet
         is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
         key, relation = self.key(name, given), self.relation(name)
+        if self.is_system(name):
+            yield relation, self._session.system.table(name, owner)
+            return
         self.need(name, key)
         try:
-            table = self.table(name, owner)
+            table = self._session.upkeep.relations.table(name)
             yield without_parameters(relation, len(key)), rest_of_table(table, key) if key else table
         finally:
             self.release(name, key)
@@ -260,8 +338,7 @@ class Registry:
         missed = self._missed(name, key, history, since)
         self._session.save()
         self.need(name, key)
-        seen = self.table(name) if self.is_system(name) else None
-        subscription = Subscription(self._session, self.relation(name), key, callback, when, called, seen)
+        subscription = Subscription(self._session, self.relation(name), key, callback, when, called)
         subscription.owner, subscription.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
         if called and history is None:
             self._begin(called, History(name, key, self._session.epoch))
@@ -269,7 +346,7 @@ class Registry:
         self._session.undo(subscription.end)
         subscription.start()
         if snapshot:
-            table, relation = self.table(name), self.relation(name)
+            table, relation = self._session.upkeep.relations.table(name), self.relation(name)
             everything = union_of_blocks(table.blocks("all", own_order(table.arity)), relation.arity)
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
@@ -322,16 +399,18 @@ class Registry:
 
     def registrations(self) -> Registrations:
         """The rules and named subscriptions to store in the directory of the session."""
-        return Registrations({name: rules.text for name, rules in self.rules.items()}, dict(self.histories))
+        texts = {name: rules.text for name, rules in self.rules.items()}
+        return Registrations(texts | {name: each.text for name, each in self.waiting.items()}, dict(self.histories))
 
     def take_up(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
         a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
         for name, text in registrations.rules.items():
             try:
-                self._register(name, text)
+                self._register_or_wait(name, text)
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
+        self._resume()
         changed = set(redefined)
         for name, rules in self.rules.items():
             changed |= {name} if rules.reads & changed else set()
@@ -355,12 +434,6 @@ class Registry:
             if each.relation in found:
                 each.add(with_key(found[each.relation], each.key), epoch)
             each.tell()
-        for each in self.subscriptions:
-            if each.seen is not None:  # a relation about the session
-                now = self.table(each.relation)
-                if (change := difference(each.seen, now)).size:
-                    each.add(change, epoch, now)
-                each.tell()
 
     def watched(self) -> list[str]:
         """The relations that have subscribers."""

@@ -43,7 +43,7 @@ class Inlined:
 class Registered:
     """A relation defined by registered rules.
 
-    text: the rules as registered.
+    text: the rules as registered; empty for a system relation, which has none.
     make: parses and checks the text when that is first needed; types: the types that it declares.
     parameters: the names of the first attributes.
     reads: the relations of the session that the rules read, without inlined ones; inlines: the inlined ones.
@@ -77,9 +77,14 @@ class Registered:
         """The name of the relation that has the requested values of the parameters."""
         return f"{self.name}.parameters"
 
+    @property
+    def inputs(self) -> list[str]:
+        """The relations whose facts the session changes: the relation of the parameters; a system relation itself."""
+        return [self.asked] if self.parameters else [] if self.text else [self.name]
+
     def compiled(self) -> Compiled:
         """The rules after all passes. Relations that the passes add get unique names, which begin with the relation's."""
-        given = {*self.reads, self.asked} & self.checked.relations.keys()
+        given = {*self.reads, *self.inputs} & self.checked.relations.keys()
         made = apply_passes(self.checked, {self.name}, given)
         own = f"{self.name}.", f"{self.name}@"
         names = {name: f"{self.name}.{name}" for name in made.program.relations
@@ -94,6 +99,12 @@ class Registered:
         rules = [rewrite.transform(rule, renamed) for rule in made.program.rules]
         program = replace(made.program, relations=relations, rules=rules)
         return Compiled(program, strata(program))
+
+
+def source(relation: ir.Relation) -> Registered:
+    """A system relation in the form of a registered one without rules, so that it is kept while it has users."""
+    program = ir.Program({}, {relation.name: relation}, [])
+    return Registered(relation.name, "", (), frozenset(), frozenset(), lambda: program)
 
 
 Readable = ir.Relation | Registered | Inlined  # relations that registered rules may read

@@ -16,7 +16,6 @@ from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, apart, empty, union_of_blocks
-from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
 from semi_naive.session.facts import with_prefixes
@@ -95,14 +94,11 @@ class History:
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of the changes that have not been delivered. epochs: their number; epoch: the last of them. seen: for a system
-    relation, its contents after them.
-    """
+    """The sum of the changes that have not been delivered. epochs: their number; epoch: the last of them."""
 
     change: Change
     epochs: int = 0
     epoch: int = -1
-    seen: Table | None = None
 
 
 class Subscription:
@@ -117,15 +113,15 @@ class Subscription:
 
     def __init__(
         self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity,
-        name: str | None, seen: Table | None,
+        name: str | None,
     ):  # fmt: skip
-        """name: of a durable subscription; seen: for a system relation, its contents at the last delivery."""
+        """name: of a durable subscription."""
         self._session, self._shown, self.key = session, without_parameters(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name = name
         self.owner: str | None = None  # the client of a server that has subscribed
         self.parameters, self.calls = "", 0  # as text; the number of calls
-        self._waiting, self._last = Sum(no_change(self._shown.arity), seen=seen), -float("inf")
+        self._waiting, self._last = Sum(no_change(self._shown.arity)), -float("inf")
         self._attempts: list[Sum] = []  # the sum being delivered, once for each call that is left
         self._state, self._cancelled = threading.Condition(), False
         self._thread: threading.Thread | None = None
@@ -142,16 +138,12 @@ class Subscription:
         state = "cancelled" if self._cancelled else f"told {self.calls:,}×"
         return f"<Subscription{name} to {self.relation}{of}: {state}>"
 
-    @property
-    def seen(self) -> Table | None:
-        return self._waiting.seen
-
-    def add(self, change: Change, epoch: int, seen: Table | None = None) -> None:
+    def add(self, change: Change, epoch: int) -> None:
         """Add the changes of an epoch to the waiting ones, unless they have been added before."""
         with locked(self._state):
             waiting = self._waiting
             if epoch > waiting.epoch:
-                self._waiting = Sum(added(waiting.change, change), waiting.epochs + 1, epoch, seen or waiting.seen)
+                self._waiting = Sum(added(waiting.change, change), waiting.epochs + 1, epoch)
             self._state.notify()
 
     def tell(self) -> None:

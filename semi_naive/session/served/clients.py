@@ -110,7 +110,7 @@ class Client:
 
     def check_value(self, parameter: str, text: str, read: Callable[[str], Any]) -> None:
         """Check that it may give a value to a parameter. read: parses a text as a value of the parameter's type."""
-        allowed = None if self.owner else self.parameters[parameter]
+        allowed = None if self.owner else self.parameters.get(parameter, ())
         if allowed is not None and not any(_is_equal_value(text, each, read) for each in allowed):
             may = _names_or_nothing(list(map(repr, allowed)))
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")

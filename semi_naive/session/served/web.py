@@ -4,7 +4,7 @@ GET  /relations                                its relations: name, attributes, 
 GET  /relations/path?limit=100                 tuples of a relation
 POST /transactions                             [{"insert": "edge", "rows": [[1, 2]]}, {"delete": …}, {"clear": "edge"},
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
-GET  /query?atom=path(1,y)                     the values of the atom's variables
+GET  /query?atom=path(1,y)                     the values of the variables of an atom or a body
 GET  /rules, GET /rules/near                   the registered relations; the attributes and rules of one
 PUT  /rules/near, DELETE /rules/near           register rules, whose text is the body; unregister them
 GET  /changes/path?snapshot=1                  server-sent events: id is the epoch, data {"epoch", "changes": [[…, diff]]};
@@ -24,6 +24,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -36,11 +37,15 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from semi_naive.host import limits
+from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import abbreviated
+from semi_naive.language.errors import ProgramError
+from semi_naive.language.syntax import Atom
 from semi_naive.plots.pages.page import style
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.session.contents import Changes
-from semi_naive.session.query import answer_of, answers, atom_of, everything
+from semi_naive.session.query import answer_of, answers_to_atom, answers_to_rules, everything
+from semi_naive.session.registered.bodies import parse_query
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
 from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json
@@ -61,6 +66,7 @@ SHOWN = 200  # epochs on the page
 EVALUATING = 8  # threads for requests that evaluate rules or change the session; those that only read have other threads
 MOST_OF_BODY = {"POST": 64 << 20, "PUT": 64 << 20}  # the limit of a body in bytes, by the method of the request
 MOST_OF_RULES = 1 << 20  # the limit of a text of rules in bytes: parsing takes 1.4 s for each 100 KB
+MOST_OF_ATOM = 1000  # characters of a query above which it counts as a body; they are parsed in 10 ms
 MOST_WAITING = 1_000_000  # tuples stored for a durable subscription above which it lapses
 READ = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
 
@@ -123,9 +129,13 @@ class Web:
         kind = request.url.path.split("/")[1]
         if request.method == "GET" and kind not in ("changes", "differences", "query", "relations"):
             return False
-        name = request.path_params.get("name") or request.query_params.get("atom", "").partition("(")[0].strip()
+        if request.method != "GET" or kind == "changes":
+            return True
+        name = request.path_params.get("name", "")
+        if kind == "query":
+            name = _relation_of_query(request.query_params.get("atom", ""))
         known = name in self.session.declared or name in self.session.registry.rules
-        return request.method != "GET" or kind == "changes" or bool(name) and not (known and self.session.is_there(name))
+        return name is None or bool(name) and not (known and self.session.is_there(name))
 
     # -- relations
 
@@ -154,10 +164,14 @@ class Web:
         options = request.options()
         text, limit = options.pop("atom", None), _limit(options)
         if text is None:
-            raise BadRequest("a query has an atom: /query?atom=path(1,y)")
-        atom = atom_of(text)
-        values = self._values(request.client, self._readable(request.client, atom.relation), options)
-        return relation_as_json(answers(self.session, atom, values, request.client.viewer), limit)
+            raise BadRequest("a query has an atom or a body: /query?atom=path(1,y)")
+        session, client, asked = self.session, request.client, parse_query(text)
+        if isinstance(asked, Atom):
+            values = self._values(client, self._readable(client, asked.relation), options)
+            return relation_as_json(answers_to_atom(session, asked, values, client.viewer), limit)
+        check = partial(client.check_rules, registry=session.registry)
+        with session.limited(), session.alone(), session.registry.body(text, check) as name:
+            return relation_as_json(answers_to_rules(session, name, self._values(client, name, options)), limit)
 
     def differences(self, asked: ClientRequest) -> dict:
         """since=-1: from when nothing was there. Without until: up to now."""
@@ -244,13 +258,17 @@ class Web:
         except UnicodeDecodeError as error:
             raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
         with self.session.limited(), self.session.alone():
-            registry.register(request.name, text, lambda rules: client.check_rules(rules, registry))
-        return {"name": request.name}
+            check = None if client.owner else partial(client.check_rules, registry=registry)
+            registry.register(request.name, text, check)
+        waited = registry.waiting.get(request.name)
+        return {"name": request.name} | ({"waits_for": sorted(waited.missing)} if waited else {})
 
     def unregister(self, request: ClientRequest) -> dict:
         """DELETE /rules/name."""
         request.client.check_name(request.name)
-        self.session.unregister(self._registered(request.name).name)
+        if request.name not in self.session.registry.waiting:
+            self._registered(request.name)
+        self.session.unregister(request.name)
         return {}
 
     def _registered(self, name: str) -> Registered:
@@ -350,6 +368,7 @@ class Web:
         """The name of a relation that the client may read, at least in part. NotFound for one that is not there."""
         registry = self.session.registry
         client.check_asks(name, registry)
+        registry.check_waiting(name)
         if name not in self.session.declared and name not in registry.rules and not registry.is_system(name):
             known = ", ".join([*self.session.declared, *registry.rules])
             raise NotFound(f"there is no relation {name!r}: there are {known}")
@@ -372,6 +391,18 @@ class Web:
             if parameter in types:
                 client.check_value(parameter, text, types[parameter])
         return values
+
+
+def _relation_of_query(text: str) -> str | None:
+    """The relation of a query that is one atom; None for a body, and for a text that is neither, or long. It is called where
+    no other request can go on meanwhile."""
+    try:
+        if len(text) > MOST_OF_ATOM:
+            return None
+        asked = parse_query(text)
+    except (BadInput, ProgramError):
+        return None
+    return asked.relation if isinstance(asked, Atom) else None
 
 
 def _schema_of(relation: Relation) -> dict:

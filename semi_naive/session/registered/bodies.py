@@ -1,0 +1,93 @@
+"""Queries with a body: the values of the variables for which all literals hold.
+
+    path("Ulm", y), !blocked(y)     becomes     query(y) :- path("Ulm", y), !blocked(y).     .decl query(y: symbol)
+
+The rule is registered while the query is answered, so a body may have whatever rules have: parameters, aggregates, arithmetic,
+system relations. It cannot read relations that have parameters.
+"""
+
+from collections.abc import Mapping
+
+from semi_naive.io.errors import BadInput
+from semi_naive.language import syntax
+from semi_naive.language.checks import declared_relations
+from semi_naive.language.parsing.parse import parse
+from semi_naive.language.scopes import resolve_scopes
+from semi_naive.language.single import single_clauses
+from semi_naive.language.trees import rebuilt, walk
+from semi_naive.language.types.inference import Typing
+from semi_naive.language.types.types import TypeEnvironment
+from semi_naive.ra import ir
+from semi_naive.sandbox import NoFiles
+from semi_naive.session.registered.rules import Known, standing_for
+
+NAME = "query"  # of the relation of the answers, and of the text in errors
+EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'
+PLAIN_TERMS = (
+    syntax.Variable,
+    syntax.Underscore,
+    syntax.Number,
+    syntax.String,
+    syntax.Nil,
+    syntax.RecordInit,
+    syntax.BranchInit,
+)
+
+
+def parse_query(text: str) -> syntax.Atom | syntax.Clause:
+    """Return a query as an atom, if it is one that computes nothing and has no parameters; otherwise as a rule for `NAME`
+    without attributes. Raises ProgramError or BadInput for any other text.
+
+    >>> parse_query("path(1, y)").relation, parse_query("path(1, y), y > 3.").body.literals[1].op
+    ('path', '>')
+    """
+    written = text.strip().removesuffix(".")
+    statements = parse(f"{NAME}() :- {written}.", f"<{NAME}>", sandbox=NoFiles()).statements
+    [clause] = statements if len(statements) == 1 else [None]
+    if not isinstance(clause, syntax.Clause) or clause.body is None or clause.plan is not None:
+        raise BadInput(f"{text.strip()!r} is no query", hint=EXPECTS)
+    body = clause.body
+    if isinstance(body, syntax.Atom) and all(map(_is_plain, (node for term in body.args for node in walk(term)))):
+        return body
+    return clause
+
+
+def _is_plain(term) -> bool:
+    return isinstance(term, PLAIN_TERMS) and not (isinstance(term, syntax.Variable) and term.name.startswith("$"))
+
+
+def rules_of_body(name: str, text: str, known: Known, program: ir.Program) -> str:
+    """Return the text of rules for a relation of the answers to a body, with an attribute for each variable, in the order of
+    the text. name: of the relation; known: the relations that the body may read; program: the session's."""
+    clause = parse_query(text)
+    body = clause if isinstance(clause, syntax.Atom) else clause.body
+    outside = rebuilt(body, lambda node: syntax.Underscore() if isinstance(node, syntax.Aggregate) else None)
+    names = dict.fromkeys(node.name for node in walk(outside) if isinstance(node, syntax.Variable))
+    variables = [each for each in names if not each.startswith("$")]
+    types = _types_of_variables(variables, body, known, program)
+    attributes = ", ".join(f"{each}: {types[each]}" for each in variables)
+    written = text.strip().removesuffix(".")
+    return f"{name}({', '.join(variables)}) :- {written}.\n.decl {name}({attributes})"
+
+
+def _types_of_variables(variables: list[str], body, known: Known, program: ir.Program) -> Mapping[str, str]:
+    """Infer the type of each variable of a body; number where the body does not determine it, which the check of the rules
+    then accepts or reports."""
+    read = {node.relation for node in walk(body) if isinstance(node, syntax.Atom)} & known.keys()
+    declared = [
+        each for name in sorted(read) for each in standing_for(known[name], NAME) if isinstance(each, syntax.RelationDecl)
+    ]
+    head = syntax.Atom(NAME, ())
+    source = syntax.SourceProgram([*program.typed, *declared, syntax.Clause((head,), body)], {})
+    environment = TypeEnvironment(source)
+    relations = declared_relations(source, environment, [])
+    found: dict[str, str] = {}
+    for single in single_clauses(source, []):
+        typing = Typing(resolve_scopes(single).single, environment, relations)
+        for name in variables:
+            types = sorted(typing.types(syntax.Variable(name)) or ())
+            if len(types) == 1:
+                found.setdefault(name, types[0].removeprefix("__"))
+            elif kind := typing.kind(syntax.Variable(name)):
+                found.setdefault(name, kind.value)
+    return {name: found.get(name, "number") for name in variables}
