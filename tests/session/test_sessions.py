@@ -10,7 +10,7 @@ import pytest
 from session_cases import PATHS, same
 
 from bench import sessions
-from semi_naive import BadInput, EvaluationError, Program
+from semi_naive import BadInput, EvaluationError, Program, ProgramError
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -326,17 +326,17 @@ def test_queries():
     with Program(text).session({"r": rows}) as session:
         asked = {
             "r(1, y, _, _, _)": {(2,), (1,)}, "r(x, x, s, _, _).": {(1, "b")}, 'r(_, _, "a", _, f)': {(0.5,), (2.0,)},
-            "r(x, _, _, [1, 2], _)": {(1,)}, "r(x, _, _, nil, 2)": {(-2,)}, "r(-2, _, _, _, _)": {()},
+            "r(x, _, _, [1, 2], _)": {(1,)}, "r(x, _, _, nil, 2)": {(-2,)}, "r(-2, _, _, _, _)": {()}, "r(3 - 2, _, _, _, _)": {()},
             "r(3, _, _, _, _)": set(), 'r(x, _, "unheard of", _, _)': set(), "r(x, _, _, [7, 7], _)": set(),
         }  # fmt: skip
         assert {atom: session.query(atom).to_set() for atom in asked} == asked
         assert session.query("r(1, why, _, _, _)").columns == ("why",)
         wrong = {
-            "r(1)": "has 5 attributes, and the query has 1", "q(x)": "there is no relation q", "r(x) :- q(x)": "is no query",
-            "r(1 + 1, _, _, _, _)": "computes nothing", 'r("a", _, _, _, _)': "r.x",
+            "r(1)": "has 5 attributes, and the query has 1", "q(x)": "there is no relation q", "r(x) :- q(x)": "syntax error",
+            "r(1 + x, _, _, _, _)": "Ungrounded variable x", 'r("a", _, _, _, _)': "r.x",
         }  # fmt: skip
         for atom, why in wrong.items():
-            with pytest.raises(BadInput, match=why):
+            with pytest.raises((BadInput, ProgramError), match=why):
                 session.query(atom)
 
 
