@@ -72,7 +72,7 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
     if isinstance(term, Var):
         return columns[term.name]
     if isinstance(term, Const):
-        return np.broadcast_to(_constant(term, values), size)
+        return np.broadcast_to(bits_of_constant(term, values), size)
     if isinstance(term, Autoinc):
         return values.autoinc(size)
     if isinstance(term, Pack):
@@ -84,7 +84,7 @@ def _column(term: Term, columns, size: int, values) -> np.ndarray:
     raise TypeError(f"{term} has no value by itself: a {type(term).__name__} may only stand in an atom of the body")
 
 
-def _constant(term: Const, values) -> np.int64:
+def bits_of_constant(term: Const, values) -> np.int64:
     """Return the 64 bits of a constant."""
     if term.kind == Kind.SYMBOL:
         return values.intern([term.value])[0]

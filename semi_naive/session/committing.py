@@ -145,10 +145,14 @@ class Committing:
         seconds, nbytes = self.config.query_seconds, self.config.query_bytes
         return contextlib.nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
 
-    def renew(self) -> None:
-        """Update the last epoch after relations of registered rules were added or dropped."""
-        active = {name: rules.relation for name, rules in self.registry.rules.items() if rules.users}
-        self.relations = self.declared | active
+    def renew(self, name: str, relation: Relation | None) -> None:
+        """Update the last epoch after the relation of registered rules was added or dropped (None)."""
+        relations = dict(self.relations)  # readers may have the present one
+        if relation is None:
+            relations.pop(name, None)
+        else:
+            relations[name] = relation
+        self.relations = relations
         self._epochs = (self._epoch(self.epoch), *self._epochs[1:])
         self.upkeep.relations.sweep()
 
@@ -202,8 +206,9 @@ class Committing:
 
     def _shown(self, changes: dict[str, AnyChange]) -> list[str]:
         """The changed relations that are outputs, or have subscribers, without the system relations."""
-        names = dict.fromkeys([*self.outputs, *self.registry.watched()])
-        return [name for name in names if name in changes and not self.registry.is_system(name)]
+        watched, outputs = self.registry.watched(), set(self.outputs)
+        names = (name for name in changes if name in outputs or name in watched)
+        return [name for name in names if not self.registry.is_system(name)]
 
     def _publish(self, past: Past, transaction: Transaction, ignored: int, changes: dict[str, AnyChange]) -> None:
         """Show an epoch to readers, and record its statistics. changes: the changes of all relations."""

@@ -32,6 +32,7 @@ from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.running.run import ProgramRun
 from semi_naive.session.facts import ExplicitFacts
+from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange, between
 
@@ -75,6 +76,7 @@ class MaterializedRelations:
         self.closures: dict[int, Closure] = {}  # strata that are transitive closures
         self.merged: dict[str, Table] = {}  # relations that the open transaction changed, in few blocks, as a run has them
         self.readers: weakref.WeakSet[InRuns] = weakref.WeakSet()  # relations on the partitions that may be read
+        self.dependents = Dependents(run.strata, run.values)
         self.origin = self.state()  # the state before the open transaction
 
     def use(self, tables: dict[str, Table], spread: dict[str, OnPartitions]) -> None:

@@ -1,4 +1,5 @@
-"""Propagate the changes of one transaction from stratum to stratum, in the order of evaluation.
+"""Propagate the changes of one transaction from stratum to stratum, in the order of evaluation. Strata that no change concerns
+are not looked at (`dependents`).
 
 1. Facts of a relation without rules are inserted into its table, or taken out of it.
 2. A stratum in this process that reads a changed relation is maintained by delta rules (`in_driver`).
@@ -9,8 +10,9 @@
 The strata above see a table without its lost tuples, with the new tuples as its delta.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import cast
 
 from semi_naive.host import limits, memory
@@ -39,7 +41,7 @@ class Propagation:
         self.relations, self.run = recomputation.relations, recomputation.run
         self.changes: dict[str, AnyChange] = {}
 
-    def propagate(self, stale: Set[int], collected: Set[str]) -> dict[str, AnyChange]:
+    def propagate(self, stale: Set[int], collected: Collection[str]) -> dict[str, AnyChange]:
         """Update all relations, and return their changes. stale: strata that are recomputed in any case; collected: the
         relations whose changes are needed in this process."""
         facts = self.relations.facts
@@ -47,20 +49,32 @@ class Propagation:
             if not facts.is_shared(name):
                 facts.change(name, change)
         self.relations.merged.clear()
-        for number, stratum in enumerate(self.run.strata):
-            own = {name: self.net[name] for name in stratum.relations if name in self.net}
-            changed: Mapping[str, AnyChange] = {}
-            if number in self.run.looping:
-                changed = self._change_loop(number, stale)
-            elif own or number in stale or stratum.reads & self.changes.keys():
-                with memory.at(partial(self.run.place_of, number)):
-                    limits.check_limits()
-                    changed = self._change_stratum(number, stratum, own, number in stale)
-                    limits.check_bytes(now=True)
-            for name, each in changed.items():
+        dependents, last = self.relations.dependents, -1
+        due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap
+        heapify(due)
+        while due:
+            number = heappop(due)
+            if number <= last:
+                continue
+            last = number
+            for name, each in self._changed(number, stale).items():
                 if each.size:
                     self.changes[name] = here(each) if name in collected else each
+                    for reader in dependents.concerned(name, self.changes[name]):
+                        heappush(due, reader)
         return self.changes
+
+    def _changed(self, number: int, stale: Set[int]) -> Mapping[str, AnyChange]:
+        """Maintain a stratum, or the strata of a loop, and return the changes of its relations."""
+        if number in self.run.looping:
+            return self._change_loop(number, stale)
+        stratum = self.run.strata[number]
+        own = {name: self.net[name] for name in stratum.relations if name in self.net}
+        with memory.at(partial(self.run.place_of, number)):
+            limits.check_limits()
+            changed = self._change_stratum(number, stratum, own, number in stale)
+            limits.check_bytes(now=True)
+        return changed
 
     def _change_loop(self, number: int, stale: Set[int]) -> dict[str, AnyChange]:
         """Recompute the strata of a loop when the first one is due, if the loop reads a change. Return their changes."""

@@ -3,7 +3,7 @@
 Contents are immutable: those of the previous epoch remain valid, and are restored if a transaction fails.
 """
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import starmap
@@ -15,7 +15,7 @@ from semi_naive.host.jit import load_kernels
 from semi_naive.planning.maintaining import maintaining
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.spoken import spoken_name
-from semi_naive.planning.strata import Stratum, is_fact, readers
+from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.spark.failures import translate_failures
@@ -24,6 +24,7 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.run import ProgramRun
 from semi_naive.session.maintenance.across_partitions import AcrossPartitions
+from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
 from semi_naive.session.maintenance.propagation import Propagation
@@ -131,7 +132,7 @@ class Upkeep:
     # -- transactions
 
     def apply(
-        self, net: dict[str, Change], collected: Iterable[str] = (), stale: Set[int] = frozenset()
+        self, net: dict[str, Change], collected: Collection[str] = (), stale: Set[int] = frozenset()
     ) -> dict[str, AnyChange]:
         """Change explicit facts and all relations that depend on them, and return the changes of each relation.
 
@@ -145,7 +146,7 @@ class Upkeep:
         limits.measure(self.run.nbytes)
         with translate_failures(lambda: self.run.cluster.known):
             changes = relations.trying(
-                lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, set(collected)),
+                lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
                 self.recomputation.compute_again,
             )
         for name in changes:
@@ -161,6 +162,7 @@ class Upkeep:
         """Restore the relations of a state, clear the caches that depend on them, and remove unread files."""
         relations = self.relations
         relations.back_to(state.copy())
+        relations.dependents.forget_values()
         for name in relations.tables.keys() - self.program.relations.keys():
             del relations.tables[name]
         for cache in (self.in_driver.rules, self.across.deltas, relations.merged, self.run.database.kept):
@@ -186,8 +188,9 @@ class Upkeep:
         own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
         numbers = list(range(len(run.strata), len(run.strata) + len(own)))
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
+        for number in numbers:
+            relations.dependents.add(number, run.strata[number])
         with translate_failures(lambda: run.cluster.known):
-            run.read_by = readers(run.strata)
             self._compute(numbers)
         return numbers
 
@@ -206,10 +209,10 @@ class Upkeep:
             by_number: tuple[dict, ...] = (self.in_driver.rules, self.across.deltas, relations.closures, relations.ticks)
             for each in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
                 each.pop(number, None)
+            relations.dependents.remove(number, run.strata[number])
             run.strata[number] = Stratum((), [], False)
         while run.strata and not run.strata[-1].relations:
             run.strata.pop()
-        run.read_by = readers(run.strata)
 
     def saved(self) -> Structure:
         """Return a savepoint of the rules and relations, for `restore`."""
@@ -225,7 +228,8 @@ class Upkeep:
             each.update(before)
             for name in each.keys() - before.keys():
                 del each[name]
-        self.run.strata, self.run.read_by = saved.strata, readers(saved.strata)
+        self.run.strata = saved.strata
+        self.relations.dependents = Dependents(saved.strata, self.values)
         self.recomputation.budgets, self.recomputation.wants_ticks = saved.budgets, saved.wants_ticks
         self.back_to(saved.state)
 

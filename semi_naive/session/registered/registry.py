@@ -31,6 +31,7 @@ from semi_naive.session.registered.subscriptions import (
     Granularity,
     History,
     Subscription,
+    parts_by_key,
     rest_of,
     with_key,
     without_parameters,
@@ -62,6 +63,7 @@ class Registry:
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
         self.subscriptions: list[Subscription] = []
+        self._indexed: tuple[list[Subscription], dict] = [], {}  # see `_listeners`
         self.histories: dict[str, History] = {}
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
         # The number of users of each (relation, values of its parameters).
@@ -122,7 +124,7 @@ class Registry:
     def _register(self, name: str, text: str) -> None:
         """Check rules and add them. The open turn removes them if it fails."""
         rules = registered(name, text, self.known, self._session.program.checked, self._shapes)
-        for other in self.rules.values():
+        for other in self.rules.values() if rules.types else ():
             for each in rules.types.keys() & other.types.keys():
                 if rules.types[each] != other.types[each]:
                     raise ValueError(f"the rules for {other.name} declare another type {each}: give one of them another name")
@@ -219,7 +221,11 @@ class Registry:
                 self._session.upkeep.apply({name: difference(Table(rules.relation.arity), self._session.system.table(name))})
         rules.users += 1
         self._count_use(rules, key, 1)
-        self._session.renew()
+        self._renew(rules)
+
+    def _renew(self, rules: Registered) -> None:
+        """Show readers the relation of rules while it has users."""
+        self._session.renew(rules.name, rules.relation if rules.users and not self.is_system(rules.name) else None)
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
         """Release the relations that only this subscriber or query used."""
@@ -235,7 +241,7 @@ class Registry:
             self._remove_user(rules)
             for each in sorted(rules.reads):
                 self.release(each, ())
-            self._session.renew()
+            self._renew(rules)
 
     def sources_in_use(self) -> list[str]:
         """The system relations that rules or subscribers read."""
@@ -430,18 +436,34 @@ class Registry:
             self.histories[called].add(epoch, change)
             if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
                 self._lapse(called)
-        for each in self.subscriptions:
-            if each.relation in found:
-                each.add(with_key(found[each.relation], each.key), epoch)
-            each.tell()
+        listeners = self._listeners()
+        for name in found.keys() & listeners.keys():
+            for key, part in parts_by_key(found[name], listeners[name]).items():
+                for each in listeners[name][key]:
+                    each.add(part, epoch)
+                    each.tell()
 
-    def watched(self) -> list[str]:
+    def _listeners(self) -> dict[str, dict[tuple[int, ...], list[Subscription]]]:
+        """The subscriptions by relation and values of its parameters."""
+        indexed, listeners = self._indexed
+        if indexed is not self.subscriptions:
+            listeners = {}
+            for each in self.subscriptions:
+                listeners.setdefault(each.relation, {}).setdefault(each.key, []).append(each)
+            self._indexed = self.subscriptions, listeners
+        return listeners
+
+    def watched(self) -> Collection[str]:
         """The relations that have subscribers."""
-        return [each.relation for each in self.subscriptions]
+        return self._listeners().keys()
 
-    def told_of(self) -> set[str]:
+    def told_of(self) -> Collection[str]:
         """Return the relations that have subscribers, or whose changes are stored for a named subscription."""
-        return {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
+        return (
+            self.watched()
+            if not self.histories
+            else {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
+        )
 
     def forget(self, subscription: Subscription) -> None:
         """Remove a cancelled subscription and release its relation. If a callback cancels it while a transaction commits, the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -221,6 +221,20 @@ def without_parameters(relation: Relation, parameters: int) -> Relation:
 def with_key(change: Change, key: tuple[int, ...]) -> Change:
     """Select the changed tuples that begin with the values of `key`, and remove these columns."""
     return Change(rest_of(change.born, key), rest_of(change.lost, key)) if key else change
+
+
+def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Change]:
+    """Return the changed tuples that begin with the values of each key, without these columns, for the keys that have any. The
+    keys have the same length."""
+    width = len(next(iter(keys), ()))
+    if not width:
+        return dict.fromkeys(keys, change)
+    changed: set[tuple] = set()
+    for block in (change.born, change.lost):
+        if block.size:
+            changed |= set(zip(*(block.column(place).tolist() for place in range(width)), strict=True))
+    few, many = sorted((changed, keys), key=len)
+    return {key: with_key(change, key) for key in few if key in many}
 
 
 def rest_of(block: Block, key: tuple[int, ...]) -> Block:

@@ -1,0 +1,100 @@
+"""Find the strata that a change of a relation concerns, by the constants of the atoms that read it.
+
+Of ten thousand rules such as `near(y) :- edge(7, y)`, a new edge concerns those with its number: they are found by a search. No
+other rule is looked at.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.expressions.terms import bits_of_constant
+from semi_naive.ra.ir import Aggregate, Atom, Const, Not
+from semi_naive.ra.values.values import Values
+from semi_naive.session.maintenance.implied import CountedClosure
+from semi_naive.session.maintenance.spread import AnyChange, SpreadChange
+
+
+class Dependents:
+    """The strata of a session by the relations that they read. A stratum is given by its number.
+
+    readers: all strata that read a relation. homes: the stratum that derives a relation.
+    """
+
+    def __init__(self, strata: Sequence[Stratum], values: Values):
+        self.values = values
+        self.readers: dict[str, set[int]] = defaultdict(set)
+        self.homes: dict[str, int] = {}
+        self._strata: dict[int, Stratum] = {}
+        self._pending: dict[int, Stratum] = {}  # strata that are not in the next two yet
+        for number, stratum in enumerate(strata):
+            self.add(number, stratum)
+        self.forget_values()
+
+    def add(self, number: int, stratum: Stratum) -> None:
+        """Add a stratum."""
+        self._strata[number] = self._pending[number] = stratum
+        self.homes.update(dict.fromkeys(stratum.relations, number))
+        for name in stratum.reads:
+            self.readers[name].add(number)
+
+    def remove(self, number: int, stratum: Stratum) -> None:
+        """Remove a stratum."""
+        for name in stratum.relations:
+            del self.homes[name]
+        if self._pending.pop(number, None) is None:
+            for concerned in self._found(stratum):
+                concerned.discard(number)
+        for name in self._strata.pop(number).reads:
+            self.readers[name].discard(number)
+
+    def forget_values(self) -> None:
+        """Forget the numbers of symbols. They are read again when a change comes: an epoch that fails gives its new symbols up,
+        and a directory that is opened brings its own."""
+        self._pending = dict(self._strata)
+        self._always: dict[str, set[int]] = defaultdict(set)  # strata that a change of a relation always concerns
+        # The strata that read tuples with a value at a place: by relation, place and value.
+        self._by_value: dict[str, dict[int, dict[int, set[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
+
+    def _found(self, stratum: Stratum) -> Iterator[set[int]]:
+        """Yield the sets of `_always` and `_by_value` to which a stratum belongs."""
+        constants: dict[str, list[tuple[int, Const] | None]] = defaultdict(list)
+        for rule in stratum.rules:
+            for atom in atoms_of(rule.body):
+                first = next(((at, arg) for at, arg in enumerate(atom.args) if isinstance(arg, Const)), None)
+                constants[atom.relation].append(first)
+        for name in stratum.reads:
+            found = constants[name]
+            if not found or None in found:
+                yield self._always[name]
+                continue
+            for place, constant in filter(None, found):
+                yield self._by_value[name][place][int(bits_of_constant(constant, self.values))]
+
+    def concerned(self, name: str, change: AnyChange) -> set[int]:
+        """Return the strata that a change of a relation may concern. Its tuples are looked at if they are in this process."""
+        if isinstance(change, SpreadChange | CountedClosure):
+            return self.readers.get(name, set())
+        while self._pending:
+            number, stratum = self._pending.popitem()
+            for strata in self._found(stratum):
+                strata.add(number)
+        concerned = set(self._always.get(name, ()))
+        for place, by_value in self._by_value.get(name, {}).items():
+            changed = np.concatenate([block.column(place) for block in (change.born, change.lost) if block.size])
+            for value in by_value.keys() & set(changed.tolist()):
+                concerned |= by_value[value]
+        return concerned
+
+
+def atoms_of(body: Sequence) -> Iterator[Atom]:
+    """Yield the atoms of a body, those in negations and aggregates included."""
+    for literal in body:
+        if isinstance(literal, Atom):
+            yield literal
+        elif isinstance(literal, Not):
+            yield literal.atom
+        elif isinstance(literal, Aggregate):
+            yield from atoms_of(literal.body)
