@@ -84,14 +84,15 @@ def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
 
 
 def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
-    """The boxes in breadth-first order, and the names of rules."""
+    """Return (the boxes of a proof, each before its premises; the short name of each rule, by its text). A premise that is
+    drawn already gets a line instead of another box. Up to `MAX_DRAWN_TUPLES` are drawn; a box says how many are left out."""
     names: dict[str, str] = {}
     root = _box(proof, names)
     found, known, waiting = [root], {id(proof): root}, [(proof, root)]
     drawn = 1
-    for told, box in waiting:
+    for entry, box in waiting:
         left = 0
-        for premise in told.get("premises", ()):
+        for premise in entry.get("premises", ()):
             if id(premise) in known:
                 if known[id(premise)] not in box.above:
                     box.lines.append(known[id(premise)])
@@ -104,12 +105,12 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
                 waiting.append((premise, one))
         if left:
             box.above.append(ProofBox(f"… {left} more", "left out"))
-        box.above += [ProofBox(shortened(text, MAX_TUPLE_CHARACTERS), "condition") for text in told.get("conditions", ())]
+        box.above += [ProofBox(shortened(text, MAX_TUPLE_CHARACTERS), "condition") for text in entry.get("conditions", ())]
         found += box.above
-    return _after_what_reads_them(root, found), names
+    return _in_topological_order(root, found), names
 
 
-def _after_what_reads_them(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
+def _in_topological_order(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
     """The boxes in topological order, each before its premises."""
     missing = {id(box): 0 for box in boxes}
     for box in boxes:

@@ -35,27 +35,30 @@ def _unite(parents, lefts, rights):
 @njit(types.void(i64, i64, i64, i64, i64, i64), **JIT)
 def _pair_up(members, order, old, starts, lefts, rights):
     """Write the pairs of members of different old classes that are now in one class, ascending within a class, to `lefts` and
-    `rights`. The members of the largest old class are only paired with others, so the work is proportional to the pairs.
+    `rights`, which have exactly that size. A new value is a class of its own, and is also paired with itself. The members of
+    the largest old class are only paired with others, so the work is proportional to the pairs.
+
     members: the values; old: the old class of each, -1 if it is new; order[starts[i] : starts[i + 1]]: the places of the
     members of the i-th new class."""
     sizes, outside, filled = np.zeros(old.size, np.int64), np.empty(old.size, np.int64), 0
     for at in range(starts.size - 1):
-        found = order[starts[at] : starts[at + 1]]
-        largest = -1
-        for place in found:
+        places = order[starts[at] : starts[at + 1]]
+        largest = -1  # the old class with most of these members
+        for place in places:
             if old[place] >= 0:
                 sizes[old[place]] += 1
                 if largest < 0 or sizes[old[place]] > sizes[largest]:
                     largest = old[place]
-        if largest >= 0 and sizes[largest] == found.size:
+        if largest >= 0 and sizes[largest] == places.size:
             continue
         count = 0
-        for place in found:
+        for place in places:
             if old[place] != largest or largest < 0:
                 outside[count] = place
                 count += 1
-        for place in found:
-            others = outside[:count] if 0 <= old[place] == largest else found
+        for place in places:
+            is_in_largest = largest >= 0 and old[place] == largest
+            others = outside[:count] if is_in_largest else places
             for other in others:
                 if old[place] < 0 or old[other] != old[place]:
                     lefts[filled], rights[filled] = members[place], members[other]

@@ -61,9 +61,11 @@ class TaskContext:
         return os.path.join(self.world.folder, digest(*paths))
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
-        """Return the blocks of a part of a relation on this partition, sorted in a column order. part: "full", "delta" or "all"
-        (both, with copies of other partitions' buckets); "own" (both, without copies); "share": this task's share of a
-        relation that all tasks scan together."""
+        """Return the blocks of a part of a relation on this partition, sorted in a column order.
+
+        part: "full" (with copies of other partitions' buckets), "delta", or "all" (both); "own": both, without copies; "share":
+        this task's share of a relation that all tasks scan together. A relation that is copied to every host does not change,
+        and is returned whole for any part but "share". A reduced relation has no stored full part: it is made here."""
         partitioned = self.world.relations.get(relation)
         if part == "share":
             return self._share(relation, order, partitioned)

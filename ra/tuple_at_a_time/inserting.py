@@ -120,7 +120,8 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 @njit(**COMPILED)
 def _rows_of_both(code, values, relations, relation, indexes, regs):
-    """The rows of both values of a pair in a relation of classes, -1 where a value has none."""
+    """The newest rows of both values of a pair in an equivalence relation, -1 where a value has none. values: the address of
+    the pair's registers."""
     by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     _, left = newest(code, relations, relation, indexes, by_value, values, regs)
     _, right = newest(code, relations, relation, indexes, by_value, values + 1, regs)

@@ -236,11 +236,12 @@ class Session(Committing, Relations):
         call, before another transaction can begin. An exception of the callback is logged; the transaction stands.
 
         relation: a relation of the program, or of registered rules, which are evaluated from now on. parameters: of the
-            rules, by name. The changes are those of the tuples with these values, without them.
+            rules, by name. Only tuples with these values are delivered, without the columns of the parameters.
         snapshot: the first call has all current tuples. since: the first call has the changes after a retained epoch.
-        epochs, seconds: the number of epochs, and the time, whose changes are delivered together, as their sum.
-        background: a thread of its own makes the calls, so that a slow callback delays no transaction; so it does with
-        `seconds`. name: the changes are kept for this name until `Subscription.ack`, also after `cancel`. A later subscription
+        epochs, seconds: a call is made after this number of epochs that change the relation, and not before so many seconds
+            since the last call; it has the sum of their changes.
+        background: a thread of its own makes the calls, so that a slow callback delays no transaction. `seconds` implies it.
+        name: the changes are kept for this name until `Subscription.ack`, also after `cancel`. A later subscription
         by the name first gets the changes that are not acknowledged, or the changes after `since`, one epoch at a time.
         """
         self.check_open()

@@ -15,29 +15,31 @@ class BitLoops:
     def __init__(self, loops: Any):
         """loops: the `codegen.Generator`, which makes this object."""
         self.loops = loops
-        self.run: SetVariables | None = None  # the variables whose loops are being written
+        self.variables: SetVariables | None = None  # the variables whose loops are being written
 
-    def begin(self, run: SetVariables, group: list[int], total: str) -> None:
-        """Write the loops in two versions: by bits, for a set that is short enough, and as for any variables."""
-        array, low, high = self.loops.terms.place(run.values)
-        self.loops.matrices["places = np.full(size, np.int32(-1), np.int32)"] = None
+    def write_both_versions(self, variables: SetVariables, group: list[int], total: str) -> None:
+        """Write the loops over the variables of a set in two versions: by bits, for a set of up to LIMIT values, and as for any
+        variables. group: the depths of the variables whose loops are written, outermost first; total: the name of the counter,
+        as source."""
+        array, low, high = self.loops.terms.place(variables.values)
+        self.loops.declare("places = np.full(size, np.int32(-1), np.int32)")
         with self.loops.block(f"if {high} - {low} <= LIMIT:"):
             self.loops.write(f"words = ({high} - {low} + 63) >> 6")
-            for slot in run.slots:
-                self.loops.matrices[f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)"] = None
+            for slot in variables.slots:
+                self.loops.declare(f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)")
                 rows = f"base{slot}, dir{slot}, v{slot}_1"
                 self.loops.write(f"fill_adjacency({array}, {low}, {high}, places, {rows}, words, bits{slot})")
-            self.run = run
+            self.variables = variables  # while it is set, the generator calls `loop` for each of them
             self.loops.variable(group, total)
-            self.run = None
+            self.variables = None
         with self.loops.block("else:"):
             self.loops.looped(group[0], group[1:], total)
 
     def loop(self, depth: int, rest: list[int], total: str) -> None:
         """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set. rest: the deeper
         variables; total: the name of the counter, as source."""
-        restricting_rows = tuple(sorted(self.run.refined[depth].items()))
-        _, low, high = self.loops.terms.place(self.run.values)
+        restricting_rows = tuple(sorted(self.variables.refined[depth].items()))
+        _, low, high = self.loops.terms.place(self.variables.values)
         if self.loops.only_counts(depth):
             return self.loops.write(
                 f"{total} += {self._bits_counted(depth, restricting_rows) if restricting_rows else f'{high} - {low}'}"
@@ -56,13 +58,13 @@ class BitLoops:
     def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
         """Write the intersections of rows that are known once a variable is bound, except those that deeper variables only
         count. rest: the deeper variables; total: the name of the counter, as source."""
-        array, low, _ = self.loops.terms.place(self.run.values)
+        array, low, _ = self.loops.terms.place(self.variables.values)
         if depth < self.loops.keep:
             self.loops.write(f"x{depth} = np.int64({array}[{low} + i{depth}])")
         needed = []
         for shared_rows in self._known_by_bits(depth):
             name, number = self._row_of(shared_rows)[0], self.loops.terms.number(shared_rows)
-            self.loops.matrices[f"{name} = np.empty(LIMIT // 64, np.uint64)"] = None
+            self.loops.declare(f"{name} = np.empty(LIMIT // 64, np.uint64)")
             self.loops.write(f"any{number} = both({self._rows(shared_rows)}, words, {name})")
             needed.append(f"any{number}")
         with self.loops.guarded(needed):
@@ -72,7 +74,7 @@ class BitLoops:
         """Return the sets of rows, as (depth, slot) pairs, that are complete once this variable is bound, and that deeper
         variables use more than once."""
         found: dict[tuple, None] = {}
-        for user, refined in self.run.refined.items():
+        for user, refined in self.variables.refined.items():
             by = tuple(sorted(refined.items()))
             for length in range(2, len(by) + 1):
                 inline = length == len(by) and self.loops.only_counts(user) and self.loops.parents[user] == depth

@@ -20,7 +20,7 @@ from types import ModuleType
 from semi_naive.host.private import digest
 from semi_naive.ra.multiway.loops.by_bits import BitLoops
 from semi_naive.ra.multiway.loops.conditions import Conditions
-from semi_naive.ra.multiway.tries.local import run_of
+from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
 
 
@@ -39,7 +39,7 @@ class Generator:
         self.lines: list[str] = []
         self.indent = 1
         self.buffers: list[Values] = []
-        self.matrices: dict[str, None] = {}
+        self.matrices: dict[str, None] = {}  # the lines that allocate the arrays of bits, each once
         self.parents: dict[int, int] = {}
         self.below: dict[int, int] = {}
         self._grow(TOP, list(self.depths))
@@ -282,17 +282,21 @@ class Generator:
         self.write(f"{total} += {' * '.join(factors)}")
         self.indent = indent
 
+    def declare(self, line: str) -> None:
+        """Add a line that allocates an array of bits to the beginning of the kernel, once."""
+        self.matrices[line] = None
+
     def variable(self, group: list[int], total: str) -> None:
         """Emit the first variable of a connected group: assigned, as bits of a matrix, or looped over. group: its depths;
         total: the name of the counter, as source."""
         depth, rest = group[0], group[1:]
         if depth not in self.shape.joined:
             return self._assign(depth, rest, total)
-        if self.bits.run:
+        if self.bits.variables:
             return self.bits.loop(depth, rest, total)
-        run = run_of(self.shape, group, self.bounded)
-        if run and fixed(run.values) == self.parents[depth]:
-            return self.bits.begin(run, group, total)
+        variables = set_variables(self.shape, group, self.bounded)
+        if variables and fixed(variables.values) == self.parents[depth]:
+            return self.bits.write_both_versions(variables, group, total)
         self.looped(depth, rest, total)
 
     def looped(self, depth: int, deeper: list[int], total: str) -> None:

@@ -72,14 +72,14 @@ class Conditions:
         """True if a side of a comparison is a joined variable, which is compared by its id."""
         return isinstance(side, int) and side in self.shape.joined
 
-    def _last(self, comparison) -> int:
+    def _depth_of_last_variable(self, comparison) -> int:
         """Return the greatest depth of the variables in a comparison."""
         return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
 
     def _as_bound(self, comparison):
         """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None if it is a
         filter."""
-        last = self._last(comparison)
+        last = self._depth_of_last_variable(comparison)
         if comparison.op == "!=" or last not in self.shape.joined:
             return None
         for op, side, other in (
@@ -94,13 +94,13 @@ class Conditions:
         """Return (lows, highs): the inclusive lower and exclusive upper bounds of a variable's ids, as source."""
         lows, highs = [], []
         for comparison in self.shape.comparisons:
-            if self._last(comparison) == depth and (bound := self._as_bound(comparison)):
+            if self._depth_of_last_variable(comparison) == depth and (bound := self._as_bound(comparison)):
                 op, other = bound
                 if op in (">", ">=", "="):
-                    lows.append(self._rank(other, op == ">"))
+                    lows.append(self._rank(other, after=op == ">"))
                 if op in ("<", "<=", "="):
-                    highs.append(self._rank(other, op != "<"))
-        if depth == 0 or depth in self.bounded:
+                    highs.append(self._rank(other, after=op != "<"))
+        if depth == 0 or depth in self.bounded:  # the first variable is always divided, among tasks
             lows.append(f"box[{2 * depth}]")
             highs.append(f"box[{2 * depth + 1}]")
         return lows, highs
@@ -118,7 +118,7 @@ class Conditions:
             low, high = f"box[{2 * depth}]", f"box[{2 * depth + 1}]"
             conditions.append(f"({low} <= x{depth} < {high} or (x{depth} < 0 and {low} == 0))")
         for comparison in self.shape.comparisons:
-            if self._last(comparison) == depth and self._as_bound(comparison) is None:
+            if self._depth_of_last_variable(comparison) == depth and self._as_bound(comparison) is None:
                 sides = (comparison.left, comparison.right)
                 left, right = (f"x{s}" if all(map(self._by_id, sides)) else self.raw(s) for s in sides)
                 conditions.append(f"{left} {PYTHON[comparison.op]} {right}")

@@ -32,7 +32,7 @@ class SetVariables(NamedTuple):
         return sorted({slot for by in self.refined.values() for slot in by.values()})
 
 
-def run_of(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
+def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
     """Return a group of variables over one set if a variable of it is refined twice and no other condition reads the group;
     otherwise None."""
     values = shape.values(group[0])

@@ -11,7 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom, QueryError
-from semi_naive.ra.multiway.tries.local import run_of
+from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import Tries
 
@@ -44,7 +44,7 @@ def has_run(query: ConjunctiveQuery, order: Sequence[str]) -> bool:
     """True if the last variables of an order, all that are connected, range over one set (see `local`)."""
     shape = Shape(query, tuple(order))
     tails = (shape.components(range(depth, len(order))) for depth in range(1, len(order) - 2))
-    return any(run_of(shape, group, frozenset()) is not None for groups in tails for group in groups if len(group) > 2)
+    return any(set_variables(shape, group, frozenset()) is not None for groups in tails for group in groups if len(group) > 2)
 
 
 def check_first(order: Sequence[str], first: Sequence[str]) -> None:
@@ -83,15 +83,17 @@ class Estimate:
         self.distincts: dict[tuple, int] = {}
 
     def cost(self, order: Sequence[str]) -> float:
-        """Return the expected cost of an order: the values scanned, and the prefixes bound, over all its variables."""
-        prefixes, cost = 1.0, 0.0
+        """Return the expected cost of an order: the values scanned, and the prefixes bound, over all its joined variables.
+        Variables that only equations bind cost nothing."""
+        prefixes, total = 1.0, 0.0
         for depth, name in enumerate(order):
             if name in self.query.joined:
                 offers = [self._offer(atom, name, order[:depth]) for atom in self._atoms(name)]
-                bound = sorted(offer for offer, fresh in offers if fresh) or [0.0]
-                cost += prefixes * (LOOKUP + bound[0])
+                # A list that does not depend on the variable bound last has been scanned for an earlier prefix.
+                scanned = min((offer for offer, depends_on_last in offers if depends_on_last), default=0.0)
+                total += prefixes * (LOOKUP + scanned)
                 prefixes *= self._extensions(name, order[:depth], [offer for offer, _ in offers])
-        return cost
+        return total
 
     def connected(self, order: Sequence[str]) -> bool:
         """True if each variable is joined to an earlier one by an atom, as far as the query permits."""

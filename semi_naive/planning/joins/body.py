@@ -368,7 +368,7 @@ class Compiler:
         if isinstance(literal, Range):
             return self._range(literal)
         before, bound = len(self.steps), set(self.bound)
-        applied = self._negated(literal.atom) if isinstance(literal, Not) else self._aggregate(literal)
+        applied = self._add_antijoin(literal.atom) if isinstance(literal, Not) else self._aggregate(literal)
         if not self.begun and self.atoms and any(isinstance(step, steps.Exchange | Hold) for step in self.steps[before:]):
             del self.steps[before:]  # bindings cannot go anywhere before they are where the first atom's tuples are
             self.bound = bound
@@ -382,17 +382,18 @@ class Compiler:
         self.steps.append(make())
         return True
 
-    def _negated(self, atom: Atom) -> bool:
-        """Add the antijoin for a negated atom, if all of its variables are bound."""
+    def _add_antijoin(self, atom: Atom) -> bool:
+        """Add the antijoin for a negated atom, if all of its variables are bound. Return whether it was added."""
         if not names_of_variables(atom) <= self.bound:
             return False
-        if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):  # !a([x, _])
+        if any(has_wild(term) and not isinstance(term, Wild) for term in atom.args):
+            # !a([x, _]) has no key to search for: the records that fit are joined, and bindings with none are kept.
             self._grouped(tuple(sorted(names_of_variables(atom))), (atom,))
             return True
         keys = {place: term for place, term in enumerate(atom.args) if not isinstance(term, Wild)}
         order = self.order_for(atom.relation, frozenset(keys))
-        ordered = tuple(keys[column] for column in order[: len(keys)])
-        self.steps.append(steps.AntiJoin(atom.relation, self._reached(atom.relation, order, ordered, False), ordered))
+        key_terms = tuple(keys[column] for column in order[: len(keys)])
+        self.steps.append(steps.AntiJoin(atom.relation, self._reached(atom.relation, order, key_terms, False), key_terms))
         return True
 
     def _compare(self, literal: Compare) -> bool:

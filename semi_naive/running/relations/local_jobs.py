@@ -29,7 +29,7 @@ class LocalJobs:
         limits.check_limits()
         if memory.check_is_due():
             memory.check_memory()
-        with limits.budget():  # the driver counts the work that jobs report, so it is not counted twice
+        with limits.budget():  # of its own and unlimited: the driver counts the work that jobs report, so not twice
             return list(task(partition, records))
 
     def job(self, *tasks, source=None) -> list:

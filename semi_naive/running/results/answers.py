@@ -243,11 +243,16 @@ class Result(Evaluated, Relations):
     trace: dict = {}
 
     def __init__(self, run):
+        """Take over the relations of a run that has ended: those of the program as written that are left after its passes.
+        Names with @ are relations that passes have added. Runs on the partitions are removed when the result is not used any
+        more."""
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
-        self.relations = {n: r for n, r in run.asked.relations.items() if n in run.program.relations and "@" not in n}
-        self.name, self.closed, self.sandbox = run.asked.name, False, run.asked.sandbox
-        self.lent = lent.Lent(self.cluster.config.local_dir)
+        written, left = run.asked.relations, run.program.relations
+        self.relations = {name: relation for name, relation in written.items() if name in left and "@" not in name}
+        self.name, self.closed = run.asked.name, False
+        self.sandbox = run.asked.sandbox  # the folders to which `write` may write
+        self.lent = lent.Lent(self.cluster.config.local_dir)  # files that DataFrames made of the result still read
         counts = {name: self.database.count(name) for name in self.relations}
         self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))

@@ -131,7 +131,7 @@ class PairDifference:
         strips: tuple[list, list] | None = [], []
         for width, rows, begin in self._strips(max(MAX_STRIP_WORDS, expected // 4)):
             sides = rows[::-1], rows
-            sizes = [self._sizes(side, width) for side in sides]
+            sizes = [self._surplus_sizes(side, width) for side in sides]
             came, went = came + sum(sizes[0]), went + sum(sizes[1])
             strips = None if came + went > few else strips
             if strips is not None:
@@ -161,20 +161,21 @@ class PairDifference:
             found = in_threads(reach, self.both, self.cores)
             yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
 
-    def _sizes(self, rows, width: int) -> list[int]:
-        """Return for each range of nodes the number of bits that are in the first rows but not in the others."""
-        (of, bits), (other, others) = rows
-        size = lambda part: graph.surplus_size(of, bits, other, others, width, *part)  # noqa: E731
+    def _surplus_sizes(self, rows, width: int) -> list[int]:
+        """Return for each range of nodes the number of bits that are in the first rows but not in the others. rows: for each of
+        the two (component of each node, row of each component); width: the words of a row."""
+        (component, bits), (other_component, other_bits) = rows
+        size = lambda part: graph.surplus_size(component, bits, other_component, other_bits, width, *part)  # noqa: E731
         return list(in_threads(size, self.parts, self.cores))
 
     def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
         """Return the pairs (lanes, n) of the bits that one side of `rows` has and the other has not. sizes: their number in
         each part; width: the words of a row; strip: the words of the bits' nodes."""
-        (of, bits), (other, others) = rows
+        (component, bits), (other_component, other_bits) = rows
         begins = [0, *accumulate(sizes)]
         words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)
         fill = lambda part: graph.surplus(  # noqa: E731
-            of, bits, other, others, width, *part[0], self.of_node, strip, words, part[1])  # fmt: skip
+            component, bits, other_component, other_bits, width, *part[0], self.of_node, strip, words, part[1])  # fmt: skip
         deque(in_threads(fill, zip(self.parts, begins, strict=False), self.cores), 0)
         return words
 

@@ -67,7 +67,9 @@ CHANGE = -1  # the number of versions that start from a change of another stratu
 
 def version(rule: Rule, relation: str, number: int = CHANGE) -> Version:
     """Return the version of a rule in which the first atom of a relation reads the delta, and all other atoms read all tuples:
-    (rule, place of the atom, parts, number)."""
+    (rule, place of the atom, parts, number). The rules of maintenance have one atom of each changed relation at most.
+
+    number: it tells the versions of a rule apart where their bodies are cached."""
     place = next(n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation == relation)
     return rule, place, {place: "delta"}, number
 

@@ -48,11 +48,11 @@ class InDriver:
         self.rules: dict[int, DeleteRederive | None] = {}  # by stratum; None if its rules cannot be maintained here
 
     def rules_of(self, number: int, stratum: Stratum) -> DeleteRederive | None:
-        """The rules that maintain a stratum. None if results may depend on the order of evaluation, or if the configuration has
-        all relations on the partitions."""
+        """The evaluation that maintains a stratum. None if results may depend on the order of evaluation, or if the
+        configuration has all relations on the partitions, unless the stratum can only be evaluated in one process."""
         if number not in self.rules:
             run, facts, relations = self.run, self.relations.facts, self.run.program.relations
-            stays = in_one_place(stratum, relations)
+            stays = in_one_place(stratum, relations)  # then it never moves to the partitions, whatever its size
             exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, relations)
             evaluation = partial(
                 Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,

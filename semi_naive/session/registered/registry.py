@@ -207,8 +207,9 @@ class Registry:
     # -- evaluation
 
     def need(self, name: str, key: tuple[int, ...]) -> None:
-        """Evaluate a relation for values of its parameters until `release`, if it has registered rules. A system relation is
-        kept up to date until then."""
+        """Count a user of a relation, until `release`. Its registered rules, and those that they read, are evaluated and
+        maintained while they have users; a system relation is kept up to date. Other relations are always there. key: the
+        values of its parameters."""
         rules = self.rules.get(name) or self._sources.get(name)
         if rules is None:
             return
