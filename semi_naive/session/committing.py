@@ -206,9 +206,9 @@ class Committing:
 
     def _shown(self, changes: dict[str, AnyChange]) -> list[str]:
         """The changed relations that are outputs, or have subscribers, without the system relations."""
-        watched, outputs = self.registry.watched(), set(self.outputs)
-        names = (name for name in changes if name in outputs or name in watched)
-        return [name for name in names if not self.registry.is_system(name)]
+        watched = self.registry.watched()
+        names = dict.fromkeys([*self.outputs, *(name for name in changes if name in watched)])
+        return [name for name in names if name in changes and not self.registry.is_system(name)]
 
     def _publish(self, past: Past, transaction: Transaction, ignored: int, changes: dict[str, AnyChange]) -> None:
         """Show an epoch to readers, and record its statistics. changes: the changes of all relations."""

@@ -38,11 +38,10 @@ def parse_query(text: str) -> syntax.Atom | syntax.Clause:
     """Return a query as an atom, if it is one that computes nothing and has no parameters; otherwise as a rule for `NAME`
     without attributes. Raises ProgramError or BadInput for any other text.
 
-    >>> parse_query("path(1, y)").relation, parse_query("path(1, y), y > 3.").body.literals[1].op
+    >>> parse_query("path(1, y)").relation, parse_query("path(1, y), y > 3.").body.items[1].op
     ('path', '>')
     """
-    written = text.strip().removesuffix(".")
-    statements = parse(f"{NAME}() :- {written}.", f"<{NAME}>", sandbox=NoFiles()).statements
+    statements = parse(_rule(f"{NAME}()", text), f"<{NAME}>", sandbox=NoFiles()).statements
     [clause] = statements if len(statements) == 1 else [None]
     if not isinstance(clause, syntax.Clause) or clause.body is None or clause.plan is not None:
         raise BadInput(f"{text.strip()!r} is no query", hint=EXPECTS)
@@ -50,6 +49,12 @@ def parse_query(text: str) -> syntax.Atom | syntax.Clause:
     if isinstance(body, syntax.Atom) and all(map(_is_plain, (node for term in body.args for node in walk(term)))):
         return body
     return clause
+
+
+def _rule(head: str, body: str) -> str:
+    """Return the text of a rule. A body with a # has lines of its own, so that the preprocessor sees its directives."""
+    body = body.strip().removesuffix(".")
+    return f"{head} :-\n{body}\n." if "#" in body else f"{head} :- {body}."
 
 
 def _is_plain(term) -> bool:
@@ -66,8 +71,8 @@ def rules_of_body(name: str, text: str, known: Known, program: ir.Program) -> st
     variables = [each for each in names if not each.startswith("$")]
     types = _types_of_variables(variables, body, known, program)
     attributes = ", ".join(f"{each}: {types[each]}" for each in variables)
-    written = text.strip().removesuffix(".")
-    return f"{name}({', '.join(variables)}) :- {written}.\n.decl {name}({attributes})"
+    rule = _rule(f"{name}({', '.join(variables)})", text)
+    return f"{rule}\n.decl {name}({attributes})"
 
 
 def _types_of_variables(variables: list[str], body, known: Known, program: ir.Program) -> Mapping[str, str]:
