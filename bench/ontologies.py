@@ -71,19 +71,18 @@ def el(rng, scale: float) -> Facts:
         made["sub"].append((c(i), c(parents[i])))
         if rng.random() < 0.15:
             made["sub"].append((c(i), c(int(rng.integers(i)))))
-    role_parents = [0] + [max(0, i - 1 - int(rng.geometric(0.15))) for i in range(1, roles)]
+    role_parents = [0] + [max(0, i - 1 - int(rng.geometric(0.03))) for i in range(1, roles)]
     made["sub_role"] = [(r(i), r(role_parents[i])) for i in range(1, roles)]
-    for i in range(1, concepts):
-        if rng.random() < 0.5:  # restrictions are shared: a few concepts and roles have most
-            made["some_right"].append((c(i), r(int(rng.integers(roles))), c(int(concepts * rng.random() ** 3))))
+    for i in range(1, concepts):  # fillers are higher up, so that chains of links are short; a few have most
+        if rng.random() < 0.5:
+            made["some_right"].append((c(i), r(int(rng.integers(roles))), c(int(i * rng.random() ** 2))))
         if rng.random() < 0.25:
-            helper, role, filler = f"D{i}", r(int(roles * rng.random() ** 2)), c(int(concepts * rng.random() ** 2))
+            helper, role, filler = f"D{i}", r(int(roles * rng.random() ** 2)), c(int(i * rng.random()))
             made["some_left"].append((role, filler, helper))
             made["both"].append((c(parents[i]), helper, c(i)))
             made["some_right"].append((c(i), role, filler))
-    for i in range(roles // 40 + 1):
-        t = int(rng.integers(roles))
-        made["chain"].append((r(t), r(role_parents[t] if i % 2 else t), r(t)))
+    for t in rng.integers(roles // 2, roles, max(1, roles // 60)).tolist():
+        made["chain"].append((r(t), r(role_parents[t]), r(t)))
     made["concept"] = [(c(i),) for i in range(concepts)]
     return made
 

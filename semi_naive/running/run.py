@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -13,7 +14,10 @@ from semi_naive.host import memory
 from semi_naive.host.account import PARTS, open_account, part, spent_between
 from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.joins.order import plan_body
 from semi_naive.planning.rewriting.loops import StratumLoop
+from semi_naive.planning.rewriting.static_joins import PREFIX, is_too_large, put_back
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
@@ -232,6 +236,9 @@ class ProgramRun(RunState):
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return
+        stratum = self._static(number, stratum)
+        if not stratum.rules:
+            return
         before = self.account.parts()
         self._begin(number, stratum)
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
@@ -254,6 +261,21 @@ class ProgramRun(RunState):
         entry |= {"seconds": sum(spent.values()), "account": spent}
         self.plans.append(entry | self.came(number) | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
+
+    def _static(self, number: int, stratum):
+        """The stratum without a static join that is too large to be computed, or with the body of one in place of its relation. A
+        join that is empty is put back as well: another process may have left it out."""
+        if stratum.relations[0].startswith(PREFIX):
+            [rule] = stratum.rules
+            body = plan_body(rule, self.database, Indexes(self.indexes.arities), {})
+            left_out = is_too_large(body.atoms[-1].expected, sum(map(self.database.count, stratum.reads)))
+            stratum = replace(stratum, rules=[]) if left_out else stratum
+            if left_out:
+                self.database.tables[rule.head.relation].settle()
+        names = [name for name in stratum.reads if name.startswith(PREFIX) and not self.database.count(name)]
+        stratum = put_back(stratum, {rule.head.relation: rule for rule in self.program.rules if rule.head.relation in names})
+        self.strata[number] = stratum
+        return stratum
 
     def _begin(self, number: int, stratum) -> None:
         """Make `so_far` describe this stratum from now on."""

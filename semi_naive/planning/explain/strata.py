@@ -150,7 +150,7 @@ def rule_text(rule) -> str:
     return f"{' '.join((rule.text or str(rule)).split())}  {place(rule)}".rstrip()
 
 
-HALF, FACTOR = re.compile(r"half@\d+"), re.compile(r"factor@\d+")
+HALF, FACTOR, STATIC = (re.compile(rf"{name}@\d+") for name in ("half", "factor", "static"))
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
@@ -162,6 +162,7 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     shared = [name for name in made if name.startswith("shared.")]
     by_head = rules_by_head(after)
     lines += [f"shared: {rule}" for name in shared for rule in by_head[name]]
+    lines += [f"joined beforehand: {rule}" for name in made if STATIC.fullmatch(name) for rule in by_head[name]]
     lines += [f"halved: {rule}" for name in made if HALF.fullmatch(name) for rule in by_head[name]]
     lines += [f"factored: {rule}" for name in made if FACTOR.fullmatch(name) for rule in by_head[name]]
     lines += [f"aggregated before it is joined: {rule}" for name in made if is_partial(name) for rule in by_head[name]]

@@ -13,6 +13,7 @@ from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
+from semi_naive.planning.rewriting.static_joins import join_static
 from semi_naive.planning.strata import Stratum, strata
 from semi_naive.ra import ir
 
@@ -43,7 +44,9 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     asked = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
-    program = program if limited else halve(factor(program))
+    program = program if limited else factor(program)
+    program = join_static(program) if once and not limited else program
+    program = program if limited else halve(program)
     program = keep_classes(program, keep, whole) if once and not limited else program
     program = aggregate_early(program) if once else program
     return Compiled(program, group_loops(strata(program), program.loops))

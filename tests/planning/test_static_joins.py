@@ -1,0 +1,81 @@
+"""Joins of what never changes: the answers with and without them, and which of them are too large."""
+
+import random
+
+import pytest
+from bench.fuzz.oracle import solve
+from semi_naive import Program
+from semi_naive.language import compile_text
+from semi_naive.planning.rewriting import static_joins
+
+EL = """
+.decl link(x: number, r: number, y: number)
+.decl is(x: number, a: number)
+.decl given(x: number, a: number)
+.decl right(a: number, r: number, y: number)
+.decl role(r: number, s: number)
+.decl left(s: number, a: number, b: number)
+.decl chain(r: number, s: number, t: number)
+.input given, right, role, left, chain
+.output is, link
+is(x, a) :- given(x, a).
+link(x, r, y) :- is(x, a), right(a, r, y).
+is(x, b) :- link(x, r, y), is(y, a), role(r, s), left(s, a, b).
+link(x, t, z) :- link(x, r, y), role(r, r1), link(y, s, z), role(s, s1), chain(r1, s1, t).
+"""
+LARGE = "too large to be joined beforehand"
+
+
+def facts(seed: int, values: int = 6, rows: int = 12) -> dict:
+    rng = random.Random(seed)
+    arities = {"given": 2, "right": 3, "role": 2, "left": 3, "chain": 3}
+    return {name: {tuple(rng.randrange(values) for _ in range(n)) for _ in range(rows)} for name, n in arities.items()}
+
+
+def answers(program: Program, given: dict, **options) -> dict:
+    with program.run(given, **options) as result:
+        return {name: set(result[name].to_list()) for name in ("is", "link")}
+
+
+@pytest.mark.parametrize("most", [1 << 20, 0], ids=["joined beforehand", "put back"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_answers_are_those_of_the_rules_as_written(monkeypatch, most, seed):
+    monkeypatch.setattr(static_joins, "MAX_STATIC_TUPLES", most)
+    given = facts(seed)
+    expected = solve(compile_text(EL), given)
+    assert answers(Program(EL), given) == {name: set(expected[name]) for name in ("is", "link")}
+
+
+def test_a_join_that_is_small_is_made_once_and_explained():
+    program, given = Program(EL), facts(1)
+    with program.run(given) as result:
+        told = result.explain()
+    assert "joined beforehand: static@1(r, a, b) :- role(r, s), left(s, a, b)." in told
+    assert "as is(x, b) :- link(x, r, y), is(y, a), static@1(r, a, b)." in told
+    assert LARGE not in program.explain(given)
+
+
+def test_a_join_that_would_be_large_stays_in_its_rule():
+    """One value in the middle of 1,100 × 1,100 pairs, of which the recursion reads none or one."""
+    text = """
+        .decl f(x: number, y: number)
+        .decl g(x: number, y: number)
+        .decl p(x: number, y: number)
+        .input f, g
+        .output p
+        p(1, 1).
+        p(x, w) :- p(x, y), f(y, z), g(z, w).
+    """
+    given = {"f": [(n, 0) for n in range(2, 1102)] + [(1, 1)], "g": [(0, n) for n in range(1100)] + [(1, 7)]}
+    program = Program(text)
+    with program.run(given) as result:
+        assert sorted(result["p"].to_list()) == [(1, n) for n in range(1100)]
+        told = result.explain()
+    assert "2. f(y, z)" in told and "static@1(y, w): " not in told
+    assert LARGE in program.explain(given) and "p(x, w) :- p(x, y), f(y, z), g(z, w)" in program.explain(given)
+
+
+def test_sessions_and_counted_iterations_keep_the_rules_as_written():
+    program = Program(EL)
+    for compiled in (program.compile(once=False), program.compile(limited=True)):
+        assert not any(name.startswith(static_joins.PREFIX) for name in compiled.program.relations)
