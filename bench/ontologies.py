@@ -1,6 +1,7 @@
 """Ontologies as programs, by this engine and by Soufflé's compiler, from the shell: wall and processor time, peak memory.
 
-    python -m bench.ontologies [--rows el,universities,doctors] [--scale 1] [--souffle DIR] [--repeat 3] [--jobs N] [--toy] [--out FILE]
+    python -m bench.ontologies [--rows el,universities,doctors] [--scale 1] [--souffle DIR] [--repeat 3] [--jobs N]
+        [--toy] [--out FILE]
 
 `el` classifies a generated ontology of normalised axioms, with a deep hierarchy of roles as Galen has one, by the completion
 rules CR1 to CR6. `universities` are facts in the manner of LUBM. `doctors` is a data exchange that joins in one step. All are
@@ -99,6 +100,8 @@ def universities(rng, scale: float) -> Facts:
     return made
 
 
+LEVELS = ("undergraduate", "masters", "doctoral")
+STUDENTS = (("undergraduate", (8, 15), (2, 5), "course"), ("graduate", (3, 5), (1, 4), "graduate course"))
 RANKS = {"full professor": (7, 11), "associate professor": (10, 15), "assistant professor": (8, 12), "lecturer": (5, 8)}
 
 
@@ -109,13 +112,14 @@ def _department(rng, made: Facts, university: str, at: str, count: int) -> None:
     for group in range(int(rng.integers(10, 21))):
         made["part_of"].append((f"{at}.g{group}", at))
         made["kind"].append((f"{at}.g{group}", "group"))
-    faculty = [(f"{at}.{rank[:4]}{i}", rank) for rank, (few, many) in RANKS.items() for i in range(int(rng.integers(few, many)))]
+    staff = {rank: int(rng.integers(few, many)) for rank, (few, many) in RANKS.items()}
+    faculty = [(f"{at}.{rank[:4]}{i}", rank) for rank, size in staff.items() for i in range(size)]
     made["kind"] += faculty
     made["head_of"].append((faculty[0][0], at))
     courses: dict[str, list[str]] = {"course": [], "graduate course": []}
     for person, rank in faculty:
         made["works_for"].append((person, at))
-        made["degree_from"] += [(person, level, f"u{rng.integers(count)}") for level in ("undergraduate", "masters", "doctoral")]
+        made["degree_from"] += [(person, level, f"u{rng.integers(count)}") for level in LEVELS]
         for kind, found in courses.items():
             for _ in range(int(rng.integers(1, 3))):
                 found.append(f"{at}.{kind[:4]}{len(found)}")
@@ -125,7 +129,7 @@ def _department(rng, made: Facts, university: str, at: str, count: int) -> None:
             made["author"].append((f"{person}.p{i}", person))
     made["kind"] += [(course, kind) for kind, found in courses.items() for course in found]
     professors = [person for person, rank in faculty if rank != "lecturer"]
-    for kind, each, taken, offered in (("undergraduate", (8, 15), (2, 5), "course"), ("graduate", (3, 5), (1, 4), "graduate course")):
+    for kind, each, taken, offered in STUDENTS:  # for each of the faculty; courses taken
         for i in range(len(faculty) * int(rng.integers(*each))):
             student = f"{at}.{kind[:5]}{i}"
             made["kind"].append((student, kind))

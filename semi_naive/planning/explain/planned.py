@@ -11,9 +11,8 @@ from semi_naive.planning.explain.bodies import enumerated, estimated
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.planning.rewriting.static_joins import PREFIX, is_too_large, put_back
+from semi_naive.planning.rewriting.static_joins import bound_of, is_static
 from semi_naive.planning.spoken import spoken_name
-from semi_naive.ra.ir import Rule
 from semi_naive.running.choose_plan import chosen
 from semi_naive.running.relations.cardinality import ASSUMED_TUPLES, Cardinality
 from semi_naive.running.run import ProgramRun
@@ -41,7 +40,6 @@ class _Expectation(Telling):
     def __init__(self, run, known: bool):
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
-        self.left_out: dict[str, Rule] = {}  # static joins that are expected to be too large, by name
         for name in self.carried:
             self.sizes.suppose(name, self.carried[name] or ASSUMED_TUPLES)
         if not known:
@@ -62,7 +60,9 @@ class _Expectation(Telling):
 
     def stratum(self, number: int, stratum):
         """Yield the lines about one stratum."""
-        stratum = put_back(stratum, self.left_out)
+        if is_static(stratum.relations[0]):
+            most = bound_of(sum(map(self.sizes.count, stratum.reads)))
+            yield f"joined beforehand if it makes at most {most:,} tuples; else its atoms stay in the rules that read it"
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
         if choice.plan == "local" and self.run.streamed.issuperset(stratum.relations):
@@ -74,10 +74,6 @@ class _Expectation(Telling):
             [f"{estimated(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations]
         )
         yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
-        name, read = stratum.relations[0], sum(map(self.sizes.count, stratum.reads))
-        if name.startswith(PREFIX) and is_too_large(self.sizes.count(name), read):
-            self.left_out[name] = stratum.rules[0]
-            yield "too large to be joined beforehand: its atoms stay in the rules that read it"
         if choice.plan != "local":
             self.sizes.on_partitions |= set(stratum.relations)
 

@@ -25,6 +25,7 @@ class Telling:
         every = run.compiled.strata
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in every]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
+        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half of rules that are joined beforehand
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
         self.carried = {name: float(name in loop.turns) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
