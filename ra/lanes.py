@@ -51,7 +51,13 @@ def _sort_rows(words):
     return source
 
 
-@njit(u64_rows(u64_rows), **JIT)
+def _unique_rows_uncompiled(words):
+    first = np.ones(words.shape[1], np.bool_)
+    first[1:] = (words[:, 1:] != words[:, :-1]).any(axis=0)
+    return np.ascontiguousarray(words[:, first])
+
+
+@njit(u64_rows(u64_rows), uncompiled=_unique_rows_uncompiled, **JIT)
 def _unique_rows(words):
     """Ascending tuples without their repetitions."""
     lanes, size = words.shape
@@ -96,7 +102,12 @@ def _order(left, i, right, j):
     return 0
 
 
-@njit(u64_rows(u64_rows, u64_rows), **JIT)
+def _merge_rows_uncompiled(left, right):
+    both = np.concatenate((left, right), axis=1)
+    return _unique_rows_uncompiled(both[:, np.lexsort(both[::-1])])
+
+
+@njit(u64_rows(u64_rows, u64_rows), uncompiled=_merge_rows_uncompiled, **JIT)
 def _merge_rows(left, right):
     """Return the union of two sorted blocks (lanes, n), sorted. First the origin of each tuple is determined, then the lanes
     are copied one by one."""

@@ -87,7 +87,13 @@ def insert_word(words, begin, end, word):
     return end + 1
 
 
-@njit(types.int64(u64, u64, u64), scratch="out", **JIT)
+def _merge_uncompiled(left, right, out):
+    both = distinct(np.concatenate((left, right)))
+    out[: both.size] = both
+    return both.size
+
+
+@njit(types.int64(u64, u64, u64), scratch="out", uncompiled=_merge_uncompiled, **JIT)
 def _merge(left, right, out):
     """Write the union of two sorted arrays to `out`; return its size."""
     i = j = size = 0
@@ -136,7 +142,13 @@ def seek_word(words, start, target):
     return high
 
 
-@njit(types.boolean[::1](u64, u64), **JIT)
+def _among_uncompiled(words, known):
+    if not known.size:
+        return np.zeros(words.size, np.bool_)
+    return known[np.minimum(np.searchsorted(known, words), known.size - 1)] == words
+
+
+@njit(types.boolean[::1](u64, u64), uncompiled=_among_uncompiled, **JIT)
 def among(words, known):
     """Return booleans (n,): the sorted words that are among other sorted words. One pass over both, without a branch to
     mispredict."""
@@ -163,7 +175,14 @@ def assign(values, words, some, given):
     return known
 
 
-@njit(i64(u64, u64), **JIT)
+def _places_uncompiled(words, known):
+    if not known.size:
+        return np.full(words.size, -1)
+    at = np.minimum(np.searchsorted(known, words), known.size - 1)
+    return np.where(known[at] == words, at, -1)
+
+
+@njit(i64(u64, u64), uncompiled=_places_uncompiled, **JIT)
 def places(words, known):
     """Return the position of each sorted word among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
 
@@ -177,7 +196,13 @@ def places(words, known):
     return at
 
 
-@njit(types.int64(u64, u64), **JIT)
+def _drop_uncompiled(words, known):
+    rest = words[~_among_uncompiled(words, known)]
+    words[: rest.size] = rest
+    return rest.size
+
+
+@njit(types.int64(u64, u64), uncompiled=_drop_uncompiled, **JIT)
 def _drop(words, known):
     """Move the words that are not in `known` to the front, in order, and return their number.
 

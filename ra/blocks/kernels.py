@@ -149,7 +149,11 @@ def bounds(columns):
     return out
 
 
-@njit(i64(u64, types.int64, types.uint64, types.uint64), **JIT)
+def _field_uncompiled(words, shift, mask, low):
+    return (((words >> np.uint64(shift)) & mask) + low).view(np.int64)
+
+
+@njit(i64(u64, types.int64, types.uint64, types.uint64), uncompiled=_field_uncompiled, **JIT)
 def field(words, shift, mask, low):
     """Return the column (n,) stored in one field of a lane of words (n,)."""
     bits = np.uint64(shift)
@@ -159,7 +163,11 @@ def field(words, shift, mask, low):
     return out
 
 
-@njit(i64(u64, i64, types.int64, types.uint64, types.uint64), **JIT)
+def _field_at_uncompiled(words, positions, shift, mask, low):
+    return _field_uncompiled(words[positions], shift, mask, low)
+
+
+@njit(i64(u64, i64, types.int64, types.uint64, types.uint64), uncompiled=_field_at_uncompiled, **JIT)
 def field_at(words, positions, shift, mask, low):
     """Return the column (m,) stored in one field of the words at some positions (m,)."""
     bits = np.uint64(shift)
@@ -169,7 +177,12 @@ def field_at(words, positions, shift, mask, low):
     return out
 
 
-@njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), **JIT)
+def _directory_uncompiled(words, rest, base, coarse, size):
+    groups = ((words >> np.uint64(rest)) - base) >> np.uint64(coarse)
+    return np.searchsorted(groups, np.arange(size + 1, dtype=np.uint64))
+
+
+@njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), uncompiled=_directory_uncompiled, **JIT)
 def directory(words, rest, base, coarse, size):
     """Return where the groups of equal keys begin among sorted words (n,), as an array (size + 1,). The key of a word is word
     >> rest.
@@ -189,7 +202,25 @@ def directory(words, rest, base, coarse, size):
     return out
 
 
-@njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.int64, i64, u64, types.boolean[::1]), **JIT)
+def _ranges_uncompiled(words, rest, base, coarse, starts, keys, within):
+    lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
+    groups = (keys - base) >> np.uint64(coarse)
+    known = within & (keys >= base) & (groups < np.uint64(starts.size - 1))
+    if coarse:
+        prefixes = words >> np.uint64(rest)
+        lows[known] = np.searchsorted(prefixes, keys[known])
+        highs[known] = np.searchsorted(prefixes, keys[known], side="right")
+    else:
+        found = groups[known].astype(np.int64)
+        lows[known], highs[known] = starts[found], starts[found + 1]
+    return lows, highs
+
+
+@njit(
+    types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.int64, i64, u64, types.boolean[::1]),
+    uncompiled=_ranges_uncompiled,
+    **JIT,
+)
 def ranges(words, rest, base, coarse, starts, keys, within):
     """Return for each key (m,) the range [low, high) of positions in the sorted words (n,) that have it, as two arrays (m,).
     The range is empty if the key is not `within` bounds. rest, base, coarse, starts: the directory of the words."""
@@ -281,7 +312,31 @@ def ranges_rows(words, keys, masks, within):
     return lows, highs
 
 
-@njit(types.Tuple((i64, i64, types.int64, types.int64))(i64, i64, types.int64, types.int64, types.int64), **JIT)
+def _expand_some_uncompiled(lows, highs, row, skip, most):
+    begins, sizes = lows[row:].copy(), highs[row:] - lows[row:]
+    if row < lows.size:
+        begins[0], sizes[0] = begins[0] + skip, sizes[0] - skip
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if ends.size else 0
+    if total >= most:
+        last = int(np.searchsorted(ends, most))  # the row of the last pair
+        used = most - int(ends[last] - sizes[last])
+        begins, ends = begins[: last + 1], ends[: last + 1]
+        at, begun = last + row, skip if last == 0 else 0
+        more = (at + 1, 0) if used == sizes[last] else (at, begun + used)
+        sizes, total = np.append(sizes[:last], used), most
+    else:
+        more = lows.size, 0
+    firsts = np.cumsum(sizes) - sizes
+    rows = np.repeat(np.arange(sizes.size), sizes)
+    return rows + row, np.arange(total) + (begins - firsts)[rows], *more
+
+
+@njit(
+    types.Tuple((i64, i64, types.int64, types.int64))(i64, i64, types.int64, types.int64, types.int64),
+    uncompiled=_expand_some_uncompiled,
+    **JIT,
+)
 def expand_some(lows, highs, row, skip, most):
     """List (row, position) pairs: for each row, every position of its range [lows[row], highs[row]). Return at most `most`
     pairs, from pair number `skip` of row `row` on.
@@ -306,7 +361,11 @@ def expand_some(lows, highs, row, skip, most):
     return rows, positions, last if made < most else row, skip
 
 
-@njit(types.void(u64, i64), **JIT)
+def _mix_in_uncompiled(hashes, column):
+    hashes[:] = mix(hashes ^ column.view(np.uint64))
+
+
+@njit(types.void(u64, i64), uncompiled=_mix_in_uncompiled, **JIT)
 def mix_in(hashes, column):
     """Update the hashes (n,) of rows with one more column (n,)."""
     for i in range(hashes.size):
@@ -322,7 +381,14 @@ def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
     return hashes[hashes <= np.uint64(min(1.0, share) * GREATEST_HASH)]
 
 
-@njit(types.int64(i64, types.int64, types.int64, types.int64), **JIT)
+def _bits_set_uncompiled(column, low, bits, size):
+    places = column.view(np.uint64) - np.int64(low).view(np.uint64)
+    cells = np.zeros(size, np.bool_)
+    cells[mix(places) >> np.uint64(64 - bits) if bits else places] = True
+    return np.count_nonzero(cells)
+
+
+@njit(types.int64(i64, types.int64, types.int64, types.int64), uncompiled=_bits_set_uncompiled, **JIT)
 def bits_set(column, low, bits, size):
     """Count the distinct values of a column by a bitmap of `size` bits. A value sets the bit of its distance from `low`; if
     `bits` is not 0, the bit of a hash with that many bits."""
@@ -338,7 +404,13 @@ def bits_set(column, low, bits, size):
     return np.int64(count)
 
 
-@njit(u64(i64, types.int64, types.int64, types.int64), **JIT)
+def _presence_bits_uncompiled(column, least, within, size):
+    cells = np.zeros((size + 63) >> 6 << 6, np.bool_)
+    cells[(column.view(np.uint64) - np.int64(least).view(np.uint64)) >> np.uint64(within)] = True
+    return np.packbits(cells, bitorder="little").view(np.uint64)
+
+
+@njit(u64(i64, types.int64, types.int64, types.int64), uncompiled=_presence_bits_uncompiled, **JIT)
 def presence_bits(column, least, within, size):
     """Return a bitmap of `size` bits, as words: bit (value - least) >> within is set for each value of the column."""
     cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
@@ -348,7 +420,11 @@ def presence_bits(column, least, within, size):
     return cells
 
 
-@njit(types.int64(u64, u64), **JIT)
+def _equal_pairs_uncompiled(left, right):
+    return int((np.searchsorted(right, left, "right") - np.searchsorted(right, left)).sum())
+
+
+@njit(types.int64(u64, u64), uncompiled=_equal_pairs_uncompiled, **JIT)
 def equal_pairs(left, right):
     """Count the pairs of equal words that two ascending arrays have."""
     i = j = pairs = 0

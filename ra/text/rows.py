@@ -52,7 +52,25 @@ def _copy(out, at, text, begin, end):
     return at
 
 
-@njit(types.int64(_columns, _i64, _read, _i64, _read, _i64, _u8), **JIT)
+def _put_rows_uncompiled(columns, bases, content, starts, seams, seam_starts, out):
+    text, seam_text = content.tobytes(), seams.tobytes()
+    parts = []
+    for k, (column, base) in enumerate(zip(columns, bases.tolist(), strict=True)):
+        parts.append([seam_text[seam_starts[k] : seam_starts[k + 1]]] * column.size)
+        if base >= 0:
+            parts.append([text[starts[at] : starts[at + 1]] for at in (column + base).tolist()])
+        else:
+            parts.append([b"%d" % value for value in (column if base == SIGNED else column.view(np.uint64)).tolist()])
+    parts.append([seam_text[seam_starts[len(columns)] :]] * columns.shape[1])
+    written = b"".join(b"".join(row) for row in zip(*parts, strict=True))
+    out[: len(written)] = np.frombuffer(written, np.uint8)
+    return len(written)
+
+
+@njit(
+    types.int64(_columns, _i64, _read, _i64, _read, _i64, _u8), scratch="out content", uncompiled=_put_rows_uncompiled,
+    few=20_000, **JIT,
+)  # fmt: skip
 def put_rows(columns, bases, content, starts, seams, seam_starts, out):
     """Write the rows of columns (arity, n) to `out`, which has room, and return the number of bytes.
 
@@ -76,7 +94,12 @@ def put_rows(columns, bases, content, starts, seams, seam_starts, out):
     return at
 
 
-@njit(types.int64(_i64, types.int64, _i64), **JIT)
+def _lengths_uncompiled(column, base, starts):
+    places = column + base
+    return int((starts[places + 1] - starts[places]).sum())
+
+
+@njit(types.int64(_i64, types.int64, _i64), uncompiled=_lengths_uncompiled, **JIT)
 def _lengths(column, base, starts):
     """Bytes of the texts of a column, all together."""
     total = np.int64(0)

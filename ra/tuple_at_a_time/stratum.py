@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time import machine
 from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
 from semi_naive.ra.tuple_at_a_time.described import BlockLists, Listed
-from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_rows
-from semi_naive.ra.tuple_at_a_time.inserting import insert_proposed, insert_rows
+from semi_naive.ra.tuple_at_a_time.native import forget_new, index_rows, insert_proposed, insert_rows, run_machine
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS, NewRows
 from semi_naive.ra.tuple_at_a_time.sharing import MIN_SHARED_DELTA_TUPLES, NEVER, Cursors, InThreads, Shares, address_of
 
@@ -148,7 +146,7 @@ class Interpreter:
 
     def _go_on(self) -> int:
         """Run the machine until it stops, and return the reason."""
-        return machine.run_machine(
+        return run_machine(
             *map(address_of, (self.code, self.registers, self.cursors.words, self.relation_table, self.index_words)),
             *map(address_of, (self.block_words, self.versions, self.state)),
         )

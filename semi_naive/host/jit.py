@@ -29,7 +29,8 @@ __all__ = ["Kernel", "load_kernels", "njit", "types"]
 log = logging.getLogger("semi_naive")
 
 UNCOMPILED_NUMBERS = 2000  # numbers in the arrays of a call below which it runs uncompiled: 2 ms for one pass over them
-UNCOMPILED_SECONDS = 0.3  # seconds of uncompiled kernels in total, before numba is loaded
+UNCOMPILED_SECONDS = 0.2  # seconds of uncompiled kernels in total, before numba is loaded: as long as loading takes
+NUMPY_NUMBERS = 1 << 17  # the same for a kernel with a numpy function: 1 ms
 UNLOADED_NUMBERS = 50  # numbers in the arrays of a call below which not even machine code is loaded
 LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, once numba is, or compiled
 
@@ -55,11 +56,11 @@ class _Spent:
     numba = False
 
 
-def njit(*given, cache=False, few=UNCOMPILED_NUMBERS, scratch="", uncompiled=None, **options):
+def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
     """A lazy `numba.njit`.
 
-    few: the numbers in the arguments' arrays below which a call is not worth compiling; scratch: names of arguments that do not
-    count, as they are buffers.
+    few: the numbers in the arguments' arrays below which a call is not worth compiling, by default `UNCOMPILED_NUMBERS`, or
+    `NUMPY_NUMBERS`; scratch: names of arguments that do not count, as they are buffers.
     uncompiled: a numpy function to run instead of the kernel's Python until it is compiled.
 
     With signatures, one process of the host compiles a kernel, and the others wait for it.
@@ -67,6 +68,7 @@ def njit(*given, cache=False, few=UNCOMPILED_NUMBERS, scratch="", uncompiled=Non
     if len(given) == 1 and isinstance(given[0], FunctionType):
         return njit(cache=cache, **options)(given[0])
     signatures = given[0] if given and isinstance(given[0], list) else given
+    few = few or (NUMPY_NUMBERS if uncompiled else UNCOMPILED_NUMBERS)
     return lambda function: Kernel(function, list(signatures), cache, few, scratch.split(), uncompiled or function, options)
 
 
@@ -178,6 +180,11 @@ class Kernel:
 def defined_kernels() -> list[Kernel]:
     """Return the kernels defined with signatures so far. A kernel without signatures is called only by other kernels."""
     return list(_known)
+
+
+def is_numba_loaded() -> bool:
+    """True if numba is loaded, or every kernel is to be compiled, so that a kernel is no more expensive than another way."""
+    return mode == "compiled" or _Spent.numba
 
 
 def load_kernels(names: Iterable[str] = ()) -> None:

@@ -85,6 +85,17 @@ def machine_code(kernel) -> list[Path]:
     return [path for signature in kernel.signatures if (path := KernelCache(kernel).path(_of_numba(signature))).exists()]
 
 
+def object_code(kernel) -> tuple[str, bytes] | None:
+    """Return (symbol, object code) of a cached kernel with one signature: of its function in numba's calling convention, which
+    takes (where the result goes, where an exception goes, *arguments). None if it is not cached."""
+    cache, signature = KernelCache(kernel), _of_numba(kernel.signatures[0])
+    data = next(filter(None, map(private.load, cache.places(signature))), None)
+    if data is None:
+        return None
+    (_, kind, code), described, *_ = _Loading(io.BytesIO(data)).load()
+    return (described.mangled_name, code[0]) if kind == "object" else None
+
+
 def _of_numba(signature):
     return signature.of_numba(types) if isinstance(signature, Signature) else signature
 

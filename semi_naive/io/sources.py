@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from semi_naive.host.jit import is_numba_loaded
 from semi_naive.host.threads import in_threads
 from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats.arrow import columns_of_table
@@ -25,6 +26,8 @@ MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is wor
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
 BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
 GZIP_RATIO = 4  # the assumed compression of gzipped edge lists
+UNCOMPILED_BYTES = 1000  # bytes of a file up to which the fast parser reads it uncompiled, in 1 ms
+ARROW_BYTES = 1 << 18  # bytes of a file up to which Arrow reads it, in 0.05 s, while numba is not loaded, which takes 0.15 s
 SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
@@ -106,6 +109,8 @@ class TextFile(File):
             size = PARSED_PIECE_BYTES
             if not isinstance(stream, gzip.GzipFile):
                 size = min(size, (file_size(self.path) or size) + 1)
+                if UNCOMPILED_BYTES < size <= ARROW_BYTES and not is_numba_loaded():
+                    return self._by_rules
             found = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return found.columns if found else self._by_rules
 

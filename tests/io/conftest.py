@@ -7,12 +7,13 @@ from fact_files import TYPES, relation, rows
 
 from semi_naive.io import as_columns, read, write
 from semi_naive.ra.ir import FileDirective
+from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
 
 @pytest.fixture
 def values():
-    return Values()
+    return Values(SymbolTable())
 
 
 @pytest.fixture

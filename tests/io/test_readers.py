@@ -20,6 +20,7 @@ from semi_naive.io.python_data import is_spark_frame, source_of
 from semi_naive.io.sources import MIN_BYTES_FOR_JOB, SPAN_BYTES, byte_ranges
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " "}
@@ -406,6 +407,6 @@ def test_long_lines(write):
     long = "x" * (3 << 20)
     relation = Relation("r", (("s", BUILT_IN["symbol"]), ("n", BUILT_IN["number"])))
     for name in ("a.facts", "a.tsv.gz"):
-        assert source_of(write(name, f"{long}\t1\n"), relation, {}).columns(Values()).tolist() == [[0], [1]]
+        assert source_of(write(name, f"{long}\t1\n"), relation, {}).columns(Values(SymbolTable())).tolist() == [[0], [1]]
     assert source_of(write("a.txt", f"a\t1\nb\t1\n{long}\t1\n"), relation, {}).columns(Values()).shape == (2, 3)
     assert "the line is longer than 1 MiB" in fault_of(source_of, write("a.txt", f"{long}\t1\n"), relation, {}).message
