@@ -283,9 +283,12 @@ class ProgramRun(RunState):
 
     def _is_small(self, join: tuple[int, Any]) -> bool:
         """True if a static join can be made in this process, and is expected to be small. join: (number, stratum)."""
-        body = plan_body(join[1].rules[0], self.database, Indexes(self.indexes.arities), {})
-        here = self.database.on_partitions.keys().isdisjoint(join[1].reads)
-        return here and body.atoms[-1].expected <= self._static_bound(join[1])
+        stratum = join[1]
+        return self.database.on_partitions.keys().isdisjoint(stratum.reads) and self._is_expected_small(stratum)
+
+    def _is_expected_small(self, stratum) -> bool:
+        body = plan_body(stratum.rules[0], self.database, Indexes(self.indexes.arities), {})
+        return body.atoms[-1].expected <= self._static_bound(stratum)
 
     def _static_bound(self, stratum) -> int:
         return bound_of(sum(map(self.database.count, stratum.reads)))
