@@ -18,7 +18,7 @@ WORDS = {
 }  # fmt: skip
 ASKED = "recursive_iteration_cnt"
 MADE = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")
-PROJECTED = re.compile(r"(?!half@|factor@|early@)(.+)@\d+(?:_\d+)*")
+PROJECTED = re.compile(r"(?!half@|factor@|early@|static@)(.+)@\d+(?:_\d+)*")
 
 
 def spoken_name(name: str) -> str:

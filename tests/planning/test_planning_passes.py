@@ -21,6 +21,7 @@ from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
+from semi_naive.planning.rewriting.static_joins import join_static
 from semi_naive.ra import ir
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -31,6 +32,7 @@ PASSES = {
     "magic": magic,
     "share": share,
     "halve": halve,
+    "static": join_static,
     "factor": factor,
     "steps": lambda program: program,  # by the checks: without it these rules cannot be ordered
     "kept steps": lambda program: drop_unread_steps(program, set()),

@@ -19,6 +19,7 @@ class _Record(Telling):
 
     def __init__(self, run, trace: dict):
         super().__init__(run)
+        self.strata = run.strata  # without the static joins that were left out
         self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}
 
     def more(self) -> str:

@@ -11,6 +11,7 @@ from semi_naive.planning.explain.bodies import enumerated, estimated
 from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
 from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
+from semi_naive.planning.rewriting.static_joins import bound_of, is_static
 from semi_naive.planning.spoken import spoken_name
 from semi_naive.running.choose_plan import chosen
 from semi_naive.running.relations.cardinality import ASSUMED_TUPLES, Cardinality
@@ -59,6 +60,9 @@ class _Expectation(Telling):
 
     def stratum(self, number: int, stratum):
         """Yield the lines about one stratum."""
+        if is_static(stratum.relations[0]):
+            most = bound_of(sum(map(self.sizes.count, stratum.reads)))
+            yield f"joined beforehand if it makes at most {most:,} tuples; else its atoms stay in the rules that read it"
         choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
         yield from self._plan(choice)
         if choice.plan == "local" and self.run.streamed.issuperset(stratum.relations):

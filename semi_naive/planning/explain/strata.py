@@ -25,6 +25,7 @@ class Telling:
         every = run.compiled.strata
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in every]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
+        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half of rules that are joined beforehand
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
         self.carried = {name: float(name in loop.turns) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
@@ -150,7 +151,7 @@ def rule_text(rule) -> str:
     return f"{' '.join((rule.text or str(rule)).split())}  {place(rule)}".rstrip()
 
 
-HALF, FACTOR = re.compile(r"half@\d+"), re.compile(r"factor@\d+")
+HALF, FACTOR, STATIC = (re.compile(rf"{name}@\d+") for name in ("half", "factor", "static"))
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
@@ -162,6 +163,7 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     shared = [name for name in made if name.startswith("shared.")]
     by_head = rules_by_head(after)
     lines += [f"shared: {rule}" for name in shared for rule in by_head[name]]
+    lines += [f"joined beforehand: {rule}" for name in made if STATIC.fullmatch(name) for rule in by_head[name]]
     lines += [f"halved: {rule}" for name in made if HALF.fullmatch(name) for rule in by_head[name]]
     lines += [f"factored: {rule}" for name in made if FACTOR.fullmatch(name) for rule in by_head[name]]
     lines += [f"aggregated before it is joined: {rule}" for name in made if is_partial(name) for rule in by_head[name]]

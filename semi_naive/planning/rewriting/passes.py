@@ -13,6 +13,7 @@ from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
+from semi_naive.planning.rewriting.static_joins import is_static, join_static
 from semi_naive.planning.strata import Stratum, strata
 from semi_naive.ra import ir
 
@@ -23,12 +24,18 @@ class Compiled:
 
     program: ir.Program
     strata: list[Stratum]
+    unjoined: ir.Program | None = None  # the program without static joins, if it has any: see `join_static`
 
     @cached_property
     def loops(self) -> dict[int, StratumLoop]:
         """The loops of strata, each by the number of its first stratum."""
         found = (StratumLoop(loop, repeated(self.strata, loop)) for loop in self.program.loops)
         return {loop.numbers[0]: loop for loop in found}
+
+    @cached_property
+    def unjoined_strata(self) -> dict[str, Stratum]:
+        """The strata without static joins, by each of their relations."""
+        return {name: stratum for stratum in (strata(self.unjoined) if self.unjoined else ()) for name in stratum.relations}
 
 
 def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False) -> Compiled:
@@ -43,7 +50,30 @@ def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: boo
     asked = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if asked is program else simplify(asked, keep, given)
     program = share(program)
-    program = program if limited else halve(factor(program))
-    program = keep_classes(program, keep, whole) if once and not limited else program
-    program = aggregate_early(program) if once else program
-    return Compiled(program, group_loops(strata(program), program.loops))
+    if limited:
+        program = aggregate_early(program) if once else program
+        return Compiled(program, group_loops(strata(program), program.loops))
+    halves: dict[str, str] = {}
+    program = factor(program)
+    joined = join_static(program) if once else program
+
+    def finished(program: ir.Program) -> ir.Program:
+        program = halve(program, halves)
+        return aggregate_early(keep_classes(program, keep, whole)) if once else program
+
+    unjoined = finished(program)
+    if joined is program or not _differ_in_readers_alone(unjoined, joined := finished(joined)):
+        return Compiled(unjoined, group_loops(strata(unjoined), unjoined.loops))
+    program = replace(joined, relations=unjoined.relations | joined.relations)  # a stratum may go back to its halves
+    return Compiled(program, strata(program), unjoined)
+
+
+def _differ_in_readers_alone(unjoined: ir.Program, joined: ir.Program) -> bool:
+    """True if two programs, without and with static joins, have the same rules but in the strata that read such joins: then a
+    stratum of the one can replace that of the other."""
+    found = strata(joined)
+    readers = {name for each in found if any(map(is_static, each.reads)) for name in each.relations}
+    halves = unjoined.relations.keys() - joined.relations.keys()
+    rules = [{str(rule): rule.head.relation for rule in program.rules} for program in (unjoined, joined)]
+    heads = {rules[text in rules[1]][text] for text in rules[0].keys() ^ rules[1].keys()}
+    return all(name in readers or is_static(name) or name in halves for name in heads)

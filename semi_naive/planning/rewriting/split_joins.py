@@ -18,8 +18,9 @@ from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Program, Relation, Rule, Type, Var, Wild
 
 
-def halve(program: Program) -> Program:
-    """Return the program with such rules split, if the half has fewer variables than it joins.
+def halve(program: Program, made: dict[str, str] | None = None) -> Program:
+    """Return the program with such rules split, if the half has fewer variables than it joins. made: the names of halves, which
+    another call shares.
 
     >>> from semi_naive.ra.ir import Kind
     >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
@@ -33,7 +34,7 @@ def halve(program: Program) -> Program:
     """
     cycles = orderless(program)
     rules, relations = [], dict(program.relations)
-    made: dict[str, str] = {}
+    made = {} if made is None else made
     for rule in program.rules:
         found = _half(rule, cycles.get(rule.head.relation, frozenset()))
         if found is None:
@@ -41,15 +42,15 @@ def halve(program: Program) -> Program:
             continue
         body, kept = found
         key = _key_of_half(body, kept)
-        if key not in made:
-            made[key] = name = f"half@{len(made) + 1}"
+        name = made.setdefault(key, f"half@{len(made) + 1}")
+        if name not in relations:
             attributes = tuple((v.name, Type(v.kind.value, v.kind)) for v in kept)
             relations[name] = Relation(name, attributes, span=rule.span)
             half = Rule(Atom(name, kept), body, span=rule.span)
             rules.append(replace(half, text=f"{half}  (of: {rule.text or rule})"))
         left = tuple(literal for literal in rule.body if literal not in body)
         rules.append(replace(rule, body=(Atom(made[key], kept), *left)))
-    return replace(program, rules=rules, relations=relations) if made else program
+    return replace(program, rules=rules, relations=relations) if len(relations) > len(program.relations) else program
 
 
 def _half(rule: Rule, cycle: frozenset[str]):
