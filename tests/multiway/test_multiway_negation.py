@@ -5,6 +5,7 @@ import pytest
 from test_multiway_datalog import interpreted  # noqa: F401
 
 from semi_naive import Program
+from semi_naive.planning.rewriting import passes
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -35,7 +36,8 @@ def test_loops_decide_negated_atoms(denied, banned):
         assert expected["found"].count() > 5
 
 
-def test_recursion_and_aggregates():
+def test_recursion_and_aggregates(monkeypatch):
+    monkeypatch.setattr(passes, "join_static", lambda program: program)  # the triangles never change
     rules = "found(x, x) :- edge(x, _), x < 3.\nfound(s, z) :- found(s, x), edge(x, y), edge(y, z), edge(x, z), !banned(x, z)."
     counted = triangles("!banned(x, z)", "").replace(" :- ", "found(n, 0) :- n = count : { ").replace("z).", "z) }.")
     facts = {"edge": EDGES, "banned": BANNED}
