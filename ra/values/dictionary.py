@@ -10,12 +10,14 @@ The first `dense` pieces of content have the ids base, base + 1, …; any other 
 
 import functools
 import os
+import threading
 import uuid
 from dataclasses import dataclass
 
 import numpy as np
 
 from semi_naive.host import private
+from semi_naive.host.interrupts import locked
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, numpy_of, strings_of
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.ra.values.distinct import distinct_with_inverse
@@ -212,6 +214,9 @@ def _save_array(path: str, array: np.ndarray) -> None:
 class Dictionary:
     """A two-way mapping of content and ids. form: Strings or Rows. frozen: new content gets hashed ids, not dense ones.
 
+    Threads may encode and decode at the same time: one at a time adds content, and the list of segments is replaced, never
+    changed.
+
     >>> pairs = Dictionary(Rows, base=1)
     >>> pairs.encode(np.array([[7, 8, 7], [1, 1, 1]])).tolist(), pairs.decode(np.array([2])).tolist()
     ([1, 2, 1], [[8], [1]])
@@ -222,6 +227,7 @@ class Dictionary:
         self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
         self.segments = list(segments)
         self._fixed = len(self.segments)  # given segments, which may be mapped files, are never merged
+        self._adding = threading.Lock()
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -234,16 +240,25 @@ class Dictionary:
         """Return the ids of content, int64, adding new content in order of first appearance. Content may not be empty."""
         content, inverse = self.form.distinct(content)
         hashes = self.form.hashes(content)
+        positions = self._positions(content, hashes)
+        new = np.flatnonzero(positions < 0)
+        if len(new):
+            with locked(self._adding):  # another thread may have added some of it meanwhile
+                positions[new] = self._positions(self.form.take(content, new), hashes[new])
+                new = new[positions[new] < 0]
+                if len(new):
+                    positions[new] = self._append(self.form.take(content, new), hashes[new])
+        return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))[inverse]
+
+    def _positions(self, content, hashes: np.ndarray) -> np.ndarray:
+        """Return the position of each content, -1 if it is unknown. Raises if other content has the hash of one."""
         positions = self._find(hashes)
         known = np.flatnonzero(positions >= 0)
         if len(known):
             wrong = self.form.differ(self._take(positions[known]), self.form.take(content, known))
             if wrong.any():
                 raise _collision(self.form.noun, self.form.take(content, known[wrong][:1]))
-        new = np.flatnonzero(positions < 0)
-        if len(new):
-            positions[new] = self._append(self.form.take(content, new), hashes[new])
-        return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))[inverse]
+        return positions
 
     def find(self, content, unknown: int) -> np.ndarray:
         """Return the ids of known content, and the id `unknown` for other content; nothing is added."""
@@ -306,18 +321,19 @@ class Dictionary:
 
     def _take(self, positions: np.ndarray):
         """Return the content at some positions, which may be in several segments."""
-        if len(self.segments) == 1:
-            return self.form.take(self.segments[0].content, positions)
-        starts = np.cumsum([0] + [len(segment) for segment in self.segments])
+        segments = self.segments
+        if len(segments) == 1:
+            return self.form.take(segments[0].content, positions)
+        starts = np.cumsum([0] + [len(segment) for segment in segments])
         segment_of = np.searchsorted(starts, positions, side="right") - 1
         order = np.argsort(segment_of, kind="stable")
         parts = []
         for number in distinct_with_inverse(segment_of[order])[0]:
             inside = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
-            parts.append(self.form.take(self.segments[number].content, positions[inside] - starts[number]))
+            parts.append(self.form.take(segments[number].content, positions[inside] - starts[number]))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return self.form.take(self.form.concat(parts), back) if parts else self.form.take(self.segments[0].content, order)
+        return self.form.take(self.form.concat(parts), back) if parts else self.form.take(segments[0].content, order)
 
     def _append(self, content, hashes: np.ndarray) -> np.ndarray:
         """Add distinct new content as a segment, and return its positions. Raises if two have the same hash."""
@@ -326,19 +342,20 @@ class Dictionary:
         same = np.flatnonzero(segment.hashes[1:] == segment.hashes[:-1])
         if len(same):
             raise _collision(self.form.noun, self.form.take(content, segment.order[same[:1]]))
-        self.segments.append(segment)
-        if not self.frozen:
-            self.dense += len(hashes)
-        while self._merge_last_two():
+        segments = [*self.segments, segment]
+        while self._merge_last_two(segments):
             pass
+        if not self.frozen:
+            self.dense += len(hashes)  # before others can find the content: its ids are dense
+        self.segments = segments
         return np.arange(start, start + len(hashes))
 
-    def _merge_last_two(self) -> bool:
-        """Merge the last two segments if the last is more than half as large; True if it did."""
-        if len(self.segments) - self._fixed < 2 or len(self.segments[-2]) >= 2 * len(self.segments[-1]):
+    def _merge_last_two(self, segments: list[Segment]) -> bool:
+        """Merge the last two of some segments if the last is more than half as large; True if it did."""
+        if len(segments) - self._fixed < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
             return False
-        first, second = self.segments[-2:]
+        first, second = segments[-2:]
         if first.content.nbytes + second.content.nbytes > _MOST_BYTES:
             return False
-        self.segments[-2:] = [Segment.merged(self.form, first, second)]
+        segments[-2:] = [Segment.merged(self.form, first, second)]
         return True

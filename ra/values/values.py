@@ -67,8 +67,9 @@ class _Content(Interning):
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
-        if arity not in self._records:
-            self._records[arity] = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
+        if arity not in self._records:  # threads that come at the same time get the same one
+            made = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
+            self._records.setdefault(arity, made)
         return self._records[arity]
 
 

@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -227,3 +228,29 @@ def test_shared_files_that_are_damaged_are_one_clear_error(tmp_path):
                 there = pickle.loads(data)
                 there.strings(ids), there.fields(records, 2)
         path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_threads_share_a_dictionary(frozen):
+    """They add the same content and other content at once, and read it while segments are merged."""
+    for seed in range(20):
+        shared, errors = Dictionary(Rows, base=1, frozen=frozen), []
+
+        def work(number: int, shared=shared, errors=errors, seed=seed):
+            rng = np.random.default_rng([seed, number])
+            try:
+                for _ in range(60):
+                    rows = np.array([rng.integers(0, 40, 7), rng.integers(0, 40, 7)])
+                    ids = shared.encode(rows)
+                    assert (shared.decode(ids) == rows).all() and (shared.encode(rows) == ids).all()
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        every = shared.after(0)
+        assert len(np.unique(every, axis=1).T) == every.shape[1] == len(shared)
