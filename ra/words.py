@@ -142,13 +142,15 @@ def seek_word(words, start, target):
     return high
 
 
-def _among_uncompiled(words, known):
+def search(words: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the position of each word, in any order, among sorted ones; -1 if it is not there. Bisects, without a kernel."""
     if not known.size:
-        return np.zeros(words.size, np.bool_)
-    return known[np.minimum(np.searchsorted(known, words), known.size - 1)] == words
+        return np.full(words.size, -1)
+    at = np.minimum(np.searchsorted(known, words), known.size - 1)
+    return np.where(known[at] == words, at, -1)
 
 
-@njit(types.boolean[::1](u64, u64), uncompiled=_among_uncompiled, **JIT)
+@njit(types.boolean[::1](u64, u64), uncompiled=lambda words, known: search(words, known) >= 0, **JIT)
 def among(words, known):
     """Return booleans (n,): the sorted words that are among other sorted words. One pass over both, without a branch to
     mispredict."""
@@ -175,14 +177,7 @@ def assign(values, words, some, given):
     return known
 
 
-def _places_uncompiled(words, known):
-    if not known.size:
-        return np.full(words.size, -1)
-    at = np.minimum(np.searchsorted(known, words), known.size - 1)
-    return np.where(known[at] == words, at, -1)
-
-
-@njit(i64(u64, u64), uncompiled=_places_uncompiled, **JIT)
+@njit(i64(u64, u64), uncompiled=search, **JIT)
 def places(words, known):
     """Return the position of each sorted word among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
 
@@ -197,7 +192,7 @@ def places(words, known):
 
 
 def _drop_uncompiled(words, known):
-    rest = words[~_among_uncompiled(words, known)]
+    rest = words[search(words, known) < 0]
     words[: rest.size] = rest
     return rest.size
 

@@ -14,7 +14,7 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.blocks.thinned import Thinned, parted, without_positions
 from semi_naive.ra.lanes import among
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.words import places
+from semi_naive.ra.words import places, search
 
 NEAR = 16  # a block so many times as large as another is searched for the tuples of the smaller one
 
@@ -151,9 +151,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
     within_bounds = np.ones(size, np.bool_)
     for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
         within_bounds &= (column >= low) & (column <= high)
-    wanted, known = pack_columns(columns, many.packing, size)[0], many.words[0]
-    at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-    return np.where(within_bounds & (known[at] == wanted), at, -1)
+    return np.where(within_bounds, search(pack_columns(columns, many.packing, size)[0], many.words[0]), -1)
 
 
 # -- tables

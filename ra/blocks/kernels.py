@@ -74,12 +74,16 @@ def pack_fields(words, columns, layout):
                 words[lane, i] |= (np.uint64(columns[k, i]) - low) << shift
 
 
+def field_uncompiled(words, shift, mask, low):
+    """The numpy version of `field`, for small arrays."""
+    return (((words >> np.uint64(shift)) & mask) + low).view(np.int64)
+
+
 def _unpack_uncompiled(words, layout):
     """The numpy version of unpacking, for small arrays: return the columns (arity, n) of words (lanes, n)."""
     columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=True):
-        mask = np.uint64((1 << int(bits)) - 1)
-        column[:] = (((words[lane] >> shift.view(np.uint64)) & mask) + low.view(np.uint64)).view(np.int64)
+        column[:] = field_uncompiled(words[lane], shift, np.uint64((1 << int(bits)) - 1), low.view(np.uint64))
     return columns
 
 
@@ -149,11 +153,7 @@ def bounds(columns):
     return out
 
 
-def _field_uncompiled(words, shift, mask, low):
-    return (((words >> np.uint64(shift)) & mask) + low).view(np.int64)
-
-
-@njit(i64(u64, types.int64, types.uint64, types.uint64), uncompiled=_field_uncompiled, **JIT)
+@njit(i64(u64, types.int64, types.uint64, types.uint64), uncompiled=field_uncompiled, **JIT)
 def field(words, shift, mask, low):
     """Return the column (n,) stored in one field of a lane of words (n,)."""
     bits = np.uint64(shift)
@@ -164,7 +164,7 @@ def field(words, shift, mask, low):
 
 
 def _field_at_uncompiled(words, positions, shift, mask, low):
-    return _field_uncompiled(words[positions], shift, mask, low)
+    return field_uncompiled(words[positions], shift, mask, low)
 
 
 @njit(i64(u64, i64, types.int64, types.uint64, types.uint64), uncompiled=_field_at_uncompiled, **JIT)

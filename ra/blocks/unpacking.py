@@ -7,6 +7,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks.block import Block, Chunked
+from semi_naive.ra.blocks.kernels import field_uncompiled
 from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.ir import Order
@@ -19,7 +20,7 @@ _rows = types.Array(types.int64, 2, "C")
 
 
 def _unpacked(words, shift, mask, low, out):
-    out[:] = ((words >> np.uint64(shift)) & mask) + low
+    out[:] = field_uncompiled(words, shift, mask, low)
 
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpacked, **JIT)

@@ -26,6 +26,7 @@ from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import MOST, WEIGHT, WORTH, Context, Join
+from semi_naive.ra.words import search
 
 BOUND = "@bound"  # the relation of a batch's bound variables
 A_CALL = 100_000  # bindings that binary joins make in the time of one call of compiled loops over cached tries, 2 to 5 ms
@@ -347,8 +348,7 @@ def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
     """Return a mask of the values that are in a domain."""
     if not domain.names.size:
         return (column >= domain.low) & (column < domain.low + domain.size)
-    places = np.minimum(np.searchsorted(domain.names, column), domain.names.size - 1)
-    return domain.names[places] == column
+    return search(column, domain.names) >= 0
 
 
 def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:

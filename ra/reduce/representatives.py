@@ -13,7 +13,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import take_out
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction, with_keys
-from semi_naive.ra.words import JIT, distinct, i64
+from semi_naive.ra.words import JIT, distinct, i64, search
 
 MAX_SPREAD = 8  # a table of positions has at most so many entries for each value that is looked up or known
 MIN_LOOKED_UP = 1 << 10  # values from which such a table is worth making
@@ -57,8 +57,7 @@ def places_in(members: np.ndarray, values: np.ndarray) -> np.ndarray:
         table = np.full(high - low + 2, -1)
         table[members - low] = np.arange(members.size)
         return table.take(np.where((values < low) | (values > high), high + 1, values) - low)
-    at = np.minimum(np.searchsorted(members, values), members.size - 1)
-    return np.where(members.take(at) == values, at, -1)
+    return search(values, members)
 
 
 @dataclass

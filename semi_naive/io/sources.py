@@ -104,15 +104,22 @@ class TextFile(File):
         """Parse the file without the table of symbols, if it is plain. Returns a function that makes the columns, given the
         table."""
         begin, _ = self.begin()
+        if self._is_for_arrow():
+            return self._by_rules
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PARSED_PIECE_BYTES
             if not isinstance(stream, gzip.GzipFile):
                 size = min(size, (file_size(self.path) or size) + 1)
-                if UNCOMPILED_BYTES < size <= ARROW_BYTES and not is_numba_loaded():
-                    return self._by_rules
             found = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return found.columns if found else self._by_rules
+
+    def _is_for_arrow(self) -> bool:
+        """True if Arrow reads the file in less time than loading numba takes."""
+        if is_numba_loaded() or is_packed(self.path):
+            return False
+        with io_errors(self.path):
+            return UNCOMPILED_BYTES < file_size(self.path) <= ARROW_BYTES
 
     def _by_rules(self, values) -> np.ndarray:
         """Read a file that the fast parser does not accept."""

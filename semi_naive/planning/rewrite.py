@@ -3,7 +3,7 @@
 A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import is_not
@@ -131,6 +131,42 @@ def canonical(node) -> str:
     True
     """
     return repr(substitute(node, {n: replace(v, name=str(i)) for i, (n, v) in enumerate(variables_of(node).items())}))
+
+
+def connected(nodes: Sequence) -> list[list[int]]:
+    """Group nodes that variables connect, directly or through others: the places of each group, in the order of their first.
+
+    >>> x, y, z = (ir.Var(name, ir.Kind.NUMBER) for name in "xyz")
+    >>> connected([x, y, ir.Atom("a", (x, z))])
+    [[0, 2], [1]]
+    """
+    groups: list[tuple[set[str], list[int]]] = []
+    for place, node in enumerate(nodes):
+        names, places = set(variables_of(node)), [place]
+        for group in [group for group in groups if group[0] & names]:
+            groups.remove(group)
+            names, places = names | group[0], group[1] + places
+        groups.append((names, places))
+    return sorted(sorted(places) for _, places in groups)
+
+
+def has_simple_arguments(atom: ir.Atom) -> bool:
+    """True if all arguments of an atom are variables, constants or wildcards."""
+    return all(isinstance(arg, ir.Var | ir.Wild | ir.Const) for arg in atom.args)
+
+
+def is_plain(rule: ir.Rule) -> bool:
+    """True if a rule has only atoms and tests, and neither a plan nor features that depend on the order of evaluation."""
+    plain = all(isinstance(literal, ir.Atom | ir.Compare | ir.Test | ir.Not) for literal in rule.body)
+    return plain and not (rule.plan or rule.join or has_autoinc(rule))
+
+
+def relation_of(name: str, variables: Sequence[ir.Var], body: tuple, rule: ir.Rule) -> tuple[ir.Relation, ir.Rule]:
+    """Return (relation of variables, rule that derives it from a body), for a body that a pass takes out of a rule, which the
+    text of the new rule names."""
+    relation = ir.Relation(name, tuple((var.name, ir.Type(var.kind.value, var.kind)) for var in variables), span=rule.span)
+    made = ir.Rule(ir.Atom(name, tuple(variables)), body, span=rule.span)
+    return relation, replace(made, text=f"{made}  (of: {rule.text or rule})")
 
 
 def positive_atoms(body: Iterable) -> list[ir.Atom]:

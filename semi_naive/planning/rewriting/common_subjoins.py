@@ -84,7 +84,7 @@ class _Parts:
         for place, literal in enumerate(rule.body):
             if (
                 isinstance(literal, ir.Atom)
-                and _has_simple_arguments(literal)
+                and rewrite.has_simple_arguments(literal)
                 and self.group[head] != self.group.get(literal.relation, self.group[head])
             ):
                 shapes[place] = _shape_of_atom(literal)
@@ -95,7 +95,7 @@ class _Parts:
             for places in combinations(shapes, size):
                 atoms = [rule.body[place] for place in places]
                 whole = not core & set(places) or core <= set(places)
-                if whole and not {atom.relation for atom in atoms} <= self.small and _are_connected(atoms):
+                if whole and not {atom.relation for atom in atoms} <= self.small and len(rewrite.connected(atoms)) == 1:
                     yield tuple(sorted(shapes[place] for place in places)), places
 
     def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
@@ -115,21 +115,8 @@ def _only_facts(program: ir.Program) -> set[str]:
     return {rule.head.relation for rule in program.rules} - {rule.head.relation for rule in program.rules if rule.body} - given
 
 
-def _has_simple_arguments(atom: ir.Atom) -> bool:
-    return all(isinstance(arg, (ir.Var, ir.Wild, ir.Const)) for arg in atom.args)
-
-
 def _shape_of_atom(atom: ir.Atom) -> str:
     return repr((atom.relation, [arg.kind if isinstance(arg, ir.Var) else arg for arg in atom.args]))
-
-
-def _are_connected(atoms: list[ir.Atom]) -> bool:
-    """All hang together by the variables they share."""
-    together, *rest = (set(rewrite.variables_of(atom)) for atom in atoms)
-    while near := [names for names in rest if names & together]:
-        together = together.union(*near)
-        rest = [names for names in rest if not names & together]
-    return not rest
 
 
 def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:

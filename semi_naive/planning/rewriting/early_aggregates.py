@@ -42,10 +42,8 @@ from semi_naive.ra.ir import (
     Literal,
     Not,
     Program,
-    Relation,
     Rule,
     Term,
-    Type,
     Var,
     Wild,
 )
@@ -60,6 +58,7 @@ COUNTED = *WHOLE, Kind.SYMBOL  # kinds of which two values are equal, or one is 
 def aggregate_early(program: Program) -> Program:
     """The program with partial aggregates. Programs that evaluate strata in rounds stay as they are.
 
+    >>> from semi_naive.ra.ir import Relation, Type
     >>> a, b, c, n = (Var(name, Kind.NUMBER) for name in "abcn")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("e", "f", "s")}
@@ -122,10 +121,8 @@ class _Partial:
         text = rewrite.canonical(made)
         if text not in self.made:
             self.made[text] = name = f"{PARTIAL}{len(self.made) + 1}"
-            attributes = tuple((var.name, Type(var.kind.value, var.kind)) for var in (*keys, *results))
-            self.relations[name] = Relation(name, attributes, span=rule.span)
-            made = replace(made, head=replace(made.head, relation=name))
-            self.rules.append(replace(made, text=f"{made}  (of: {rule.text or rule})"))
+            self.relations[name], made = rewrite.relation_of(name, (*keys, *results), made.body, rule)
+            self.rules.append(made)
         return self.made[text]
 
 
@@ -309,7 +306,7 @@ class _Body:
 def _is_simple(literal: Literal) -> bool:
     """True of an atom, or a negated one, of variables, constants and wildcards."""
     atom = literal.atom if isinstance(literal, Not) else literal
-    return isinstance(atom, Atom) and all(isinstance(arg, Var | Const | Wild) for arg in atom.args)
+    return isinstance(atom, Atom) and rewrite.has_simple_arguments(atom)
 
 
 def _is_safe(call: Call) -> bool:

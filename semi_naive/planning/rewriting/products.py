@@ -13,16 +13,15 @@ each x is new once and is joined with each z once, so there are as many bindings
 from collections.abc import Iterator
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.planning.rewrite import connected, is_plain, relation_of, variables_of, walk
 from semi_naive.planning.strata import orderless
-from semi_naive.ra import ir
-from semi_naive.ra.ir import Atom, Compare, Literal, Program, Relation, Rule, Type, Var, Wild
+from semi_naive.ra.ir import Atom, Literal, Program, Rule, Var, Wild
 
 
 def factor(program: Program) -> Program:
     """The program with such rules split: a factor becomes a relation if the head does not read all of its columns.
 
-    >>> from semi_naive.ra.ir import Kind
+    >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("edge", "pair")}
@@ -45,9 +44,8 @@ def factor(program: Program) -> Program:
             key = tuple(map(str, literals)), tuple(map(str, kept))
             if key not in made:
                 made[key] = name = f"factor@{len(made) + 1}"
-                relations[name] = Relation(name, tuple((v.name, Type(v.kind.value, v.kind)) for v in kept), span=rule.span)
-                part = Rule(Atom(name, kept), literals, span=rule.span)
-                rules.append(replace(part, text=f"{part}  (of: {rule.text or rule})"))
+                relations[name], part = relation_of(name, kept, literals, rule)
+                rules.append(part)
             body.append(Atom(made[key], kept))
         rules.append(rule if all(literal in rule.body for literal in body) else replace(rule, body=tuple(body)))
     return replace(program, rules=rules, relations=relations) if made else program
@@ -59,7 +57,7 @@ def _factors(
     """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the relations
     of the head's stratum, or None if its rules cannot be split; single: relations of one tuple, which multiply nothing."""
     found = _components(rule.body, single) if len(rule.body) > 1 else [rule.body]
-    if cycle is None or len(found) < 2 or not _may_be_split(rule):
+    if cycle is None or len(found) < 2 or not is_plain(rule):
         yield rule.body, None
         return
     needed = variables_of(rule.head)
@@ -70,26 +68,13 @@ def _factors(
         yield literals, kept if gains else None
 
 
-def _may_be_split(rule: Rule) -> bool:
-    """True if a rule has only atoms and tests, and neither a plan nor features that depend on the order of evaluation."""
-    plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
-    return plain and not (rule.plan or rule.join or any(isinstance(part, ir.Autoinc) for part in walk(rule)))
-
-
 def _components(body: tuple[Literal, ...], single: set[str]) -> list[tuple[Literal, ...]]:
     """The literals that variables connect, in the order of the first of each; those without an atom, or with none but of
     `single` relations, stay with the first."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for place, literal in enumerate(body):
-        names, places = set(variables_of(literal)), [place]
-        for group in [group for group in groups if group[0] & names]:
-            groups.remove(group)
-            names, places = names | group[0], group[1] + places
-        groups.append((names, places))
-    groups.sort(key=lambda group: min(group[1]))
+    groups = connected(body)
     atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in single}
-    apart = [places for _, places in groups if not atoms.isdisjoint(places)]
-    loose = [place for _, places in groups if places not in apart for place in places]
+    apart = [places for places in groups if not atoms.isdisjoint(places)]
+    loose = [place for places in groups if places not in apart for place in places]
     if apart:
         apart[0] = apart[0] + loose
     return [tuple(body[place] for place in sorted(places)) for places in apart] or [body]

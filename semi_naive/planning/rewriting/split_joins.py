@@ -12,17 +12,17 @@ the join that would otherwise be repeated in every iteration.
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import variables_of
+from semi_naive.planning.rewrite import relation_of, variables_of
 from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Atom, Compare, Program, Relation, Rule, Type, Var, Wild
+from semi_naive.ra.ir import Atom, Compare, Program, Rule, Var, Wild
 
 
 def halve(program: Program, made: dict[str, str] | None = None) -> Program:
     """Return the program with such rules split, if the half has fewer variables than it joins. made: the names of halves, which
     another call shares.
 
-    >>> from semi_naive.ra.ir import Kind
+    >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("load", "to")}
@@ -44,10 +44,8 @@ def halve(program: Program, made: dict[str, str] | None = None) -> Program:
         key = _key_of_half(body, kept)
         name = made.setdefault(key, f"half@{len(made) + 1}")
         if name not in relations:
-            attributes = tuple((v.name, Type(v.kind.value, v.kind)) for v in kept)
-            relations[name] = Relation(name, attributes, span=rule.span)
-            half = Rule(Atom(name, kept), body, span=rule.span)
-            rules.append(replace(half, text=f"{half}  (of: {rule.text or rule})"))
+            relations[name], half = relation_of(name, kept, body, rule)
+            rules.append(half)
         left = tuple(literal for literal in rule.body if literal not in body)
         rules.append(replace(rule, body=(Atom(made[key], kept), *left)))
     return replace(program, rules=rules, relations=relations) if len(relations) > len(program.relations) else program

@@ -6,17 +6,17 @@ searches role for each new link in each iteration, although role and some_left a
 
     static(r, a, b) :- role(r, s), some_left(s, a, b).        is(x, b) :- link(x, r, y), is(y, a), static(r, a, b).
 
-they are joined once. On a generated EL ontology (1.6 M tuples of is and link) this took 1.3 s of processor time for 3.9, and
-230 MB for 525. The join is made just before the stratum that reads it. If it makes more tuples than `bound_of`, the stratum is
-evaluated without any static join: in doop, one was expected to make 0.6 million, and made 8.5.
+they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is and link) this took 1.4 s of processor time for
+3.2, and 330 MB for 620, with one thread. The join is made just before the stratum that reads it. If it makes more tuples than
+`bound_of`, the stratum is evaluated without any static join: in doop, one was expected to make 0.6 million, and made 8.5.
 """
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import has_autoinc, variables_of
+from semi_naive.planning.rewrite import connected, has_simple_arguments, is_plain, positive_atoms, relation_of, variables_of
 from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Atom, Compare, Const, Literal, Program, Relation, Rule, Type, Var, Wild
+from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var
 
 PREFIX = "static@"
 MAX_STATIC_TUPLES = 1 << 20  # tuples of a static join: some 50 ms; a recursion may read few of them
@@ -26,7 +26,7 @@ MAX_STATIC_GROWTH = 16  # the same, for each tuple that it reads: of roles 18 de
 def join_static(program: Program) -> Program:
     """The program with such rules rewritten: the join drops a variable, and is no wider than its widest atom.
 
-    >>> from semi_naive.ra.ir import Kind
+    >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z, u = (Var(name, Kind.NUMBER) for name in "xyzu")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("p", "f", "g")}
@@ -43,9 +43,8 @@ def join_static(program: Program) -> Program:
             key = f"{', '.join(map(str, literals))} → {', '.join(map(str, kept))}"
             if key not in made:
                 made[key] = name = f"{PREFIX}{len(made) + 1}"
-                relations[name] = Relation(name, tuple((v.name, Type(v.kind.value, v.kind)) for v in kept), span=rule.span)
-                joined = Rule(Atom(name, kept), literals, span=rule.span)
-                rules.append(replace(joined, text=f"{joined}  (of: {rule.text or rule})"))
+                relations[name], joined = relation_of(name, kept, literals, rule)
+                rules.append(joined)
             left = tuple(literal for literal in rule.body if all(literal is not each for each in literals))
             rule = replace(rule, body=(*left, Atom(made[key], kept)))
         rules.append(rule)
@@ -55,12 +54,13 @@ def join_static(program: Program) -> Program:
 def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal, ...], tuple[Var, ...]]]:
     """The joins of a rule that are worth a relation: their literals, filters among them, and the variables that the rest of the
     rule reads. cycle: the relations of the head's stratum."""
-    plain = all(isinstance(literal, Atom | Compare | ir.Test | ir.Not) for literal in rule.body)
-    moving = [literal for literal in rule.body if isinstance(literal, Atom) and literal.relation in cycle]
-    if not plain or not moving or len(rule.body) < 3 or rule.plan or rule.join or has_autoinc(rule):
+    moving = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
+    if not moving or len(rule.body) < 3 or not is_plain(rule):
         return []
     found = []
-    for atoms in _connected([a for a in rule.body if isinstance(a, Atom) and a.relation not in cycle and _is_simple(a)]):
+    complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and has_simple_arguments(atom)]
+    for places in connected(complete):
+        atoms = [complete[place] for place in places]
         inside = variables_of(atoms)
         literals = tuple(
             literal for literal in rule.body
@@ -74,22 +74,6 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
         if len(atoms) > 1 and narrow and not filters:  # pairs that only filter are searched one by one
             found.append((literals, kept))
     return found
-
-
-def _is_simple(atom: Atom) -> bool:
-    return all(isinstance(term, Var | Wild | Const) for term in atom.args)
-
-
-def _connected(atoms: list[Atom]) -> list[list[Atom]]:
-    """Group atoms that variables connect, in their order."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for place, atom in enumerate(atoms):
-        names, places = set(variables_of(atom)), [place]
-        for group in [group for group in groups if group[0] & names]:
-            groups.remove(group)
-            names, places = names | group[0], group[1] + places
-        groups.append((names, places))
-    return [[atoms[place] for place in sorted(places)] for _, places in groups]
 
 
 def is_static(name: str) -> bool:

@@ -22,6 +22,7 @@ from semi_naive.ra.closures import bitset_bfs, graph
 from semi_naive.ra.closures.graph import AFTER, BEFORE
 from semi_naive.ra.lanes import merge_all, sort_unique
 from semi_naive.ra.packing import Packing
+from semi_naive.ra.words import search
 
 MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
 MAX_SEARCH_DEPTH = 500  # steps of one search
@@ -245,7 +246,7 @@ def _connected(blocks: list[Block], start: int, end: int) -> bool:
         if (ends == end).any():
             return True
         reached = graph.distinct_numbers(ends)
-        frontier = reached[~_among(reached, seen)]
+        frontier = reached[search(reached, seen) < 0]
         if not frontier.size:
             return False
         seen = np.sort(np.concatenate([seen, frontier]), kind="stable")
@@ -257,10 +258,3 @@ def _ends(block: Block, starts: np.ndarray) -> np.ndarray:
     lows, highs = block.ranges([starts], starts.size)
     _, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
     return block.column(1, positions)
-
-
-def _among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Mark the sorted values that are among other sorted ones."""
-    if not known.size:
-        return np.zeros(values.size, np.bool_)
-    return known[np.minimum(np.searchsorted(known, values), known.size - 1)] == values

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from semi_naive.planning.rewrite import walk
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.expressions.terms import bits_of_constant
-from semi_naive.ra.ir import Aggregate, Atom, Const, Not
+from semi_naive.ra.ir import Atom, Const
 from semi_naive.ra.values.values import Values
 from semi_naive.session.maintenance.implied import CountedClosure
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange
@@ -62,7 +63,7 @@ class Dependents:
         """Yield the sets of `_always` and `_by_value` to which a stratum belongs."""
         constants: dict[str, list[tuple[int, Const] | None]] = defaultdict(list)
         for rule in stratum.rules:
-            for atom in atoms_of(rule.body):
+            for atom in (node for node in walk(rule.body) if isinstance(node, Atom)):
                 first = next(((at, arg) for at, arg in enumerate(atom.args) if isinstance(arg, Const)), None)
                 constants[atom.relation].append(first)
         for name in stratum.reads:
@@ -87,14 +88,3 @@ class Dependents:
             for value in by_value.keys() & set(changed.tolist()):
                 concerned |= by_value[value]
         return concerned
-
-
-def atoms_of(body: Sequence) -> Iterator[Atom]:
-    """Yield the atoms of a body, those in negations and aggregates included."""
-    for literal in body:
-        if isinstance(literal, Atom):
-            yield literal
-        elif isinstance(literal, Not):
-            yield literal.atom
-        elif isinstance(literal, Aggregate):
-            yield from atoms_of(literal.body)
