@@ -98,7 +98,7 @@ class Watched:
 
     def asked(self, *_) -> None:
         """Register rules, have them evaluated, and forget them; also those that an interrupt has left."""
-        for each in [each for each in self.session.registry.subscriptions if each.name]:
+        for each in [each for each in self.session.registry.subscribers.active if each.name]:
             each.cancel()
         if "near" not in self.session.registry.rules:
             self.session.register("near", NEAR)
@@ -243,7 +243,7 @@ def cut(content: bytes, rng: Random) -> bytes:
 def calls(watched: Watched) -> dict[str, Callable]:
     """All that can be done with a session."""
     session, answer, begun = watched.session, watched.session["path"], watched.session.transaction()
-    subscription = session.registry.subscriptions[0]
+    subscription = session.registry.subscribers.active[0]
     return {
         "transaction": session.transaction, "begin": begun.begin, "insert": lambda: session.insert("edge", [("a", "b")]),
         "delete": lambda: session.delete("edge", [("a", "b")]), "upsert": lambda: session.upsert("edge", [("a", "b")], ["x"]),
@@ -253,7 +253,7 @@ def calls(watched: Watched) -> dict[str, Callable]:
         "why": lambda: session.why("path", ("a", "b")), "why_not": lambda: session.why_not("path", ("a", "b")),
         "explain": session.explain, "subscribe": lambda: session.subscribe("path", print), "sink": lambda: session.sink("edge"),
         "register": lambda: session.register("near", NEAR), "unregister": lambda: session.unregister("near"),
-        "end": lambda: session.end_subscription("n"), "ack": lambda: session.registry.acknowledge("n", 1),
+        "end": lambda: session.end_subscription("n"), "ack": lambda: session.registry.subscribers.acknowledge("n", 1),
         "cancel": subscription.cancel, "flush": subscription.flush,
     }  # fmt: skip
 

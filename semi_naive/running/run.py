@@ -2,7 +2,6 @@
 
 import logging
 import time
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -14,10 +13,8 @@ from semi_naive.host import memory
 from semi_naive.host.account import PARTS, open_account, part, spent_between
 from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
-from semi_naive.planning.joins.indexes import Indexes
-from semi_naive.planning.joins.order import plan_body
 from semi_naive.planning.rewriting.loops import StratumLoop
-from semi_naive.planning.rewriting.static_joins import bound_of, is_static
+from semi_naive.planning.rewriting.static_joins import is_static
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
@@ -27,6 +24,7 @@ from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
+from semi_naive.running.beforehand import make_static_joins
 from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import StepClock, rounds, undefined
@@ -42,8 +40,6 @@ MAX_REMEMBERED_FACTS = 1_000_000  # facts of a relation with rules that are also
 MAX_CLOSURE_PAIRS_IN_DRIVER = 500_000  # pairs of a closure up to which a job is not worthwhile
 MAX_CLOSURE_PAIRS_PER_EDGE = 4  # pairs of a sparse closure up to which joins are faster than numbering its vertices
 SWEPT_STEPS = 16  # steps of a component after which a job removes unread files: it takes 0.05 to 0.1 s
-BEFOREHAND = "what never changes is joined once, by the stratum that reads it"
-LEFT_OUT = "left out with all of its reader: one is too large or reads what is on the partitions, or there are checkpoints"
 MAX_NAMES = 3  # relations in a message of progress
 BYTES_PER_TUPLE = 32  # memory of a tuple in a run without a cluster: two indexes of 8 bytes, and as much while merging
 
@@ -241,8 +237,7 @@ class ProgramRun(RunState):
         if is_static(stratum.relations[0]):  # made for the stratum that reads it
             return
         before = self.account.parts()
-        if joins := [*filter(is_static, stratum.reads)]:
-            stratum = self._after_static_joins(number, stratum, joins)
+        stratum = make_static_joins(self, number, stratum)
         self._begin(number, stratum)
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
@@ -264,52 +259,6 @@ class ProgramRun(RunState):
         entry |= {"seconds": sum(spent.values()), "account": spent}
         self.plans.append(entry | self.came(number) | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
-
-    def _after_static_joins(self, number: int, stratum, joins: list[str]):
-        """Make the static joins that a stratum reads. If one is too large, or reads what is on the partitions, or there are
-        checkpoints, return the stratum without them."""
-        found = [(at, each) for at, each in enumerate(self.strata) if each.relations[0] in joins]
-        made = not self.config.checkpoint_dir and all(map(self._is_small, found)) and all(map(self._made_static, found))
-        if not made:
-            written = self.compiled.unjoined_strata[stratum.relations[0]]
-            stratum = replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])
-        self.strata[number] = stratum
-        known = {entry["number"] for entry in self.plans}
-        for at, each in ((at, each) for at, each in found if at not in known):
-            entry: dict = {"number": at, "relations": list(each.relations), "plan": "local", "recursive": False}
-            entry |= {"reason": BEFOREHAND if made else LEFT_OUT, "tuples": self.database.count(each.relations[0])}
-            self.plans.append(entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})  # its reader's, who pays for it
-        return stratum
-
-    def _is_small(self, join: tuple[int, Any]) -> bool:
-        """True if a static join can be made in this process, and is expected to be small. join: (number, stratum)."""
-        stratum = join[1]
-        return self.database.on_partitions.keys().isdisjoint(stratum.reads) and self._is_expected_small(stratum)
-
-    def _is_expected_small(self, stratum) -> bool:
-        body = plan_body(stratum.rules[0], self.database, Indexes(self.indexes.arities), {})
-        return body.atoms[-1].expected <= self._static_bound(stratum)
-
-    def _static_bound(self, stratum) -> int:
-        return bound_of(sum(map(self.database.count, stratum.reads)))
-
-    def _made_static(self, join: tuple[int, Any]) -> bool:
-        """Make a static join, unless another stratum has read it. False if it makes too many tuples; then it is empty."""
-        number, stratum = join
-        name, bound = stratum.relations[0], self._static_bound(stratum)
-        if not self.database.count(name):
-            local = Local(
-                stratum, number, self.database, self.indexes, self.profile, bound, multiway=self.config.multiway,
-                cores=self.cluster.here,
-            )  # fmt: skip
-            self.bodies[number] = local.bodies
-            try:
-                local.run()
-            except TooLarge:
-                return False
-            finally:
-                self.database.forget_sizes(name)
-        return True
 
     def _begin(self, number: int, stratum) -> None:
         """Make `so_far` describe this stratum from now on."""

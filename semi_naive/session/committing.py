@@ -119,7 +119,7 @@ class Committing:
         with self._turns.ending(turn):
             self.begin(turn)
             yield
-            self.registry.give_back()
+            self.registry.subscribers.release_cancelled()
             turn.kept = True
 
     def save(self) -> None:
@@ -164,9 +164,9 @@ class Committing:
         with self._turns.ending(turn):
             if not failed:
                 self._commit(turn, transaction)
-        if self.registry.leaving and not self.closed:  # subscriptions that callbacks cancelled
+        if self.registry.subscribers.leaving and not self.closed:  # subscriptions that callbacks cancelled
             with self.alone():
-                self.registry.give_back()
+                self.registry.subscribers.release_cancelled()
 
     def _commit(self, turn: Turn, transaction: Transaction) -> None:
         """Commit a transaction in its turn: see the steps above."""
@@ -176,21 +176,20 @@ class Committing:
         net = {name: change for name, (change, _) in net_changes.items() if change.size}
         turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
         with self.limited():
-            number, changes = self.epoch + 1, self.upkeep.apply(net, self.registry.told_of())
+            number, changes = self.epoch + 1, self.upkeep.apply(net, self.registry.subscribers.followed())
             past = self._past(number, net, changes, begun)
             all_changes = self.system.follow(changes, past)
         ignored = sum(ignored for _, ignored in net_changes.values())
         watched_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
         turn.owed += [
             self.upkeep.relations.sweep,
-            partial(self.registry.tell, watched_changes, number),
+            partial(self.registry.subscribers.deliver, watched_changes, number),
             partial(self._publish, past, transaction, ignored, all_changes),
         ]
         with limits.lifted(), deferred():  # no limit may end it from here on
             if self._directory:
-                self._directory.append(
-                    number, net, self.upkeep.values, transaction.batch, self.registry.kept(watched_changes), self.undo
-                )
+                kept = self.registry.subscribers.kept(watched_changes)
+                self._directory.append(number, net, self.upkeep.values, transaction.batch, kept, self.undo)
             turn.kept = True
             self._turns.settle()
         if self._directory and self._directory.due and not self.closed:
@@ -206,7 +205,7 @@ class Committing:
 
     def _shown(self, changes: dict[str, AnyChange]) -> list[str]:
         """The changed relations that are outputs, or have subscribers, without the system relations."""
-        watched = self.registry.watched()
+        watched = self.registry.subscribers.watched()
         names = dict.fromkeys([*self.outputs, *(name for name in changes if name in watched)])
         return [name for name in names if name in changes and not self.registry.is_system(name)]
 

@@ -150,7 +150,7 @@ class Session(Committing, Relations):
         self.check_open()
         with self.alone() if parameters else nullcontext():  # their values may be new symbols
             key = self.registry.key(relation, parameters) if parameters else ()
-            change = self.registry.between(relation, key, since, until)
+            change = self.registry.subscribers.between(relation, key, since, until)
         return Changes(self, without_parameters(self.registry.relation(relation), len(key)), change)
 
     def query(self, body: str, /, **parameters: Any) -> Answer:
@@ -247,7 +247,7 @@ class Session(Committing, Relations):
         self.check_open()
         when = Granularity(epochs, seconds, background)
         with self.limited(), self.alone():
-            return self.registry.subscribe(relation, callback, parameters, when, snapshot, since, name)
+            return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name)
 
     def sink(
         self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None
@@ -268,7 +268,7 @@ class Session(Committing, Relations):
     def end_subscription(self, name: str) -> None:
         """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""
         with self.alone():
-            self.registry.end(name)
+            self.registry.subscribers.end(name)
 
     def register(self, name: str, rules: str) -> None:
         """Register rules for a relation. The text has its declaration, those of further relations, and rules, which may have
@@ -299,7 +299,7 @@ class Session(Committing, Relations):
     def _end(self) -> None:
         """Close the session: cancel subscriptions, and release the relations."""
         self.closed = True
-        self.registry.close()
+        self.registry.subscribers.close()
         self._release()
 
     def _release(self, failed: bool = False) -> None:

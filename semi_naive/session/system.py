@@ -128,7 +128,7 @@ class System:
                 net[name] = change
         if not net:
             return changes
-        later = upkeep.apply(net, registry.told_of())
+        later = upkeep.apply(net, registry.subscribers.followed())
         both = {name: added(here(changes[name]), here(later[name])) for name in changes.keys() & later.keys()}
         return {**changes, **later, **both}
 
@@ -164,7 +164,7 @@ class System:
     def _subscription(self, owner: str | None = None) -> Iterable[tuple]:
         """Yield the tuples of sys.subscription. owner: only the subscriptions of this client, without its prefix of their
         names."""
-        for subscription in self._session.registry.subscriptions:
+        for subscription in self._session.registry.subscribers.active:
             if owner is None or subscription.owner == owner:
                 yield (
                     subscription.relation,

@@ -28,7 +28,7 @@ def kept(tmp_path_factory):
 
 
 def run(tmp_path, data: bytes, kept) -> list[str]:
-    """What a process finds whose cache has this file."""
+    """Return what a process loads if this file, with this content, lies in its cache."""
     cache = tmp_path / "semi-naive" / "kernels"
     for folder in (tmp_path, cache.parent, cache):
         folder.mkdir(exist_ok=True, mode=0o700)

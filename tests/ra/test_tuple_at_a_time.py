@@ -334,7 +334,7 @@ STRIP = {"edge": [(x, x + step) for x in range(300) for step in (1, 2)]}
 
 @pytest.fixture
 def as_written(monkeypatch):
-    """What never changes, as the edges of CORNERS, is not joined beforehand."""
+    """Programs without static joins: otherwise the edges of CORNERS, which never change, would be joined beforehand."""
     monkeypatch.setattr(passes, "join_static", lambda program: program)
 
 

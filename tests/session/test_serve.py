@@ -156,7 +156,7 @@ def until(holds) -> None:
 
 
 def until_nobody_listens(session) -> None:
-    until(lambda: not session.registry.subscriptions)
+    until(lambda: not session.registry.subscribers.active)
 
 
 def test_a_stream_goes_on_after_an_epoch(session):
@@ -192,7 +192,7 @@ def test_requests_that_are_wrong(session):
         for path in ("/query", "/query?atom=path(1", "/query?atom=path(x,y)&limit=a", "/changes/edge?since=x"):
             assert call(path)[0] == 400, path
         assert call("/relations/nope")[0] == call("/changes/nope")[0] == call("/nothing")[0] == 404
-        assert session.epoch == 0 and not session.registry.subscriptions
+        assert session.epoch == 0 and not session.registry.subscribers.active
 
 
 ENDLESS = b".decl big(n: number)\nbig(x) :- edge(x, _).\nbig(n + 1) :- big(n), n < 1000000000000."

@@ -85,7 +85,7 @@ def test_whoever_subscribes_when_the_sum_of_what_is_told_is_a_fresh_run(edges, d
         for *_, subscription in told:
             subscription.cancel()
         assert len(session.upkeep.relations.tables) == begun == 2 and len(session.upkeep.run.strata) == 2
-        assert not session.registry._asked
+        assert not session.registry._uses
 
 
 @pytest.fixture
@@ -240,6 +240,19 @@ def test_a_callback_that_cancels_or_fails(session, caplog):
     assert "last" not in session
 
 
+def test_callbacks_are_called_in_the_order_of_subscription(session):
+    called, order = [], ["path", "hop", "edge", "near", "degree", "is"]
+    for name in ("hop", "last", "near", "degree", "is"):
+        session.register(name, RULES[name][0])
+    given = {"hop": [{"src": 2, "but": 9}, {"src": 2, "but": 8}], "near": [{"src": 0}], "is": [{"x": 1, "y": 3}]}
+    expected = [(name, place) for name in order for place in range(len(given.get(name, [{}])))]
+    for name, place in expected:
+        callback = lambda changes, epoch, each=(name, place): called.append(each)  # noqa: E731
+        session.subscribe(name, callback, **given.get(name, [{}])[place])
+    session.insert("edge", [(2, 3)])
+    assert called == expected
+
+
 def test_a_callback_begins_no_transaction_and_waits_for_none(session, caplog):
     for call in (lambda: session.insert("edge", [(7, 7)]), lambda: session.subscribe("path", print)):
         subscription = session.subscribe("edge", lambda changes, epoch, call=call: call(), snapshot=True)
@@ -306,7 +319,7 @@ def test_an_error_of_a_rule_leaves_nothing(session):
     assert (
         session.upkeep.run.strata == strata
         and session.upkeep.relations.tables.keys() == tables
-        and not session.registry.subscriptions
+        and not session.registry.subscribers.active
     )
     assert session.query("bad(x)", n=0).to_set() == {(10,)}
     subscription = session.subscribe("bad", print, n=0)

@@ -130,7 +130,7 @@ def test_a_transaction_tells_its_client_what_is_its_own(tokens):
             assert ann("/rules")[1] == [{"name": "near", "parameters": ["who"], "subscriptions": 1}]
             assert operator("/rules")[1][0]["subscriptions"] == 3  # ann has a stream, and what is kept for her
             assert "2003" not in json.dumps(ann("/epochs")) and ann("/epochs")[1][0]["changes"] == {}
-        until(lambda: not session.registry.subscriptions)
+        until(lambda: not session.registry.subscribers.active)
         answer = operator("/transactions", [{"delete": "edge", "rows": [[2000, 2002, 2003]]}])[1]
         assert set(answer["changes"]) == {"path"}  # an output, whoever subscribes
         assert ann("/differences/near?since=1&until=2&who=1000") == (200, {"epoch": 2, "changes": []})
@@ -172,7 +172,7 @@ def test_a_durable_subscription_is_its_owners(tokens, tmp_path):
         with ann.events("/changes/near?who=1000&name=mine") as told:
             assert told()[0] == 2
             assert ann("/subscriptions/mine", method="DELETE")[0] == 200
-        assert ann("/subscriptions") == (200, []) and not session.registry.histories
+        assert ann("/subscriptions") == (200, []) and not session.registry.subscribers.histories
         assert operator("/rules/near", method="DELETE")[0] == 200
 
 
@@ -193,7 +193,7 @@ def test_a_durable_subscription_that_nobody_acknowledges_lapses(tokens, tmp_path
             pass
         for x in range(1, 6):
             ann("/transactions", [{"insert": "edge", "rows": [[1000, 10 * x, 10 * x + 1]]}])
-        assert not session.registry.histories["ann/mine"].epochs
+        assert not session.registry.subscribers.histories["ann/mine"].epochs
         until(lambda: not session.registry.rules["near"].users)
     with tenants(tokens, path=tmp_path / "s") as (session, calls):
         ann, operator = calls["ann"], calls["operator"]

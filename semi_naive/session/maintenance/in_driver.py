@@ -52,7 +52,7 @@ class InDriver:
         configuration has all relations on the partitions, unless the stratum can only be evaluated in one process."""
         if number not in self.rules:
             run, facts, relations = self.run, self.relations.facts, self.run.program.relations
-            stays = in_one_place(stratum, relations)  # then it never moves to the partitions, whatever its size
+            stays = in_one_place(stratum, relations)  # True: it is never moved to the partitions
             exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, relations)
             evaluation = partial(
                 Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,

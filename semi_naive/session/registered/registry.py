@@ -1,4 +1,4 @@
-"""The registered rules of a session, its subscriptions, and the evaluation of the rules that these need.
+"""The registered rules of a session, and their evaluation while they have users.
 
 A relation of registered rules is evaluated while it has users: subscriptions, queries, and evaluated rules that read it. All
 users share its tuples, and the session's own relations with their indexes. When the last user releases it, it is dropped.
@@ -6,7 +6,7 @@ users share its tuples, and the session's own relations with their indexes. When
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,24 +18,15 @@ from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, empty, own_order, union_of_blocks
+from semi_naive.ra.blocks.changes import Change, difference, empty
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Program, Relation
 from semi_naive.session.durability.registrations import Registrations
-from semi_naive.session.maintenance.spread import AnyChange, Kept, here
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.rules import Inlined, Registered, registered, source
 from semi_naive.session.registered.shapes import Shapes
-from semi_naive.session.registered.subscriptions import (
-    Callback,
-    Granularity,
-    History,
-    Subscription,
-    parts_by_key,
-    rest_of,
-    with_key,
-    without_parameters,
-)
+from semi_naive.session.registered.subscribers import Subscribers
+from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
 from semi_naive.session.system import RELATIONS
 
 log = logging.getLogger("semi_naive")
@@ -51,7 +42,7 @@ class Waiting:
 
 
 class Registry:
-    """The registered rules and the subscriptions of one session. Rules only change while no transaction is open."""
+    """The registered rules of one session, and its subscribers. Rules only change while no transaction is open."""
 
     def __init__(self, session: Any):
         self._session = session
@@ -62,13 +53,9 @@ class Registry:
         self._sources = {name: source(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
-        self.subscriptions: list[Subscription] = []
-        self._indexed: tuple[list[Subscription], dict] = [], {}  # see `_listeners`
-        self.histories: dict[str, History] = {}
-        self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
         # The number of users of each (relation, values of its parameters).
-        self._asked: dict[tuple[str, tuple[int, ...]], int] = {}
-        self.most_waiting: int | None = None  # the number of tuples above which a named subscription lapses
+        self._uses: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.subscribers = Subscribers(session, self)
 
     # -- rules
 
@@ -238,7 +225,7 @@ class Registry:
             if rules.users > 1:
                 self._count_use(rules, key, -1)
             else:
-                del self._asked[name, key]
+                del self._uses[name, key]
             self._remove_user(rules)
             for each in sorted(rules.reads):
                 self.release(each, ())
@@ -261,25 +248,24 @@ class Registry:
         self._session.undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
 
     def saved(self) -> tuple:
-        """Return a savepoint for `restore`: subscriptions, histories, and uses of values of parameters."""
-        return self.subscriptions, dict(self.histories), dict(self._asked), list(self.leaving)
+        """Return a savepoint for `restore`."""
+        return dict(self._uses), self.subscribers.saved()
 
     def restore(self, saved: tuple) -> None:
-        """Restore a saved state; subscriptions that are being cancelled stay so."""
-        subscriptions, self.histories, self._asked, leaving = saved
-        self.leaving += [each for each in leaving if each not in self.leaving]
-        self.subscriptions = [each for each in subscriptions if each not in self.leaving]
+        """Restore a saved state."""
+        self._uses, subscribers = saved
+        self.subscribers.restore(subscribers)
 
     def _count_use(self, rules: Registered, key: tuple[int, ...], times: int) -> None:
         """Count a use of values of parameters (times=1), or take one back (times=-1). The first use inserts the values into the
         relation of parameters, and the end of the last one deletes them."""
-        before = self._asked.get((rules.name, key), 0)
+        before = self._uses.get((rules.name, key), 0)
         if key and not before + min(times, 0):
             row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
             self._session.upkeep.apply({rules.asked: Change(row, none) if times > 0 else Change(none, row)})
-        self._asked[rules.name, key] = before + times
+        self._uses[rules.name, key] = before + times
         if not before + times:
-            del self._asked[rules.name, key]
+            del self._uses[rules.name, key]
 
     @contextlib.contextmanager
     def there(self, names: Iterable[str]):
@@ -319,95 +305,10 @@ class Registry:
         finally:
             self.release(name, key)
 
-    # -- subscriptions
-
-    def subscribe(
-        self,
-        name: str,
-        callback: Callback,
-        given: dict,
-        when: Granularity,
-        snapshot: bool,
-        since: int | None,
-        called: str | None,
-        owner: str | None = None,
-    ) -> Subscription:
-        """See `Session.subscribe`. called: the name of the subscription, if any. owner: the client of a server that subscribes.
-        given: the values of parameters, by name."""
-        key, history = self.key(name, given), self.histories.get(called) if called else None
-        if history and (history.relation, history.key) != (name, key):
-            raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
-        if history and history.lapsed:
-            text = f"the subscription {called!r} has lapsed: more than {self.most_waiting:,} tuples waited to be acknowledged"
-            raise ValueError(f"{text}; end it, then begin it anew with a snapshot")
-        if called and any(each.name == called for each in self.subscriptions):
-            raise ValueError(f"the subscription {called!r} is in use: cancel it first")
-        missed = self._missed(name, key, history, since)
-        self._session.save()
-        self.need(name, key)
-        subscription = Subscription(self._session, self.relation(name), key, callback, when, called)
-        subscription.owner, subscription.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
-        if called and history is None:
-            self._begin(called, History(name, key, self._session.epoch))
-        self.subscriptions = [*self.subscriptions, subscription]
-        self._session.undo(subscription.end)
-        subscription.start()
-        if snapshot:
-            table, relation = self._session.upkeep.relations.table(name), self.relation(name)
-            everything = union_of_blocks(table.blocks("all", own_order(table.arity)), relation.arity)
-            missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
-        for epoch, change in missed:
-            subscription.add(change, epoch)
-            subscription.tell()
-        return subscription
-
-    def _begin(self, called: str, history: History) -> None:
-        """Begin to keep the changes of a relation for a name. called: the name."""
-        what = "subscribe", called, history.relation, history.key, history.acknowledged
-        self._session.note(True, *what, values=self._session.upkeep.values)
-        self.need(history.relation, history.key)  # changes are kept after the subscription has been cancelled, too
-        self.histories[called] = history
-
-    def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
-        """Return the changes before a new subscription as (epoch, change): those stored for its name, or, if `since` is given,
-        the difference between a retained epoch and the last one."""
-        if history is not None:
-            if since is not None and since < history.acknowledged:
-                raise ValueError(f"epochs up to {history.acknowledged} have been acknowledged, so since={since} is too early")
-            return history.after(since)
-        if since is None:
-            return []
-        return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
-
-    def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
-        """The change of a relation, for values of its parameters, between two epochs. since=-1: from an empty relation."""
-        before = Table(self.relation(name).arity) if since == -1 else self._contents_at(name, key, since)
-        after = self._contents_at(name, key, until)
-        if until < since:
-            raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
-        change = self._session.upkeep.relations.between(name, before, after)
-        return with_key(here(change), key) if key else change
-
-    def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:
-        """The contents of a relation after an epoch. Raises ValueError if it was not evaluated then for these parameters."""
-        then = self._session.at(epoch)
-        if name not in then.tables or key and not rest_of_table(then.tables[self.rules[name].asked], key).count:
-            text = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
-            raise ValueError(f"{text}, as it had no subscriber then: name an epoch at which it had one")
-        return then.kept(name)
-
-    def kept(self, all_changes: Mapping[str, AnyChange]) -> dict[str, Change]:
-        """Select the changes of a transaction that must be stored for each named subscription. all_changes: the changes by
-        relation."""
-        active = {called: history for called, history in self.histories.items() if not history.lapsed}
-        own = {called: (all_changes.get(history.relation), history.key) for called, history in active.items()}
-        changes = {called: with_key(change, key) for called, (change, key) in own.items() if isinstance(change, Change)}
-        return {called: change for called, change in changes.items() if change.size}
-
     def registrations(self) -> Registrations:
         """The rules and named subscriptions to store in the directory of the session."""
         texts = {name: rules.text for name, rules in self.rules.items()}
-        return Registrations(texts | {name: each.text for name, each in self.waiting.items()}, dict(self.histories))
+        return Registrations(texts | {name: each.text for name, each in self.waiting.items()}, dict(self.subscribers.histories))
 
     def take_up(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
@@ -428,104 +329,4 @@ class Registry:
             else:
                 if not history.lapsed:
                     self.need(name, history.key)
-                self.histories[called] = history
-
-    def tell(self, found: dict[str, Change], epoch: int) -> None:
-        """Deliver the changes of an epoch to subscribers, and store them for named subscriptions. found: the changes by
-        relation. Idempotent: an interrupt may repeat it."""
-        for called, change in self.kept(found).items():
-            self.histories[called].add(epoch, change)
-            if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
-                self._lapse(called)
-        listeners = self._listeners()
-        for name in found.keys() & listeners.keys():
-            for key, part in parts_by_key(found[name], listeners[name]).items():
-                for each in listeners[name][key]:
-                    each.add(part, epoch)
-                    each.tell()
-
-    def _listeners(self) -> dict[str, dict[tuple[int, ...], list[Subscription]]]:
-        """The subscriptions by relation and values of its parameters."""
-        indexed, listeners = self._indexed
-        if indexed is not self.subscriptions:
-            listeners = {}
-            for each in self.subscriptions:
-                listeners.setdefault(each.relation, {}).setdefault(each.key, []).append(each)
-            self._indexed = self.subscriptions, listeners
-        return listeners
-
-    def watched(self) -> Collection[str]:
-        """The relations that have subscribers."""
-        return self._listeners().keys()
-
-    def told_of(self) -> Collection[str]:
-        """Return the relations that have subscribers, or whose changes are stored for a named subscription."""
-        return (
-            self.watched()
-            if not self.histories
-            else {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
-        )
-
-    def forget(self, subscription: Subscription) -> None:
-        """Remove a cancelled subscription and release its relation. If a callback cancels it while a transaction commits, the
-        relation is released after that."""
-        if subscription in self.subscriptions:
-            rest = [each for each in self.subscriptions if each is not subscription]
-            self.subscriptions, self.leaving = rest, [*self.leaving, subscription]
-        if not self._session.writes and not self._session.closed:
-            with self._session.alone():
-                self.give_back()
-
-    def give_back(self) -> None:
-        """Release the relations of cancelled subscriptions."""
-        while self.leaving:
-            self.release(self.leaving[-1].relation, self.leaving[-1].key)
-            self.leaving = self.leaving[:-1]
-
-    def acknowledge(self, called: str, epoch: int) -> None:
-        """Discard the changes stored for a name up to an epoch. Raises ValueError for an epoch after the last one. called: the
-        name."""
-        self._session.check_process()
-        if epoch > self._session.epoch:
-            raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
-        if called in self.histories:
-            self.histories[called].ack(epoch)
-            self._session.note(False, "ack", called, epoch)
-
-    def _lapse(self, called: str) -> None:
-        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation. called:
-        the name."""
-        log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.most_waiting:,}")
-        history = self.histories[called]
-        history.lapse()
-        self.release(history.relation, history.key)
-        try:
-            self._session.note(False, "lapse", called)
-        except OSError:
-            log.exception("the directory does not know that the subscription %r has lapsed", called)
-
-    def end(self, called: str) -> None:
-        """Discard a named subscription and the changes stored for it. Raises KeyError if there is none. called: the name."""
-        if called not in self.histories:
-            raise KeyError(f"there is no subscription with the name {called!r}")
-        self._session.save()
-        for each in [each for each in self.subscriptions if each.name == called]:
-            self._session.undo(partial(setattr, each, "name", called))
-            each.name = None
-        self._session.note(False, "end", called)
-        history = self.histories.pop(called)
-        if not history.lapsed:
-            self.release(history.relation, history.key)
-
-    def close(self) -> None:
-        for each in self.subscriptions:
-            each.stop()
-
-
-def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
-    """Select the tuples that begin with the values of `key`, and remove these columns."""
-    blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
-    rest = Table(table.arity - len(key))
-    rest.insert_block(union_of_blocks(blocks, rest.arity))
-    rest.settle()
-    return rest
+                self.subscribers.histories[called] = history

@@ -15,7 +15,8 @@ from sortedcontainers import SortedDict
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, empty, union_of_blocks
+from semi_naive.ra.blocks.changes import Change, apart, empty, own_order, union_of_blocks
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
 from semi_naive.session.facts import with_prefixes
@@ -155,14 +156,14 @@ class Subscription:
         """Acknowledge the changes up to an epoch: they are not kept for the name any more. Raises ValueError without a name."""
         if self.name is None:
             raise ValueError("only a subscription with a name keeps changes: subscribe(…, name=…)")
-        self._session.registry.acknowledge(self.name, epoch)
+        self._session.registry.subscribers.acknowledge(self.name, epoch)
 
     def cancel(self) -> None:
         """Stop the calls, and release the relations that only this subscription used. If the subscription has a name,
         changes are still kept, and a new subscription by that name resumes it."""
         self._session.check_process()
         self.stop()
-        self._session.registry.forget(self)
+        self._session.registry.subscribers.forget(self)
 
     def stop(self) -> None:
         """Make no more calls, and wait for a call in another thread to end."""
@@ -245,6 +246,15 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
     if not found.size:
         return empty(block.arity - len(key))
     return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)
+
+
+def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
+    """Select the tuples that begin with the values of `key`, and remove these columns."""
+    blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
+    rest = Table(table.arity - len(key))
+    rest.insert_block(union_of_blocks(blocks, rest.arity))
+    rest.settle()
+    return rest
 
 
 def added(first: Change, second: Change) -> Change:

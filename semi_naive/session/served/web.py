@@ -79,7 +79,7 @@ class Web:
     def __init__(self, session, name: str):
         """name: of the program."""
         self.session, self.name = session, name
-        session.registry.most_waiting = MOST_WAITING
+        session.registry.subscribers.most_waiting = MOST_WAITING
         self.evaluating = ThreadPoolExecutor(EVALUATING, "semi-naive-evaluating")
         self.durable: dict[str, Callable[[], None]] = {}  # by their names in the session, what ends the streams
 
@@ -218,7 +218,7 @@ class Web:
         """Return the part of a transaction's change that a client may see: of outputs, and of relations that it subscribes to,
         with the parameter values that it has given. None if there is none."""
         name, registry = change.name, self.session.registry
-        keys = {each.key for each in registry.subscriptions if each.relation == name and each.owner == client.name}
+        keys = {each.key for each in registry.subscribers.active if each.relation == name and each.owner == client.name}
         if not client.asks(name, registry) or not keys and name not in self.session.program.outputs:
             return None
         found = change.beginning(keys) if keys and all(keys) else change
@@ -233,7 +233,7 @@ class Web:
             if client.asks(registered.name, registry):
                 own = sum(
                     subscription.relation == registered.name
-                    for subscription in registry.subscriptions
+                    for subscription in registry.subscribers.active
                     if subscription.owner == client.name
                 )
                 users = registered.users if client.owner else own
@@ -294,7 +294,7 @@ class Web:
         called = client.prefix + options["name"] if options["name"] else None
         return self._begun(
             Stream(request.loop), called,
-            lambda put: self.session.registry.subscribe(
+            lambda put: self.session.registry.subscribers.subscribe(
                 name, put, values, when, options["snapshot"] in ("1", "true"), since, called, client.name
             ),
         )  # fmt: skip
@@ -319,11 +319,11 @@ class Web:
     def subscriptions(self, request: ClientRequest) -> list:
         """GET /subscriptions."""
         registry, prefix = self.session.registry, request.client.prefix
-        connected = {each.name for each in registry.subscriptions}
+        connected = {each.name for each in registry.subscribers.active}
         return [{"name": called.removeprefix(prefix), "relation": history.relation,
                  "parameters": self._parameters(history.relation, history.key), "acknowledged": history.acknowledged,
                  "waiting": history.waiting, "lapsed": history.lapsed, "connected": called in connected}
-                for called, history in list(registry.histories.items()) if called.startswith(prefix)]  # fmt: skip
+                for called, history in list(registry.subscribers.histories.items()) if called.startswith(prefix)]  # fmt: skip
 
     def _parameters(self, name: str, key: tuple[int, ...]) -> dict[str, Any]:
         """The parameters of a relation with the values that 64 bits stand for."""
@@ -343,7 +343,7 @@ class Web:
         if type(epoch) is not int:
             raise BadRequest(f"the body acknowledges no epoch: {example}")
         with self.session.alone():
-            self.session.registry.acknowledge(self._durable(request), epoch)
+            self.session.registry.subscribers.acknowledge(self._durable(request), epoch)
         return {"acknowledged": epoch}
 
     def end(self, request: ClientRequest) -> dict:
@@ -356,7 +356,7 @@ class Web:
 
     def _durable(self, asked: ClientRequest) -> str:
         """The name that the session has for a durable subscription of the client. NotFound if it has none."""
-        prefix, known = asked.client.prefix, list(self.session.registry.histories)
+        prefix, known = asked.client.prefix, list(self.session.registry.subscribers.histories)
         if prefix + asked.name not in known:
             own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
             raise NotFound(f"there is no durable subscription {asked.name!r}: there are {', '.join(own) or 'none'}")

@@ -1,0 +1,71 @@
+"""Static joins: atoms of a recursive rule that never change, joined once, before the stratum that reads them. Planning adds
+them to the program (`planning/rewriting/static_joins`); its reader is evaluated as written if one is too large."""
+
+from dataclasses import replace
+
+from semi_naive.host.account import PARTS
+from semi_naive.planning.joins.indexes import Indexes
+from semi_naive.planning.joins.order import plan_body
+from semi_naive.planning.rewriting.static_joins import bound_of, is_static
+from semi_naive.planning.strata import Stratum, is_fact
+from semi_naive.running.driver.local import Local, TooLarge
+from semi_naive.running.progress.state import RunState
+
+BEFOREHAND = "what never changes is joined once, by the stratum that reads it"
+LEFT_OUT = "left out with all of its reader: one is too large or reads what is on the partitions, or there are checkpoints"
+
+
+def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
+    """Make the static joins that a stratum reads, in this process. If one is too large, or reads what is on the partitions, or
+    there are checkpoints, return the stratum without them, as it was written. number: that of the stratum."""
+    names = {*filter(is_static, stratum.reads)}
+    joins = [(at, each) for at, each in enumerate(run.strata) if names.intersection(each.relations)]
+    if not joins:
+        return stratum
+    made = not run.config.checkpoint_dir and all(_is_small(run, join) for _, join in joins)
+    made = made and all(_is_made(run, *join) for join in joins)
+    if not made:
+        written = run.compiled.unjoined_strata[stratum.relations[0]]
+        stratum = replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])
+    run.strata[number] = stratum
+    known = {entry["number"] for entry in run.plans}
+    for at, join in joins:
+        if at not in known:
+            entry: dict = {"number": at, "relations": list(join.relations), "plan": "local", "recursive": False}
+            entry |= {"reason": BEFOREHAND if made else LEFT_OUT, "tuples": run.database.count(join.relations[0])}
+            run.plans.append(entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})  # its reader has its time
+    return stratum
+
+
+def _is_small(run: RunState, join: Stratum) -> bool:
+    """True if a static join can be made in this process, and is expected to be small."""
+    return run.database.on_partitions.keys().isdisjoint(join.reads) and is_expected_small(run, join)
+
+
+def is_expected_small(run: RunState, join: Stratum) -> bool:
+    """True if the tuples that a static join is expected to have are within its bound."""
+    body = plan_body(join.rules[0], run.database, Indexes(run.indexes.arities), {})
+    return body.atoms[-1].expected <= _bound(run, join)
+
+
+def _bound(run: RunState, join: Stratum) -> int:
+    return bound_of(sum(map(run.database.count, join.reads)))
+
+
+def _is_made(run: RunState, number: int, join: Stratum) -> bool:
+    """Make a static join, unless another stratum has read it. False if it makes too many tuples; then it is empty."""
+    name = join.relations[0]
+    if run.database.count(name):
+        return True
+    local = Local(
+        join, number, run.database, run.indexes, run.profile, _bound(run, join), multiway=run.config.multiway,
+        cores=run.cluster.here,
+    )  # fmt: skip
+    run.bodies[number] = local.bodies
+    try:
+        local.run()
+    except TooLarge:
+        return False
+    finally:
+        run.database.forget_sizes(name)
+    return True
