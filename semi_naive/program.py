@@ -139,10 +139,11 @@ class Program:
                 hint = "give them to another relation, and copy them by a rule"
                 why = "aggregated in its heads" if name in self.checked.sums else "evaluated in steps"
                 raise BadInput(f"{name} is {why} and takes no facts", hint=hint)
-        key = named, only_outputs, limited, once
+        whole = _taken_over(facts)
+        key = named, only_outputs, limited, once, whole
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
-            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, once)
+            self._compiled[key] = apply_passes(self.checked, keep, [*self.inputs, *sorted(named)], limited, once, whole)
         return self._compiled[key]
 
     @cached_property
@@ -167,7 +168,8 @@ class Program:
             called, from any thread; the last stratum of the record is the one being evaluated.
         plan: "auto"; "decomposed": decompose every recursive stratum into independent groups, ValueError if one has none;
             "balanced": decompose no stratum. Under "auto" and "balanced" the driver evaluates small strata.
-        lenient: a missing facts file is an empty relation. only_outputs: compute only the relations of .output and .printsize.
+        lenient: a missing facts file is an empty relation. only_outputs: compute only the relations of .output and .printsize,
+            and read only the columns and rows of facts that these need; then the result has no proofs.
         options: tunables, by the names in `Config`.
 
         Raises `BadInput` for facts that cannot be read, `EvaluationError` for a division by zero and the like.
@@ -228,6 +230,16 @@ class Program:
         counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
+
+
+def _taken_over(facts: Any) -> frozenset[str]:
+    """The relations whose facts are those of another run, which are taken over as they are."""
+    if not isinstance(facts, dict) or not facts:
+        return frozenset()
+    from semi_naive.ra.blocks.table import Table
+    from semi_naive.running.relations.spread import Spread
+
+    return frozenset(name for name, data in facts.items() if isinstance(data, Table | Spread))
 
 
 def _check_given(facts: Any) -> None:

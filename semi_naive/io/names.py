@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
 from semi_naive.ra.ir import Relation
@@ -56,6 +57,16 @@ def column_places(relation, columns: Sequence, file=None, line: int | None = Non
     )
     lists = f"{relation.name} has the attributes {', '.join(attributes)}, its facts have the columns {_column_list(columns)}"
     raise BadInput(f"{where}{lists}: {reason}", file, line, hint=HINT)
+
+
+def check_width(relation, columns: Sequence, file: str) -> bool:
+    """Return True if columns that are read in their order are as many as the relation's attributes; raise BadInput if not."""
+    if len(columns) != relation.arity:
+        attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
+        has, there = quantity(relation.arity, "attribute"), quantity(len(columns), "column")
+        message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(map(str, columns))})"
+        raise BadInput(message, file, hint="name the attributes as the columns that you want")
+    return True
 
 
 def _is(names: list) -> str:

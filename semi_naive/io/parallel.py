@@ -6,7 +6,7 @@ Java trace. Line numbers are counted from the start of a range; only after an er
 """
 
 import pickle
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.matrix_market import check_entries
-from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.strings import Interning
@@ -79,7 +78,7 @@ class ReadSpan:
         try:
             gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):
-                yield SourcePart(columns, gathered.array(), rows)
+                yield SourcePart(self.source.needed(columns), gathered.array(), rows)
                 gathered = gathered.__init__() or gathered
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span, fault))
@@ -87,10 +86,9 @@ class ReadSpan:
 
 def frame_parts(source: SparkFrame):
     """Return an RDD of the `SourcePart`s of a DataFrame. Starts no job."""
-    empty = schema_of(source.frame).empty_table()
-    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), source.relation.name)  # its names and its width
-    note_order(source.relation, empty.column_names, source.relation.name)
-    packed = map_in_arrow(source.frame, ReadBatches(source.relation, source.types), "part binary")
+    empty, name = schema_of(source.frame).empty_table(), source.relation.name
+    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), name)  # its names and its width
+    packed = map_in_arrow(source.needed_frame(), ReadBatches(replace(source, frame=None)), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
 
 
@@ -98,8 +96,7 @@ def frame_parts(source: SparkFrame):
 class ReadBatches:
     """A function for `DataFrame.mapInArrow` that turns Arrow batches into batches of one pickled part each."""
 
-    relation: Any
-    types: dict
+    source: Source
 
     def __call__(self, batches):
         """Yield the parts of Arrow record batches; an error becomes a part."""
@@ -108,8 +105,8 @@ class ReadBatches:
         for table in _tables(batches):
             gathered = GatheredSymbols()
             try:
-                columns = columns_of_table(table, self.relation, self.types, gathered, self.relation.name, None)
-                part = SourcePart(columns, gathered.array(), table.num_rows)
+                columns = self.source.columns_of(table, gathered, self.source.relation.name, None)
+                part = SourcePart(self.source.needed(columns), gathered.array(), table.num_rows)
             except BadInput as fault:
                 part = SourcePart(None, None, 0, (None, fault))
             yield pa.record_batch([pa.array([pickle.dumps(part, protocol=5)], pa.binary())], names=["part"])

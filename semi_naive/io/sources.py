@@ -4,7 +4,7 @@
 
 import gzip
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -12,12 +12,11 @@ import numpy as np
 from semi_naive.host.jit import is_numba_loaded
 from semi_naive.host.threads import in_threads
 from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
-from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.formats.lines import located_rows
 from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
-from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parquet, read_row_group, read_schema, row_groups
+from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parquet, read_row_group, row_groups
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source
@@ -168,47 +167,55 @@ class TextFile(File):
 class ParquetFile(File):
     """A parquet file, or a directory of them."""
 
+    narrows = True
+
     def size(self) -> int:
         return parquet_bytes(self.path)
 
     def rows(self) -> int:
-        return read_schema(self.path)[1]
+        return sum(rows for *_, rows in self.spans())
 
     def columns(self, values) -> np.ndarray:
         """Read one row group after the other: only one of them is in memory as Arrow has it."""
-        spans, arity, at = self.spans(), self.relation.arity, 0
-        if len(spans) < 2 or not arity:
-            return self._of_table(read_parquet(self.path, self.relation), values)
-        columns = np.empty((arity, self.rows()), np.int64)
+        spans, at = self.spans(), 0
+        if not self._by_groups(spans):
+            return self._of_table(read_parquet(self.path, self), values)
+        arity = len(self.pushdown.read) if self.pushdown else self.relation.arity
+        columns = np.empty((arity, sum(rows for *_, rows in spans)), np.int64)
         for span in spans:
-            for some, rows in self.read(span, values):
-                columns[:, at : at + rows] = some
-                at += rows
-        return columns
+            for some, _ in self.read(span, values):
+                some = self.needed(some, values)
+                columns[:, at : at + some.shape[1]] = some
+                at += some.shape[1]
+        return columns if at == columns.shape[1] else np.ascontiguousarray(columns[:, :at])
+
+    def _by_groups(self, spans: list) -> bool:
+        """True if row groups are read one by one: there are several, or some are left out."""
+        return bool(self.relation.arity) and (len(spans) > 1 or bool(self.pushdown and self.pushdown.rows))
 
     def prepared(self):
         """Read a file of one row group at once, and others when they are needed."""
-        if len(self.spans()) > 1:
+        if self._by_groups(self.spans()):
             return self.columns
-        return partial(self._of_table, read_parquet(self.path, self.relation))
+        return partial(self._of_table, read_parquet(self.path, self))
 
     def _of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
         """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system."""
         import pyarrow as pa
 
-        columns = columns_of_table(table, self.relation, self.types, values, part or self.path, first_row)
+        columns = self.columns_of(table, values, part or self.path, first_row)
         pa.default_memory_pool().release_unused()  # Arrow's pool would keep the memory of the table
         return columns
 
-    def spans(self) -> list[tuple[str, int, int]]:
-        """The row groups."""
+    def spans(self) -> list[tuple[str, int, int, int]]:
+        """The row groups that may have rows that are needed: see `read`."""
         note_order(self.relation, column_names(self.path), self.path)
-        return row_groups(self.path)
+        return row_groups(self.path, self)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row)."""
-        part, group, first_row = span
-        table = read_row_group(self.path, part, group, self.relation)
+        """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row, its rows)."""
+        part, group, first_row, _ = span
+        table = read_row_group(self.path, part, group, self)
         yield self._of_table(table, values, part, first_row), table.num_rows
 
     def lines_before(self, span) -> int:
@@ -220,6 +227,10 @@ class Files(File):
     """Several files with facts of one relation, in order. path: the pattern that they match."""
 
     parts: tuple[Source, ...]
+    narrows = True
+
+    def with_pushdown(self, pushdown):
+        return replace(self, parts=tuple(part.with_pushdown(pushdown) for part in self.parts), pushdown=pushdown)
 
     def each(self) -> Sequence[Source]:
         return self.parts
@@ -238,8 +249,8 @@ class Files(File):
 
     def columns(self, values) -> np.ndarray:
         """Read the files on all cores, and number their symbols in the order of the files."""
-        found = [columns(values) for columns in in_threads(lambda part: part.prepared(), self.parts)]
-        return np.concatenate(found, axis=1)
+        prepared = in_threads(lambda part: part.prepared(), self.parts)
+        return np.concatenate([part.needed(of(values), values) for part, of in zip(self.parts, prepared, strict=True)], axis=1)
 
     def spans(self) -> list[tuple[int, object]]:
         """The spans of all files, each with its file's number."""
@@ -247,7 +258,7 @@ class Files(File):
 
     def read(self, span, values):
         number, inside = span
-        return self._files[number].read(inside, values)
+        return ((self._files[number].needed(some), rows) for some, rows in self._files[number].read(inside, values))
 
     def lines_before(self, span) -> int:
         number, inside = span

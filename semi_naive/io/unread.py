@@ -5,21 +5,27 @@ Spark's tasks read its parts.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from semi_naive.io.names import note_order
+from semi_naive.io.names import check_width, column_places, note_order
 from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.pushdown import Pushdown
 from semi_naive.ra.spark.spark_context import is_connect
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source of the facts of `relation`. types: all types by name, for records in its attributes."""
+    """A source of the facts of `relation`. types: all types by name, for records in its attributes. pushdown: what the source
+    may leave out, if anything."""
 
     relation: Relation
     types: dict
+    pushdown: Pushdown | None = field(default=None, kw_only=True)
+
+    narrows = False  # True if it leaves out the attributes that `pushdown` does not read
 
     large = False  # True if it is large enough for a Spark job
     matrix = None
@@ -42,6 +48,32 @@ class Source:
         call it."""
         return self.columns
 
+    def with_pushdown(self, pushdown: Pushdown) -> "Source":
+        """Return the source with what it may leave out."""
+        return replace(self, pushdown=pushdown)
+
+    def needed(self, columns: np.ndarray, values=None) -> np.ndarray:
+        """Return what is needed of the columns that it has read: attributes and rows. values: see `Pushdown.matching`."""
+        if self.pushdown is None:
+            return columns
+        narrow = self.narrows or len(self.pushdown.read) == len(columns)
+        return self.pushdown.matching(columns if narrow else columns[[*self.pushdown.read]], values)
+
+    def columns_of(self, table, values, file: str, first_row: int | None = 0) -> np.ndarray:
+        """Convert an Arrow table with the attributes that are read to columns: see `formats.arrow.columns_of_table`."""
+        from semi_naive.io.formats.arrow import columns_of_table
+
+        relation = self.pushdown.narrowed if self.pushdown else self.relation
+        return columns_of_table(table, relation, self.types, values, file, first_row)
+
+    def names_to_read(self, names: Sequence[str], file: str) -> list[str] | None:
+        """The columns to read, by name, of a table with these columns. None if all are read in their order."""
+        places = column_places(self.relation, names, file)
+        if places is None and (self.pushdown is None or not check_width(self.relation, names, file)):
+            return None
+        read = self.pushdown.read if self.pushdown else range(self.relation.arity)
+        return [names[at if places is None else places[at]] for at in read]
+
     def rows(self) -> int | None:
         """Return the approximate number of rows without reading them; None if it is unknown."""
         return None
@@ -63,7 +95,8 @@ class Given(Source):
 class SparkFrame(Source):
     """A Spark DataFrame, whose rows remain in Spark."""
 
-    frame: object
+    frame: Any
+    narrows = True
 
     @property
     def large(self) -> bool:
@@ -72,10 +105,13 @@ class SparkFrame(Source):
 
     def columns(self, values) -> np.ndarray:
         """Collect the frame to the driver."""
-        from semi_naive.io.formats.arrow import columns_of_table
+        return self.columns_of(self.needed_frame().toArrow(), values, self.relation.name)
 
+    def needed_frame(self):
+        """The frame with the columns that are read. Spark's reader of a file leaves the others out."""
         note_order(self.relation, self.frame.columns, self.relation.name)
-        return columns_of_table(self.frame.toArrow(), self.relation, self.types, values, self.relation.name)
+        names = self.names_to_read(self.frame.columns, self.relation.name)
+        return self.frame if names is None else self.frame.select([f"`{name.replace('`', '``')}`" for name in names])
 
 
 def schema_of(frame):

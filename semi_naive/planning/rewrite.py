@@ -169,6 +169,11 @@ def relation_of(name: str, variables: Sequence[ir.Var], body: tuple, rule: ir.Ru
     return relation, replace(made, text=f"{made}  (of: {rule.text or rule})")
 
 
+def relations_in(nodes) -> set[str]:
+    """The relations of all atoms in literals, rules or several of them."""
+    return {node.relation for node in walk(nodes) if isinstance(node, ir.Atom)}
+
+
 def positive_atoms(body: Iterable) -> list[ir.Atom]:
     """The atoms of a body that are neither negated nor aggregated."""
     return [literal for literal in body if isinstance(literal, ir.Atom)]

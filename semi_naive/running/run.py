@@ -18,7 +18,7 @@ from semi_naive.planning.rewriting.static_joins import is_static
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.ir import Const, Kind, Pack, Rule, Term
+from semi_naive.ra.ir import Const, Kind, Pack, Relation, Rule, Term
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
@@ -104,13 +104,13 @@ class ProgramRun(RunState):
                 self.database.tables[name] = data  # that no rule derives more of
             if isinstance(data, Spread) and name in wanted:
                 self.database.on_partitions[name] = cast(Any, data)  # the same
-        relations, types = self.program.relations, self.program.types
+        types = self.program.types
         self.fed = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
         passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | Spread)}
         if passed:
             from semi_naive.io.python_data import source_of
 
-            self.loading.add_all((name, source_of(data, relations[name], types)) for name, data in passed.items())
+            self.loading.add_all((name, source_of(data, self._declared(name), types)) for name, data in passed.items())
         self.loading.add_all(self._files(wanted - given.keys(), str(folder), options))
 
     def _files(self, wanted, folder: str, options: Options):
@@ -120,13 +120,18 @@ class ProgramRun(RunState):
             if directive.kind == "input" and directive.relation in wanted:
                 from semi_naive.io.reading import source_of_directive
 
-                relation, types = self.program.relations[directive.relation], self.program.types
+                relation, types = self._declared(directive.relation), self.program.types
                 try:
                     yield relation.name, source_of_directive(directive, relation, types, folder, options)
                 except BadInput as missing:
                     from semi_naive.io.unread import Given
 
                     yield relation.name, Given(relation, types, partial(_raise_missing, missing))
+
+    def _declared(self, name: str) -> Relation:
+        """A relation with all of its attributes, as its facts have them."""
+        pushed = self.compiled.pushdown.get(name)
+        return pushed.relation if pushed else self.program.relations[name]
 
     def load_constants(self, wanted=None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
-from semi_naive.io.names import column_places
+from semi_naive.io.names import check_width, column_places
 from semi_naive.io.results.order import distinct_in_column
 from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
@@ -124,12 +123,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
     names = [name for name, _ in relation.attributes]
     if (order := column_places(relation, table.column_names, file)) is not None:
         table = table.select(order)
-    found = table.column_names
-    if len(found) != len(names):
-        attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
-        has, there = quantity(len(names), "attribute"), quantity(len(found), "column")
-        message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(found)})"
-        raise BadInput(message, file, hint="name the attributes as the columns that you want")
+    check_width(relation, table.column_names, file)
     if not names:
         return np.zeros((0, min(1, table.num_rows)), np.int64)
     columns = np.empty((len(names), table.num_rows), np.int64)

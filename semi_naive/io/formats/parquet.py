@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
-from semi_naive.io.names import column_places
 
 
 def is_parquet(path: str) -> bool:
@@ -15,15 +14,15 @@ def is_parquet(path: str) -> bool:
     return not is_uri(path) and os.path.isdir(path) and any(_is_part(name) for name in os.listdir(path))
 
 
-def read_parquet(path: str, relation=None):
-    """All rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. If columns are read
-    by name, only the relation's attributes are read."""
+def read_parquet(path: str, source):
+    """All rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. source: the `Source`
+    that says which columns are read."""
     import pyarrow as pa
 
     with parquet_errors(path):
         system, parts = part_files(path)
         files = [_opened(part, system) for part in parts]
-        tables = [file.read(columns=_columns_in_order(file, relation, path)) for file in files]
+        tables = [file.read(columns=source.names_to_read(file.schema_arrow.names, path)) for file in files]
         return _check_column_names(pa.concat_tables(tables, promote_options="permissive"))
 
 
@@ -37,8 +36,9 @@ def _opened(part: str, system):
     return pq.ParquetFile(part, filesystem=system, metadata=footer, read_dictionary=texts)
 
 
-def row_groups(path: str) -> list[tuple[str, int, int]]:
-    """The (part, row group, number of its first row) of every row group under `path`. Reads the footers."""
+def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
+    """The (part, row group, number of its first row, its rows) of every row group under `path`, except for those that a source
+    does not need, by the least and greatest values of their columns. Reads the footers."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
@@ -47,24 +47,27 @@ def row_groups(path: str) -> list[tuple[str, int, int]]:
         for part in parts:
             footer, row = pq.read_metadata(part, filesystem=system), 0
             for group in range(footer.num_row_groups):
-                groups.append((part, group, row))
-                row += footer.row_group(group).num_rows
+                rows = footer.row_group(group).num_rows
+                if source.pushdown is None or _is_needed(footer, group, source, path):
+                    groups.append((part, group, row, rows))
+                row += rows
         return groups
 
 
-def read_row_group(path: str, part: str, group: int, relation=None):
-    """One row group, of one of the `part_files` of `path`, as a pyarrow table. relation: as for `read_parquet`."""
+def _is_needed(footer, group: int, source, path: str) -> bool:
+    """True if a row group may have rows that a source needs."""
+    names = source.names_to_read(footer.schema.to_arrow_schema().names, path)
+    found = footer.row_group(group)
+    chunks = {each.path_in_schema: each.statistics for each in map(found.column, range(found.num_columns))}
+    read = {place: chunks.get(name) for place, name in zip(source.pushdown.read, names, strict=True)}
+    return source.pushdown.may_match({place: (of.min, of.max) for place, of in read.items() if of and of.has_min_max})
+
+
+def read_row_group(path: str, part: str, group: int, source):
+    """One row group, of one of the `part_files` of `path`, as a pyarrow table. source: as for `read_parquet`."""
     with parquet_errors(path):
         file = _opened(part, filesystem(path)[0])
-        return _check_column_names(file.read_row_group(group, columns=_columns_in_order(file, relation, part)))
-
-
-def _columns_in_order(file, relation, path: str) -> list[str] | None:
-    """Return the names of a file's columns in the order of the relation's attributes; None if they are read in their own
-    order."""
-    names = file.schema_arrow.names
-    order = column_places(relation, names, path) if relation else None
-    return None if order is None else [names[at] for at in order]
+        return _check_column_names(file.read_row_group(group, columns=source.names_to_read(file.schema_arrow.names, part)))
 
 
 def column_names(path: str) -> list[str]:

@@ -29,7 +29,7 @@ class _Record(Telling):
         """Yield the lines about facts."""
         for name in self.program.relations:
             if name in self.given and name not in self.carried:
-                yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}"
+                yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}{self.pushed(name)}"
 
     def steps_done(self, places: list[int]) -> str:
         numbered = [number for number, stratum in enumerate(self.strata) if stratum.rules]

@@ -54,7 +54,7 @@ class _Expectation(Telling):
         for name in self.program.relations:
             if name not in self.carried and (name in self.given or name in self.inputs or self.run.database.count(name)):
                 supposed = "supposed " * (name in self.sizes.supposed)
-                yield f"{self.named(name)}: {supposed}{estimated(self.sizes.count(name), 'tuple')}"
+                yield f"{self.named(name)}: {supposed}{estimated(self.sizes.count(name), 'tuple')}{self.pushed(name)}"
 
     # -- one stratum
 

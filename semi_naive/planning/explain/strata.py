@@ -57,6 +57,11 @@ class Telling:
     def facts(self):
         raise NotImplementedError
 
+    def pushed(self, name: str) -> str:
+        """Text: what is not read of a relation's facts."""
+        pushed = self.run.compiled.pushdown.get(name)
+        return f", read {pushed.text()}" if pushed else ""
+
     def stratum(self, number: int, stratum):
         raise NotImplementedError
 

@@ -33,7 +33,7 @@ def drop_unread_steps(program: ir.Program, keep: set[str] | None) -> ir.Program:
 def _narrowed(program: ir.Program, name: str, at: int) -> ir.Program:
     """The program that collects only the steps of one relation that are read. at: the place of the step."""
     made = [rule for rule in program.rules if rule.head.relation == name]
-    readers = [rule for rule in program.rules if rule not in made and name in _names(rule.body)]
+    readers = [rule for rule in program.rules if rule not in made and name in rewrite.relations_in(rule.body)]
     if len(made) != 1:
         return program
     steps = {atom.args[at] for rule in readers for atom in _atoms(rule.body, name)}
@@ -44,10 +44,6 @@ def _narrowed(program: ir.Program, name: str, at: int) -> ir.Program:
     if all(_reads_last(rule, name, at) for rule in readers):
         return _with_last(program, made[0], at)
     return program
-
-
-def _names(body: Iterable) -> set[str]:
-    return {node.relation for node in rewrite.walk(body) if isinstance(node, ir.Atom)}
 
 
 def _atoms(body: Iterable, name: str) -> list[ir.Atom]:

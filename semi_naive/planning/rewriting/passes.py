@@ -1,6 +1,7 @@
 """The passes between checking and planning, in their order."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from semi_naive.planning.rewriting.classes import keep_classes
@@ -11,11 +12,13 @@ from semi_naive.planning.rewriting.kept_steps import drop_unread_steps
 from semi_naive.planning.rewriting.loops import StratumLoop, group_loops, needed, repeated
 from semi_naive.planning.rewriting.magic import magic
 from semi_naive.planning.rewriting.products import factor
+from semi_naive.planning.rewriting.pushdown import push_down
 from semi_naive.planning.rewriting.simplify import simplify
 from semi_naive.planning.rewriting.split_joins import halve
 from semi_naive.planning.rewriting.static_joins import is_static, join_static
 from semi_naive.planning.strata import Stratum, strata
 from semi_naive.ra import ir
+from semi_naive.ra.pushdown import Pushdown
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Compiled:
     program: ir.Program
     strata: list[Stratum]
     unjoined: ir.Program | None = None  # the program without static joins, if it has any: see `join_static`
+    pushdown: dict[str, Pushdown] = field(default_factory=dict)  # what the readers of facts may leave out, by relation
 
     @cached_property
     def loops(self) -> dict[int, StratumLoop]:
@@ -38,10 +42,25 @@ class Compiled:
         return {name: stratum for stratum in (strata(self.unjoined) if self.unjoined else ()) for name in stratum.relations}
 
 
-def apply_passes(program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False) -> Compiled:
+def apply_passes(
+    program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False, whole: Iterable[str] = ()
+) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
     limited: skip the passes that change the number of iterations of a recursive stratum. once: no session will maintain the
-    relations, so some may be kept in another form, and parts of bodies may be aggregated before they are joined."""
+    relations, so some may be kept in another form, and parts of bodies may be aggregated before they are joined. whole: the
+    relations that get facts which are not read, but taken over with all of their attributes."""
+    compiled = _compiled(program, keep, given, limited, once)
+    if keep is None or not once:
+        return compiled
+    forms = [compiled.program, *([compiled.unjoined] if compiled.unjoined else [])]
+    forms, pushed = push_down(forms, keep.union(whole), given)
+    if forms[0] is compiled.program:
+        return replace(compiled, pushdown=pushed)
+    return Compiled(forms[0], strata(forms[0]), forms[1] if forms[1:] else None, pushed)
+
+
+def _compiled(program: ir.Program, keep: set[str] | None, given, limited: bool, once: bool) -> Compiled:
+    """Apply the passes that change rules."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read | loop.collected for loop in loops))
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from semi_naive.config import Config
 from semi_naive.host.threads import in_threads
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.ir import Program
+from semi_naive.ra.pushdown import Pushdown
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
@@ -29,9 +30,12 @@ class FactLoader:
     cluster: Cluster
     values: Values
     config: Config
+    pushdown: Mapping[str, Pushdown]
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
         """Add the facts of sources to their relations, in this order; files are read on all cores meanwhile."""
+        pushed = self.pushdown
+        sources = ((name, source.with_pushdown(pushed[name]) if name in pushed else source) for name, source in sources)
         for name, source, columns in in_threads(self._prepared, self._each(sources)):
             self._add(name, source, columns)
 
@@ -55,7 +59,7 @@ class FactLoader:
         `Config.local_tuples` tuples. Then no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
         if columns is not None:
-            self.add_columns(name, columns(self.values))
+            self.add_columns(name, source.needed(columns(self.values), self.values))
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
 

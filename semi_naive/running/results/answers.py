@@ -243,18 +243,20 @@ class Result(Evaluated, Relations):
     trace: dict = {}
 
     def __init__(self, run):
-        """Take over the relations of a run that has ended: those of the program as written that are left after its passes.
-        Names with @ are relations that passes have added. Runs on the partitions are removed when the result is not used any
-        more."""
+        """Take over the relations of a run that has ended: those of the program as written that its passes have left, with all
+        of their facts. Names with @ are relations that passes have added. Runs on the partitions are removed when the result
+        is not used any more."""
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
         written, left = run.asked.relations, run.program.relations
-        self.relations = {name: relation for name, relation in written.items() if name in left and "@" not in name}
+        whole = {name for name, relation in left.items() if "@" not in name and name not in run.compiled.pushdown}
+        self.relations = {name: relation for name, relation in written.items() if name in whole}
         self.name, self.closed = run.asked.name, False
         self.sandbox = run.asked.sandbox  # the folders to which `write` may write
         self.lent = lent.Lent(self.cluster.config.local_dir)  # files that DataFrames made of the result still read
-        counts = {name: self.database.count(name) for name in self.relations}
-        self.trace = run.record(counts) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
+        held = {name: self.database.count(name) for name in written if name in left and "@" not in name}
+        counts = {name: held[name] for name in self.relations}
+        self.trace = run.record(held) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
 
     def __getitem__(self, name: str) -> Answer:
@@ -345,6 +347,9 @@ class Result(Evaluated, Relations):
         from semi_naive.provenance.why import Why
 
         self.check_open()
+        if pushed := self._run.compiled.pushdown:
+            read = "; ".join(f"{name}: {each.text()}" for name, each in pushed.items())
+            raise ValueError(f"no proofs: only what the outputs need of the facts was read ({read}); run without only_outputs")
         spread = self.database.on_partitions
         tables = {name: table for name, table in self.database.tables.items() if name not in spread}
         ruled = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}

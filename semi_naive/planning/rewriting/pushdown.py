@@ -1,0 +1,125 @@
+"""Projection and selection pushdown to the readers of facts.
+
+    cheap(c) :- sale(_, c, a, d), d >= 3640, a < 10.
+
+reads neither the first column of sale nor the rows before day 3640, nor those with an amount of 10 or more. So sale has three
+attributes in such a program, and readers leave rows out: the row groups of a parquet file have the ranges of their values.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from semi_naive.planning import rewrite
+from semi_naive.planning.rewriting.whole_bodies import fold_of
+from semi_naive.planning.strata import is_fact
+from semi_naive.ra import ir
+from semi_naive.ra.pushdown import Condition, Pushdown
+
+MAX_ALTERNATIVES = 16  # alternatives of a filter; with more of them all rows are read
+COMPARED = {  # the operators that a range of values answers: NaN is in no range, and the order of symbols is that of their ids
+    ir.Kind.NUMBER: {"=", "!=", "<", "<=", ">", ">="},
+    ir.Kind.UNSIGNED: {"=", "!=", "<", "<=", ">", ">="},
+    ir.Kind.FLOAT: {"<", "<="},
+    ir.Kind.SYMBOL: {"=", "!="},
+}
+
+
+def push_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> tuple[list[ir.Program], dict[str, Pushdown]]:
+    """Return programs without the attributes of facts that no rule reads, and what the readers of facts may leave out, by
+    relation. programs: the forms of one program that a run may evaluate; keep: relations that are wanted whole; given: those
+    that get facts. Programs with loops, which read relations by other means than rules, stay as they are."""
+    if any(program.loops for program in programs):
+        return programs, {}
+    pushed = _pushed_down(programs, keep, given)
+    narrow = {name: each for name, each in pushed.items() if len(each.read) < each.relation.arity}
+    return [_narrowed(program, narrow) for program in programs] if narrow else programs, pushed
+
+
+def _narrowed(program: ir.Program, pushed: dict[str, Pushdown]) -> ir.Program:
+    """The program with only the attributes that are read of the relations in `pushed`."""
+
+    def change(node):
+        if not isinstance(node, ir.Atom) or node.relation not in pushed:
+            return node
+        return replace(node, args=tuple(node.args[place] for place in pushed[node.relation].read))
+
+    def changed(rule: ir.Rule) -> ir.Rule:
+        if rule.head.relation not in pushed and pushed.keys().isdisjoint(rewrite.relations_in(rule.body)):
+            return rule
+        return replace(rule, head=change(rule.head), body=tuple(rewrite.transform(literal, change) for literal in rule.body))
+
+    relations = program.relations | {name: each.narrowed for name, each in pushed.items() if name in program.relations}
+    return replace(program, relations=relations, rules=[changed(rule) for rule in program.rules])
+
+
+def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> dict[str, Pushdown]:
+    """What the readers of facts may leave out, by relation."""
+    heads = {rule.head.relation for program in programs for rule in program.rules if not is_fact(rule)}
+    shown = {each.relation for program in programs for each in program.directives if each.kind != "input"}
+    relations = programs[0].relations
+    may = [name for name in given if name in relations and relations[name].plain and name not in heads | shown | keep]
+    found = {name: _Reading() for name in may if relations[name].arity}
+    for program in programs:
+        for rule in program.rules:
+            if not is_fact(rule):
+                _read_rule(rule, found)
+    pushed = {name: reading.pushdown(relations[name]) for name, reading in found.items()}
+    return {name: each for name, each in pushed.items() if each.rows or len(each.read) < each.relation.arity}
+
+
+@dataclass
+class _Reading:
+    """What the atoms of one relation read. rows: None if some atom reads all rows."""
+
+    columns: set[int] = field(default_factory=set)
+    rows: set[tuple[Condition, ...]] | None = field(default_factory=set)
+
+    def add(self, columns: Iterable[int], conditions: list[Condition]) -> None:
+        """Add what an atom reads."""
+        self.columns.update(columns)
+        if self.rows is not None:
+            self.rows.add(tuple(conditions))
+            if not conditions or len(self.rows) > MAX_ALTERNATIVES:
+                self.rows = None
+
+    def pushdown(self, relation: ir.Relation) -> Pushdown:
+        """Return it as a pushdown that reads an attribute at least."""
+        return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.rows or (), key=str)))
+
+
+def _read_rule(rule: ir.Rule, found: dict[str, _Reading]) -> None:
+    """Add what the atoms of a rule read."""
+    uses = Counter(node.name for node in rewrite.walk(rule) if isinstance(node, ir.Var))
+    counted = rewrite.has_autoinc(rule) or fold_of(rule) is not None
+    _read_body(rule.body, found, uses, counted, {})
+
+
+def _read_body(body, found: dict[str, _Reading], uses: Counter, counted: bool, bounds: dict) -> None:
+    """Add what the atoms of a body read. uses: how often each variable is in the rule; counted: each tuple makes a binding that
+    counts, so all columns are read; bounds: the comparisons with constants outside, by variable."""
+    bounds = {name: list(conditions) for name, conditions in bounds.items()}
+    for literal in body:
+        if isinstance(literal, ir.Compare):
+            for op, left, right in literal.both_ways():
+                if isinstance(left, ir.Var) and isinstance(right, ir.Const) and op in COMPARED.get(right.kind, ()):
+                    bounds.setdefault(left.name, []).append((op, right))
+    for literal in body:
+        if isinstance(literal, ir.Aggregate):
+            _read_body(literal.body, found, uses, literal.op not in ("min", "max"), bounds)
+            continue
+        for atom in (node for node in rewrite.walk(literal) if isinstance(node, ir.Atom) and node.relation in found):
+            columns = [at for at, arg in enumerate(atom.args) if counted or _is_read(arg, uses)]
+            conditions = [each for at, arg in enumerate(atom.args) for each in _conditions(at, arg, bounds)]
+            found[atom.relation].add(columns, conditions)
+
+
+def _is_read(arg: ir.Term, uses: Counter) -> bool:
+    return not (isinstance(arg, ir.Wild) or isinstance(arg, ir.Var) and uses[arg.name] == 1)
+
+
+def _conditions(at: int, arg: ir.Term, bounds: dict) -> list[Condition]:
+    """The conditions that an argument makes on the attribute at a place."""
+    if isinstance(arg, ir.Const):
+        return [Condition(at, "=", arg)] if "=" in COMPARED.get(arg.kind, ()) else []
+    return [Condition(at, op, const) for op, const in bounds.get(arg.name, ())] if isinstance(arg, ir.Var) else []
