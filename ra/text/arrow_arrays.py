@@ -36,6 +36,12 @@ def numpy_of(array) -> np.ndarray:
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
+def cast(array, to):
+    """Return an array, or a chunked one, as another type. One of that type is returned as it is: casting it would import
+    `pyarrow.compute`, in 0.03 s."""
+    return array if array.type == to else array.cast(to)
+
+
 def booleans_of(array) -> np.ndarray:
     """Return the booleans of a pyarrow array without nulls, which has a bit for each.
 

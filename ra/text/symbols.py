@@ -15,7 +15,7 @@ import numpy as np
 from semi_naive.host.interrupts import locked
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import prefetch
-from semi_naive.ra.text.arrow_arrays import arrow_of, strings_of
+from semi_naive.ra.text.arrow_arrays import arrow_of, cast, strings_of
 from semi_naive.ra.text.hashing import hash_places
 from semi_naive.ra.text.ids import UnknownId
 from semi_naive.ra.text.strings import HIGH_HALF, MAX_ARROW_BYTES, Hashed, indexed, look_up, places_of, slot_entry
@@ -274,7 +274,7 @@ def as_strings(strings):
     array = strings if isinstance(strings, pa.Array | pa.ChunkedArray) else strings_of(strings)
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
-    return array.cast(pa.string())
+    return cast(array, pa.string())
 
 
 def _longer(array: np.ndarray, used: int, size: int) -> np.ndarray:

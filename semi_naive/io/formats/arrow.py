@@ -10,7 +10,7 @@ from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_value
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
-from semi_naive.ra.text.arrow_arrays import arrow_of
+from semi_naive.ra.text.arrow_arrays import arrow_of, cast
 
 
 def arrow_table(relation, types: dict, columns: np.ndarray, values):
@@ -163,7 +163,7 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
         raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
     try:
         symbols = type_.kind == Kind.SYMBOL
-        plain = _texts(column) if symbols else column.cast(plain_type(column.type)).cast(arrow_type(type_.kind))
+        plain = _texts(column) if symbols else cast(cast(column, plain_type(column.type)), arrow_type(type_.kind))
         return bits_of_arrow(plain, type_, types, values)
     except pa.ArrowInvalid:  # the slow path finds the value and names the error
         return bits_of_values(_python_values(column, fault), type_, types, values, fault)
@@ -214,11 +214,12 @@ def first_missing(column, kind: Kind):
     """Return (row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. In a float column NaN
     is not missing."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
     if not column.null_count and not nan:
         return None
+    import pyarrow.compute as pc  # 0.03 s
+
     row = pc.index(pc.is_null(column, nan_is_null=nan), True).as_py()
     return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
 
