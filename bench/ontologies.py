@@ -19,7 +19,7 @@ import numpy as np
 from bench.closure import WrongCount
 from bench.command import command, parser_of, surroundings
 from bench.compilers import compilers
-from bench.side_by_side import Task, measured, table
+from bench.side_by_side import Task, beside_souffle, measured, table
 from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
 PROGRAMS = Path(__file__).parent / "programs" / "ontologies"
@@ -41,8 +41,7 @@ def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples."""
     for kernel in () if options.toy else KERNELS:
         kernel.compiled()  # once on a computer, as the binaries of Soufflé are
-    results = {**surroundings(None, options), "suite": "ontologies", "size": "", "rows": {}}
-    results["souffle"] = [vars(each) for each in options.compilers]
+    results = {**surroundings(None, options), **beside_souffle(options), "rows": {}}
     with tempfile.TemporaryDirectory(prefix="bench-ontologies-") as folder:
         for name in options.rows.split(","):
             if name not in MAKERS:

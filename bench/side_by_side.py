@@ -48,12 +48,21 @@ def run(options) -> dict:
     """Everything, as one dictionary: versions, machine, rows with their samples."""
     for kernel in () if options.toy else KERNELS:
         kernel.compiled()  # once on a computer, as the binaries of Soufflé are
-    results = {**surroundings(None, options), "suite": options.suite, "size": options.size, "rows": {}}
-    results["souffle"] = [asdict(each) for each in options.compilers]
+    results = {**surroundings(None, options), **beside_souffle(options), "rows": {}}
     with tempfile.TemporaryDirectory(prefix="bench-suite-") as folder:
         for task in tasks(options, Path(folder)):
             results["rows"][task.name] = measured(task, Path(folder), options)
     return results
+
+
+def beside_souffle(options) -> dict:
+    """What a record says about the Soufflés and the suite."""
+    size = f", {options.size}" if options.suite == "own" else ""
+    return {
+        "suite": options.suite, "size": options.size, "souffle": [asdict(each) for each in options.compilers],
+        "engines": [f"souffle{each.bits}" for each in options.compilers],
+        "title": f"Compiled by Soufflé, and ours, from the shell: {options.suite}{size}",
+    }  # fmt: skip
 
 
 def tasks(options, folder: Path):
@@ -75,9 +84,18 @@ def tasks(options, folder: Path):
 
 
 def measured(task: Task, folder: Path, options) -> dict:
-    """The samples of all engines, in turn. An engine that was stopped once is left out then."""
+    """The samples of the Soufflés and of ours."""
     engines = {f"souffle{each.bits}": [compiled(task.program, each.path)] for each in options.compilers}
-    engines[OURS] = [sys.executable, "-m", "semi_naive", "run", str(task.program), "--quiet", "--no-warn"]
+    return compared(task, engines | {OURS: our_command(task)}, folder, options)
+
+
+def our_command(task: Task) -> list[str]:
+    return [sys.executable, "-m", "semi_naive", "run", str(task.program), "--quiet", "--no-warn"]
+
+
+def compared(task: Task, engines: dict[str, list[str]], folder: Path, options) -> dict:
+    """The samples of all engines, in turn. An engine that was stopped once is left out then. engines: the command of each, to
+    which the folders of facts and of outputs and the number of cores are added."""
     samples: dict[str, list[ShellRun]] = {name: [] for name in engines}
     first = None
     for _ in range(options.repeat):
@@ -143,12 +161,12 @@ def only(path: Path, other: Path) -> list[str]:
 
 
 def table(results: dict):
-    """Medians of each engine, and how many times as much Soufflé takes; then the least of these ratios and their mean."""
+    """Medians of each engine, and how many times as much the others take as ours; then the least of these ratios and their
+    mean."""
     from rich.table import Table
 
-    rows, engines = results["rows"], [f"souffle{each['bits']}" for each in results["souffle"]]
-    size = f", {results['size']}" if results["suite"] == "own" else ""
-    made = Table(title=f"Compiled by Soufflé, and ours, from the shell: {results['suite']}{size}")
+    rows, engines = results["rows"], results["engines"]
+    made = Table(title=results["title"])
     made.add_column("program")
     for engine in [*engines, OURS]:
         made.add_column(f"{engine}, s")
