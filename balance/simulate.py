@@ -22,7 +22,7 @@ from semi_naive.balance.placement import expected, plan_map_change, spread_inner
 from semi_naive.balance.trace import Trace, balance_of, tell_change
 from semi_naive.config import Config
 
-CHUNK = 1 << 20  # heads that the engine's join makes before it encodes and sends them; the heads of one z are not divided
+MOST = 1 << 18  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MOST`)
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
 
@@ -157,7 +157,7 @@ class Simulation:
         at_home, outer, moving = self._intra_bucket(delta)
         cursor, inserted = _Cursor.begin(self.ranks), []
         phases: list[dict] = []
-        threshold = self.config.threshold or 0
+        threshold = -1 if self.config.threshold is None else self.config.threshold
         while cursor.left:
             inner = phases[-1]["inner"] + 1 if phases else 0
             if moving and inner == 0:
@@ -233,7 +233,7 @@ class Simulation:
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
             replay.join_on_ranks(
                 low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
-                threshold, CHUNK + self.domain, self.bucket, self.scattered, first, home,
+                threshold, MOST if threshold < 0 else min(MOST, threshold + 1), self.bucket, self.scattered, first, home,
                 cursor.join, cursor.pair, born, marked, mark, sums, arrived, fresh,
             )  # fmt: skip
             return arrived, fresh

@@ -20,6 +20,7 @@ CASES = {
     "rolled over": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 3, "rollover_threshold": 500}),
     "both": (graphs.zipf(300, 1500, seed=1), WORK | {"partitions": 5, "rollover_threshold": 900}),
     "edge-path": (graphs.tree(8, "down"), WORK | {"buckets": 8, "partitions": 3, "rule": "edge-path"}),
+    "in batches": (graphs.rmat(11, 6000, seed=1), WORK | {"partitions": 2, "refine": False}),
     "one partition": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 1}),
     "stopped": (graphs.chain(30), WORK | {"partitions": 2, "max_iterations": 7}),
 }
