@@ -171,8 +171,9 @@ class Evaluate:
         yield from ((partition, record) for record in records if isinstance(record, parcels.Parcel) and record.tag in later)
         for number, left in enumerate(self.left[partition] + self._arrived(records)):
             report = Report(self._phase(left), partition, facts={"version": left.version, "stage": self.stage, "left": left})
-            report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None}
-            report.received = left.arrived.size if isinstance(left.arrived, Block | Listed) else self._scanned(left)
+            arrived = left.arrived.size if isinstance(left.arrived, Block | Listed) else 0
+            report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None, "arrived": arrived}
+            report.received = arrived or self._scanned(left)
             path = os.path.join(self.root, str(partition), f"left-{self.stage}-{number}-{self.label}")
             yield from self._reported(report, self._run_left(left, report, path))
             yield partition, report
@@ -220,7 +221,7 @@ class Evaluate:
         begun = time.perf_counter()
         try:
             for destination, parcel in sent:
-                report.sent, report.bytes = report.sent + parcel.count, report.bytes + len(parcel.data)
+                report.count(parcel)
                 yield destination, parcel
         except EvaluationError as error:
             report.facts["error"] = str(error)
