@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.policy import MOST, to_consolidate, to_refine
+from semi_naive.balance.policy import to_consolidate, to_refine
 
+MOST = 4096  # subbuckets of a bucket, at most: with more, a table of them costs more than the imbalance
 SETTLED = 0.75  # fraction of a bucket that is in one subbucket after a split: its tuples agree in the hashed column
 
 

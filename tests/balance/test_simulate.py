@@ -5,7 +5,7 @@ import pytest
 
 from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.balance.machine import Machine, fitted
-from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.policy import imbalance_ratio, to_refine
 from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.simulation import Replayable
 
@@ -204,3 +204,11 @@ def test_the_papers_policy_consolidates_when_most_buckets_are_refined():
     kinds = [event["event"] for event in record["events"]]
     assert {"refine", "consolidate"} <= set(kinds) and record["result"]["tuples"] == 7 * 2**9 + 2
     assert settings.buckets == 8 and settings.local_tuples == 0 and settings.least() == 0
+
+
+def test_the_papers_policy_acts_on_few_edges_and_without_a_cap(here):
+    with transitive_closure(graphs.tree(14), here, config=Config.paper()) as closure:
+        assert closure.trace["plan"] == "balanced"
+        assert "refine" in {event["event"] for event in closure.trace["events"]}
+    sizes = [[3] * 4096] + [[0]] * 20_000
+    assert to_refine(sizes, 3, 4, 0) == {0: 16_384}
