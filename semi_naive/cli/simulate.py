@@ -71,8 +71,8 @@ def rank_counts(text: str) -> list[int]:
 
 
 def configured(policy: str | None, options: dict, ranks: int) -> Config:
-    """The configuration of a policy, with --set applied: the default without one. The policies share the paper's layout, so that
-    they differ in what they change of it alone: one bucket a rank, and nothing replicated.
+    """The configuration of a policy, with --set applied: the default without one. All policies begin with the paper's layout:
+    one bucket a rank, and nothing replicated.
 
     >>> configured("paper", {}, 512).buckets, configured("work", {}, 512).buckets, configured("none", {}, 512).refine
     (512, 512, False)
