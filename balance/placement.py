@@ -4,7 +4,7 @@ The paper splits a bucket by four when one of its subbuckets exceeds three times
 round-robin. This considers the stored tuples, not those to be joined; waits until a bucket is three times too heavy; never
 moves a subbucket without a split; and ignores whether a partition benefits. `plan_map_change` splits in proportion to the
 excess, puts the heaviest part on the lightest partition, and acts when that pays. Simulated on 512 ranks, heaviest ÷ average
-work of the whole run: tree pointing up, height 20, 13.3 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
+work of the whole run: tree pointing up, height 20, 13.8 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
 from dataclasses import dataclass, replace
