@@ -1,7 +1,7 @@
 """Roll-over: run the steps of a body such that they can stop after any batch and continue there later.
 
 A join that has made more than a threshold of tuples sends them, and an inner iteration continues with the rest (*Load-balancing
-Parallel Relational Algebra*, 3.3). Each active step has a `Frame`: its input batch, and the position from which it continues.
+Parallel Relational Algebra*, 3.2). Each active step has a `Frame`: its input batch, and the position from which it continues.
 Frames are written to a file, so the remaining work of an evaluation takes disk space for one batch of each step, and no memory.
 The tuples with which a body begins are scanned again, which costs nothing.
 """
