@@ -58,20 +58,24 @@ class Machine:
         return self.task + self.insert * received + self.birth * born
 
     def exchange(self, sent, received, messages, ranks: int):
-        """Return the seconds of an exchange of bytes for each rank: its link carries outgoing and incoming bytes at the same
-        time."""
+        """Return the seconds of an exchange for each rank. sent, received: bytes, which its link carries at the same time;
+        messages: those that it sends."""
         rounds = self.collective * np.log2(max(ranks, 2))
         return rounds + self.byte * np.maximum(sent, received) + self.message * messages
 
     def predicted_seconds(self, phase: dict, ranks: int) -> np.ndarray:
         """Return the predicted seconds of a phase of a trace on each rank. A job that runs ahead has no count of compared
-        pairs: it is assumed to compare as many as it makes heads."""
+        pairs: it is assumed to compare as many as it makes heads. An intra-bucket shuffle may follow a join of its own, and an
+        insert may send what was born to further indexes."""
         received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
         if phase["phase"] in HEAD_PHASES:
             return self.join(received, np.asarray(phase.get("joined", sent)), sent)
+        arrived = np.asarray(phase.get("arrived", received if phase["phase"] == "all-to-all" else np.ones(ranks)), np.float64)
+        incoming = arrived * (size.sum() / max(arrived.sum(), 1.0))  # all tuples of a phase take about as many bytes
+        exchange = self.exchange(size, incoming, np.asarray(phase.get("messages", 0)), ranks)
         if phase["phase"] == "insert":
-            return self.inserting(received, sent)
-        return self.exchange(size, size.mean(), np.asarray(phase.get("messages", 0)), ranks)
+            return self.inserting(received, sent) + (exchange if size.any() else 0.0)
+        return exchange + (self.join(received, np.asarray(phase["joined"]), sent) if "joined" in phase else 0.0)
 
     def iteration(self, phases: list[dict]) -> tuple[float, float]:
         """Return (seconds of the driver, seconds of the whole iteration), for phases with seconds: a job for each inner

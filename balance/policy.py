@@ -6,8 +6,6 @@ subbuckets}, which `BucketMap.resize` turns into a placement.
 
 import numpy as np
 
-MOST = 4096  # subbuckets of a bucket, at most: with more, a table of them costs more than the imbalance
-
 
 def imbalance_ratio(loads) -> float:
     """Return heaviest ÷ average; 1.0 is perfect, and the ratio of no tuples at all.
@@ -21,16 +19,19 @@ def imbalance_ratio(loads) -> float:
 
 def to_refine(sizes: list[list[int]], ratio: float, factor: int, at_least: int) -> dict[int, int]:
     """Return the buckets whose heaviest subbucket exceeds `ratio` times the average subbucket, each with `factor` times as
-    many. Subbuckets below `at_least` tuples are not split (0 in the paper), nor are buckets of MOST subbuckets.
+    many. Subbuckets below `at_least` tuples are not split (0 in the paper), nor are buckets of as many subbuckets as tuples:
+    some of these agree in the hashed columns, and no split separates them.
 
     >>> to_refine([[90], [5], [5], [5]], ratio=3, factor=4, at_least=0)
     {0: 4}
+    >>> to_refine([[1, 4, 0, 0], [1], [0], [0]], 3, 4, 0), to_refine([[0, 4, 0, 0], [1], [0], [0]], 3, 4, 0)
+    ({0: 16}, {})
     """
     average = sum(map(sum, sizes)) / max(1, sum(map(len, sizes)))
     return {
         bucket: len(subs) * factor
         for bucket, subs in enumerate(sizes)
-        if max(subs) > ratio * average and max(subs) >= at_least and len(subs) * factor <= MOST
+        if max(subs) > ratio * average and max(subs) >= at_least and len(subs) < sum(subs)
     }
 
 

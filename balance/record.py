@@ -9,7 +9,7 @@ ITERATION = {"iteration": int, "delta": int, "born": int, "full": int, "steps": 
              "loads": list, "imbalance": dict}  # fmt: skip
 PHASE = {"phase": str, "inner": int, "seconds": list}
 # Lists of a phase, with a number for each partition.
-BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates")
+BY_PARTITION = ("received", "sent", "bytes", "seconds", "joined", "duplicates", "messages", "arrived")
 HEAD = {"plan": str, "rule": str, "program": str, "config": dict, "seconds": NUMBER, "account": dict, "result": dict,
         "profile": dict, "source": dict}  # fmt: skip
 RESIZED = ("refine", "consolidate", "move")  # events that have an entry for each bucket

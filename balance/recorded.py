@@ -17,7 +17,7 @@ RESIZING = ("refine", "consolidate")
 SHIPPING = ("all-to-all", "intra-bucket")
 ALWAYS = ("received", "sent", "bytes")  # the counts that every phase has
 # Fields of an event that hold for the recorded machine only.
-OWN = ("moved", "copied", "seconds", "loads_before", "loads_after", "cursors")
+OWN = ("moved", "copied", "left", "arrived", "seconds", "loads_before", "loads_after", "cursors")
 
 
 def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:

@@ -1,6 +1,6 @@
 """Kernels of the simulator: the work of every rank of a machine in one iteration, counted.
 
-They make the tuples that `ra.joins.local_join` makes, in its order and in its chunks, and keep none of them. They count the
+They make the tuples that `ra.joins.local_join` makes, in its order and in its batches, and keep none of them. They count the
 pairs compared, the heads made, the bytes of their encoding, and their destinations. All ranks are evaluated by one call, so a
 rank takes nanoseconds instead of a task.
 """
@@ -225,15 +225,12 @@ def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fre
 
 
 @njit(**JIT)
-def _end_of(pairs, cursor, found, starts, ends):
-    """Return (end of the pairs of the z at the cursor, number of tuples to which they lead). found: the number of pairs;
-    starts, ends: of each group in the outer tuples."""
-    z, total = pairs[cursor] >> np.uint64(32), 0
+def _end_of(pairs, cursor, found):
+    """Return the end of the pairs of the z at the cursor. found: the number of pairs."""
+    z = pairs[cursor] >> np.uint64(32)
     while cursor < found and pairs[cursor] >> np.uint64(32) == z:
-        group = pairs[cursor] & np.uint64(0xFFFFFFFF)
-        total += ends[group] - starts[group]
         cursor += 1
-    return cursor, total
+    return cursor
 
 
 @njit(
@@ -244,27 +241,25 @@ def _end_of(pairs, cursor, found, starts, ends):
     **JIT,
 )  # fmt: skip
 def join_on_ranks(
-    begin, end, rank_deltas, delta_begin, delta_end, outer, rank_runs, run_begin, run_end, inner, shift, threshold, chunk,
+    begin, end, rank_deltas, delta_begin, delta_end, outer, rank_runs, run_begin, run_end, inner, shift, threshold, most,
     bucket, scattered, first, home, join, pair, born, marked, mark, sums, arrived, fresh,
 ):  # fmt: skip
-    """Count the local joins of the ranks begin to end - 1: each run of a rank's delta with each of its inner runs, up to
-    `threshold` heads (0: all), as `ra.rules.evaluate.Evaluate` does, in chunks of about `chunk` heads, or `threshold` if
-    that is less.
+    """Count the local joins of the ranks begin to end - 1: each run of a rank's delta with each of its inner runs, until there
+    are more than `threshold` heads (-1: all), as `ra.rules.evaluate.Evaluate` does, in batches of about `most` heads.
 
     Rank r starts at join[r], pair[r] (join -1: nothing left), and stores there where it stops. sums[r] gets (compared, made,
     bytes, messages); arrived[d] the heads sent to rank d. With `marked`, heads among the sorted `born` that are not marked are
     marked with `mark`, and counted in fresh[d].
     """
-    limit = min(threshold, chunk) if threshold else chunk
     mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
     longest = 1
     for r in range(rank_runs[begin], rank_runs[end]):
         longest = max(longest, run_end[r] - run_begin[r])
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
-    seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size, np.uint64)
+    seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size + 1, np.uint64)
     words, destinations, counters = (
-        np.empty(chunk + bucket.size, np.uint64),
-        np.empty(chunk + bucket.size, np.int64),
+        np.empty(most + bucket.size, np.uint64),
+        np.empty(most + bucket.size, np.int64),
         _counters(fresh.size),
     )
     for rank in range(begin, end):
@@ -278,14 +273,11 @@ def join_on_ranks(
             low, high = delta_begin[delta], delta_end[delta]
             cursor, found = start if number == skip else 0, 0
             found = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
-            while cursor < found and (threshold == 0 or made < threshold):
+            while cursor < found and (threshold < 0 or made <= threshold):
                 size = 0
-                while cursor < found and size < limit:
-                    z = pairs[cursor] >> np.uint64(32)
-                    stop, total = _end_of(pairs, cursor, found, starts, ends)
-                    if size + min(total, seen.size * 64) > chunk:
-                        break
-                    count, cursor, compared = _rests(outer, pairs, cursor, stop, starts, ends, mask, limit - size, seen, heads)
+                while cursor < found and size < most:
+                    z, stop = pairs[cursor] >> np.uint64(32), _end_of(pairs, cursor, found)
+                    count, cursor, compared = _rests(outer, pairs, cursor, stop, starts, ends, mask, most - size, seen, heads)
                     sums[rank, 0] += compared
                     base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
                     _ship(z, heads[:count], base, subs, scattered, home, words, destinations, size, arrived)
@@ -296,7 +288,7 @@ def join_on_ranks(
                 sums[rank, 2] += coded
                 sums[rank, 3] += messages
                 made += size
-            if threshold and made >= threshold:
+            if cursor < found:
                 join[rank], pair[rank] = number, cursor
                 break
         sums[rank, 1] += made

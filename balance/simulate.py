@@ -19,10 +19,11 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, mix
 from semi_naive.balance.machine import Machine
 from semi_naive.balance.placement import expected, plan_map_change, spread_inner
+from semi_naive.balance.pricing import priced_record
 from semi_naive.balance.trace import Trace, balance_of, tell_change
 from semi_naive.config import Config
 
-CHUNK = 1 << 20  # heads that the engine's join makes before it encodes and sends them; the heads of one z are not divided
+MOST = 1 << 18  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MOST`)
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
 
@@ -101,8 +102,6 @@ class Simulation:
         self.runs = np.zeros(0, np.int32)  # for each word of the delta, the number of the run of its rank
         self.layers: list[Runs] = []  # the inner relation: one run on each rank, in the order of arrival
         self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
-        self.seconds = 0.0
-        self.peak = np.zeros(self.ranks, np.int64)
 
     def run(self) -> dict:
         """Replay all iterations; returns the record, which reads as an engine's."""
@@ -114,9 +113,8 @@ class Simulation:
             self._iterate(number, self._born(number), self._born(number + 1))
             number += 1
         iterations = sum(entry["born"] > 0 for entry in self.trace.record["iterations"])
-        held = {"tuples": int(self.path.sizes.sum()), "disk_bytes": 0, "peak_tuples": self.peak}
-        record = self.trace.finish(iterations=iterations, **held)
-        return record | {"seconds": self.seconds}
+        record = self.trace.finish(iterations=iterations, tuples=int(self.path.sizes.sum()), disk_bytes=0)
+        return priced_record(record, self.ranks, self.machine)
 
     def _born(self, number: int) -> np.ndarray:
         return self.births[number - 1] if number <= len(self.births) else NONE
@@ -139,7 +137,6 @@ class Simulation:
         self.layers.append(runs)
         self.path.sizes, held = self._at_home(self.path, self._born(1))
         arrived = np.diff(held.bounds)
-        self._update_peak(self._held() - arrived, [(arrived, arrived)])
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
         heads = runs.words >> shift | (runs.words & low) << shift
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
@@ -154,10 +151,10 @@ class Simulation:
 
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
         """Simulate one outer iteration: inner ones until no local join has anything left. delta, born: sorted words."""
-        at_home, outer, moving = self._intra_bucket(delta)
-        cursor, inserted = _Cursor.begin(self.ranks), []
+        outer, moving = self._intra_bucket(delta)
+        cursor = _Cursor.begin(self.ranks)
         phases: list[dict] = []
-        threshold = self.config.threshold or 0
+        threshold = -1 if self.config.threshold is None else self.config.threshold
         while cursor.left:
             inner = phases[-1]["inner"] + 1 if phases else 0
             if moving and inner == 0:
@@ -176,32 +173,30 @@ class Simulation:
             phases.append(self._phase(inner, "join", received, made, size, joined=joined))
             phases.append(self._phase(inner, "all-to-all", arrived, made, size, messages=messages))
             phases.append(self._insert_phase(inner, arrived, fresh))
-            inserted.append((arrived, fresh))
             if cursor.left:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
         self.runs = marked if inner else np.zeros(born.size, np.int32)
-        self._update_peak(self._held() + np.diff(outer.bounds) - np.diff(at_home.bounds), inserted)
         self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
         self._record(number + 1, delta.size, born.size, phases)
 
     def _intra_bucket(self, delta: np.ndarray):
-        """Return (delta at home, delta on the ranks that join it, counts of the intra-bucket shuffle between the two, or None
-        if no tuple has to be sent)."""
+        """Return (delta on the ranks that join it, counts of the intra-bucket shuffle that brings it there, or None if no tuple
+        has to be sent)."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
-        _, at_home = self._at_home(self.path, delta)
         if not route.size:
             ordered = np.lexsort((delta, self.runs, home[slot]))
-            return at_home, Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
+            return Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
+        _, at_home = self._at_home(self.path, delta)
         ordered = np.argsort(home[slot], kind="stable")
         sent, size, messages, received = replay.count_shuffle(
             at_home.bounds, at_home.words, self.shift, slot[ordered], route, target, self.ranks
         )
         outer = Runs(*replay.arrange(delta, slot, route, target, self.ranks))
-        counts = {"received": np.diff(at_home.bounds), "sent": sent, "size": size, "messages": messages}
+        counts = {"received": np.diff(at_home.bounds), "sent": sent, "size": size, "messages": messages, "arrived": received}
         ranks = np.repeat(np.arange(self.ranks), np.diff(outer.bounds))
-        return at_home, Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), counts
+        return Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), counts
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranks that the delta of each slot is sent to, to meet its bucket of the inner relation; empty if every
@@ -233,7 +228,7 @@ class Simulation:
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
             replay.join_on_ranks(
                 low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
-                threshold, CHUNK + self.domain, self.bucket, self.scattered, first, home,
+                threshold, MOST if threshold < 0 else min(MOST, threshold + 1), self.bucket, self.scattered, first, home,
                 cursor.join, cursor.pair, born, marked, mark, sums, arrived, fresh,
             )  # fmt: skip
             return arrived, fresh
@@ -308,10 +303,8 @@ class Simulation:
                 self.runs = np.where(left, self.runs.max(initial=0) + 1, self.runs).astype(np.int32)
         if name == "edge":
             self._move_inner(change.changed)
-        seconds = self.machine.moving(*moves)
-        self.seconds += seconds
         tell_change(self.trace, change, number, before, layout.map.split(layout.sizes), {
-            "relation": name, "index": 0, "moved": int(moves[0].sum()), "seconds": seconds,
+            "relation": name, "index": 0, "moved": moves[0].sum(), "left": moves[0], "arrived": moves[1],
             "loads_before": loads, "loads_after": layout.map.loads(layout.sizes),
         })  # fmt: skip
 
@@ -346,22 +339,14 @@ class Simulation:
         bucket = self.bucket[self.edges >> np.uint64(self.shift)]
         layer = Runs(*replay.arrange(self.edges, bucket, route, target, self.ranks))
         self.layers.append(layer)
-        self.seconds += self.machine.moving(np.zeros(1), np.diff(layer.bounds))
-        self.trace.event("copy", number, relation="edge", index=0, buckets=sorted(missing), copied=layer.words.size)
+        owner = np.array([homes[0] for homes in self.inner.map.homes])
+        left = np.bincount(owner[bucket], np.diff(route)[bucket], minlength=self.ranks).astype(np.int64)
+        self.trace.event(
+            "copy", number, relation="edge", index=0, buckets=sorted(missing), copied=layer.words.size,
+            left=left, arrived=np.diff(layer.bounds),
+        )  # fmt: skip
 
     # -- recording
-
-    def _held(self) -> np.ndarray:
-        """Tuples on each rank between iterations: of path, and of the inner relation with its copies."""
-        return self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
-
-    def _update_peak(self, held: np.ndarray, inserted: list[tuple]) -> None:
-        """Raise each rank's peak to the tuples it has during the inner iterations. held: tuples at the start of the join, with
-        the delta that was brought to it. inserted: for each inner iteration (arrived, born); heads that arrive count until
-        duplicates are dropped."""
-        for arrived, born in inserted:
-            self.peak = np.maximum(self.peak, held + arrived)
-            held = held + born
 
     @staticmethod
     def _phase(inner: int, name: str, received, sent, size, **more) -> dict:
@@ -372,13 +357,11 @@ class Simulation:
         return self._phase(inner, "insert", arrived, born, nothing, duplicates=arrived - born)
 
     def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
-        """Price the phases of an iteration and add it to the trace."""
-        phases = [phase | {"seconds": self.machine.predicted_seconds(phase, self.ranks)} for phase in phases]
-        driver, seconds = self.machine.iteration(phases)
-        self.seconds += seconds
+        """Add an iteration to the trace. Each rank holds the path, and the inner relation with its copies."""
+        held = self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
         self.trace.iteration(
-            number, delta=delta, born=born, births=[born], full=int(self.path.sizes.sum()), steps=1, phases=phases,
-            seconds=seconds, driver=driver, **balance_of(self.path.map, self.path.sizes),
+            number, delta=delta, born=born, births=[born], full=int(self.path.sizes.sum()), steps=1, phases=phases, held=held,
+            **balance_of(self.path.map, self.path.sizes),
         )  # fmt: skip
 
 

@@ -13,11 +13,13 @@ iterations: one for each outer iteration
         inner, phase            "intra-bucket", "join", "run-ahead", "all-to-all", "insert"
         received, sent, bytes, seconds      a list each, by partition
         joined, duplicates      pairs that met (join); tuples dropped as known (insert): by partition
+        messages, arrived       of a shuffle: parcels sent; tuples that it brought, if that is not `received`: by partition
     seconds, driver             the iteration's; those of them spent outside the phases: planning, scheduling, Spark
     sizes, loads                tuples in every subbucket of every bucket; on every partition
+    held                        tuples that every partition has of all relations, in all orders, with copies
     imbalance                   heaviest ÷ average of the partitions, of the buckets, of the subbuckets
 events: refine, consolidate, move, copy, roll-over, checkpoint, restore, runs lost; each with its iteration, and as fits:
-    relation, buckets (before, after), moved, loads before and after, seconds
+    relation, buckets (before, after), moved or copied, left and arrived by partition, loads before and after, seconds
     placed: an index that a stratum reads of another: relation, order, how (replicated or partitioned), why, bytes,
     tuples by partition
 result: iterations, tuples, bytes on disk
@@ -109,8 +111,17 @@ def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> lis
     }
     phases = {name: phase(inner, name, of_phase, partitions) for name, of_phase in reports_by_phase.items() if of_phase}
     if "join" in phases:
-        phases["join"]["joined"] = by_partition(reports_by_phase["join"], lambda report: report.facts["joined"], partitions)
+        phases["join"]["joined"] = _facts(reports_by_phase["join"], "joined", partitions)
+    if "intra-bucket" in phases:
+        shuffle, makers = phases["intra-bucket"], reports_by_phase["intra-bucket"]
+        shuffle["messages"] = by_partition(makers, attrgetter("messages"), partitions)
+        shuffle["arrived"] = _facts(makers + reports_by_phase["join"], "arrived", partitions)
+        joined = _facts(makers, "joined", partitions)
+        shuffle |= {"joined": joined} if any(joined) else {}
     inserts = phases.pop("insert")
+    if any(inserts["bytes"]):  # born tuples went to further indexes
+        inserts["messages"] = by_partition(reports_by_phase["insert"], attrgetter("messages"), partitions)
+        inserts["arrived"] = _facts(reports_by_phase["insert"], "arrived", partitions)
     inserts["duplicates"] = [a - b for a, b in zip(inserts["received"], inserts["sent"], strict=True)]
     makers = [r for r in reports_by_phase["join"] + reports_by_phase["run-ahead"] if r.clock]
     return [*phases.values(), *([_all_to_all(inner, makers, arrivals, partitions)] if makers else []), inserts]
@@ -120,6 +131,11 @@ def phase(inner: int, name: str, reports: list, partitions: int) -> dict:
     """Return the record of one phase: a list by partition for each figure of the tasks' reports."""
     keys = ("received", "sent", "bytes", "seconds")
     return {"inner": inner, "phase": name} | {key: by_partition(reports, attrgetter(key), partitions) for key in keys}
+
+
+def _facts(reports: list, fact: str, partitions: int) -> list:
+    """Return the sum of a fact of reports for each partition."""
+    return by_partition(reports, lambda report: report.facts.get(fact, 0), partitions)
 
 
 def by_partition(reports: list, figure, partitions: int) -> list:
@@ -137,7 +153,7 @@ def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> di
     begun: dict[int, float] = {}
     for report in arrivals:
         begun[report.partition] = min(report.clock, begun.get(report.partition, report.clock))
-    sent = {key: by_partition(makers, attrgetter(key), partitions) for key in ("sent", "bytes")}
+    sent = {key: by_partition(makers, attrgetter(key), partitions) for key in ("sent", "bytes", "messages")}
     received = by_partition(arrivals, attrgetter("received"), partitions)
     seconds = [max(0.0, begun.get(partition, done) - done) for partition in range(partitions)]
     return {"inner": inner, "phase": "all-to-all", "received": received, **sent, "seconds": seconds}

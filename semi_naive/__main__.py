@@ -326,7 +326,11 @@ def plot(runs, output, only, report):
 @click.option("--ranks", required=True, metavar="NUMBERS", help="Simulate these numbers of ranks: 2,64,512,32768.")
 @click.option(
     "--policy", "policies", multiple=True, type=click.Choice(["work", "paper", "none"]),
-    help="Balance by this policy. The option may be given several times.",
+    help="Balance by this policy, with one bucket a rank and nothing replicated. The option may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--machine", type=click.Choice(["spark", "mpi"]), default="spark", show_default=True,
+    help="Price the work as Spark, where each iteration is a job, or as MPI, where jobs and tasks cost nothing by themselves.",
 )  # fmt: skip
 @click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: buckets=64, tolerance=1.05, …")
 @click.option("--trace", metavar="FILE", help="Write the record as JSON. It needs a single number of ranks.")

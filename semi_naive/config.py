@@ -41,7 +41,7 @@ class Config:
         refined.
     copy_inner: a bucket of a partitioned relation that never changes is copied to the partitions of the tuples joined with it,
         unless the bucket is refined. Otherwise the delta is sent to the bucket in every iteration.
-    rollover, rollover_threshold: a local join that has made so many tuples ships them, and continues in an inner iteration.
+    rollover, rollover_threshold: a local join that has made more tuples ships them, and continues in an inner iteration.
     run_ahead: while delta has at most so many tuples, one job takes several iterations; 0 switches this off.
     run_ahead_budget: the tuples that one partition makes in such a job, at most.
     local_tuples: the driver evaluates a stratum without a Spark job until the rules make so many tuples in one iteration; 0

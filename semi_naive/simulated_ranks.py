@@ -9,9 +9,8 @@ Only the seconds are modelled. *Load-balancing Parallel Relational Algebra* (Kum
 import sys
 from dataclasses import dataclass
 
-import numpy as np
-
 from semi_naive.balance.machine import Machine
+from semi_naive.balance.pricing import priced_record
 from semi_naive.config import Config
 from semi_naive.running.relations.local_jobs import LocalJobs
 
@@ -56,28 +55,3 @@ def simulate_program(program, facts, ranks: int, config: Config | None = None, m
         for stratum in record["strata"]
     ]
     return record | {"strata": strata, "seconds": sum(s["trace"]["seconds"] for s in strata if "trace" in s)}
-
-
-def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
-    """The record of a stratum with modelled seconds, and with the peak of tuples of each rank in its result."""
-    iterations, peak, total = [], np.zeros(ranks, np.int64), 0.0
-    for entry in record["iterations"]:
-        phases = [phase | {"seconds": machine.predicted_seconds(phase, ranks).tolist()} for phase in entry["phases"]]
-        driver, seconds = machine.iteration(phases)
-        arrived = [np.asarray(phase["received"]) for phase in phases if phase["phase"] == "insert"]
-        peak = np.maximum(peak, np.asarray(entry["loads"]) + (np.max(arrived, axis=0) if arrived else 0))
-        iterations.append(entry | {"phases": phases, "driver": driver, "seconds": seconds})
-        total += seconds
-    events = [_priced_event(event, machine) for event in record["events"]]
-    total += sum(event.get("seconds", 0.0) for event in events)
-    result = record["result"] | {"peak_tuples": peak.tolist()}
-    return record | {"plan": "simulated", "ranks": ranks, "iterations": iterations, "events": events, "result": result,
-                     "seconds": total}  # fmt: skip
-
-
-def _priced_event(event: dict, machine: Machine) -> dict:
-    """Return a rebalancing event with modelled seconds; the moved tuples are assumed to be spread evenly."""
-    if "moved" not in event or "loads_after" not in event:
-        return event
-    share = event["moved"] / max(1, len(event["loads_after"]))
-    return event | {"seconds": machine.moving(share, share)}

@@ -21,7 +21,7 @@ SIZES = {  # highest tree; those that are also evaluated
     "full": (26, [12, 17]),
 }
 LOWEST = 4
-EVALUATED = 512  # buckets of the runs
+PROCESSES = EVALUATED = 512  # the paper's processes, and the buckets of the runs
 
 
 def measure(evaluation) -> dict:
@@ -97,10 +97,11 @@ def notes(data: dict) -> list[str]:
     return [
         "The closed form for T of the up tree is the root's bucket alone, buckets ÷ (height - 1), and its share of the rest;"
         " the heaviest bucket of all else is what chance makes of equal keys (see `bench.paper.trees`).",
-        f"The paper's {ratio} at height {height}: buckets ÷ (height - 1) = {ratio} needs: {needed}. It is 5,120 ÷ 25, and the"
-        f" same number is 4,096 ÷ 20 at height 21; with a power of two of buckets no reading of height {height} gives it. We do"
-        f" not know the paper's number of buckets, and take {ratio} as confirmed in form (growing with the buckets, falling as"
-        " 1 ÷ height), not to the digit.",
+        f"The paper has as many buckets as processes (section 3), and {PROCESSES} of these (section 4.1). So the root's bucket"
+        f" is {root_alone(height, PROCESSES):.1f} times the average at height {height}: its {ratio} does not follow. buckets ÷"
+        f" (height - 1) = {ratio} needs: {needed}. It is 5,120 ÷ 25, and the same number is 4,096 ÷ 20 at height 21; with a"
+        f" power of two of buckets no reading of height {height} gives it. We take {ratio} as confirmed in form (growing with"
+        " the buckets, falling as 1 ÷ height), not to the digit.",
         f"The paper's about {claims.IMBALANCE['down', 'T']} for the down tree is what chance leaves with few buckets (64: see"
         " the table); with thousands of buckets a random hash leaves some 3 %, so it cannot be of the same number of buckets as"
         f" {ratio} unless its hash deals the nodes out more evenly than chance, as their numbers modulo the buckets would.",

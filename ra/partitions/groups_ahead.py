@@ -197,7 +197,8 @@ def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps:
 
 @dataclass
 class GroupsAhead:
-    """A task that runs up to `steps` iterations of the groups in its partition's delta. It stops after `threshold` new tuples.
+    """A task that runs up to `steps` iterations of the groups in its partition's delta. It stops after more than
+    `threshold` new tuples.
 
     The next inner iteration continues from cursors[partition], a position in the delta; None: the partition has finished. It
     reads the known tuples of the delta's groups once, writes the new tuples once, and shuffles nothing. It takes 72 bytes a
@@ -257,7 +258,7 @@ class GroupsAhead:
             made += settled.size + fresh.size
             report.received += end - begin
             begin = end
-            if self.threshold is not None and made >= self.threshold and end < whole.size:
+            if self.threshold is not None and made > self.threshold and end < whole.size:
                 report.facts["cursor"] = end
                 break
         report.facts["births"] = np.trim_zeros(levels, "b").tolist()

@@ -70,7 +70,10 @@ class Insert:
             begun, clock = time.perf_counter(), time.time()
             born, blocks = self._insert(relation, partition, records)
             for tag, block in blocks.items():
-                yield from forwarded(relation, block, partition, tag)
+                for destination, parcel in forwarded(relation, block, partition, tag):
+                    report = born.report
+                    report.bytes, report.messages = report.bytes + len(parcel.data), report.messages + 1
+                    yield destination, parcel
             born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
             results.append(born)
         yield from ((partition, result) for result in results) if self.forward else results
@@ -155,7 +158,8 @@ class InsertOthers:
                 full += store(path + "-settled", settled) if settled is not None else []
                 new = list(index.new[partition]) + (store(path, arrived) if arrived is not None else [])
                 size = sum(block.size for block in (arrived, settled) if block is not None)
-                report = Report("insert", partition, size, size, 0, time.perf_counter() - begun, clock)
+                report = Report("insert", partition, size, size, seconds=time.perf_counter() - begun, clock=clock)
+                report.facts["arrived"] = size
                 fresh, pairs = count_by_slot(arrived, index, self.meetings.get((relation.name, number), []), partition)
                 sizes = fresh + count_by_slot(settled, index)[0]
                 yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs, fresh)

@@ -123,11 +123,19 @@ class PartitionedRelation:
         """Return the index in a column order, or None."""
         return next((index for index in self.indexes if index.order == order), None)
 
-    def paths(self, partition: int):
-        """Yield the paths of all runs of a partition."""
+    def _stored(self, partition: int):
+        """Yield the stored blocks of a partition."""
         for index in self.indexes:
             for part in (index.full, index.delta, index.new, index.copied):
-                yield from (stored.run.path for stored in part[partition])
+                yield from part[partition]
+
+    def paths(self, partition: int):
+        """Yield the paths of all runs of a partition."""
+        return (stored.run.path for stored in self._stored(partition))
+
+    def held(self, partition: int) -> int:
+        """Return the number of tuples stored on a partition, in all indexes and with copies."""
+        return sum(stored.size for stored in self._stored(partition))
 
     def as_read(self) -> "PartitionedRelation":
         """Return a copy of the relation for the joins of an outer iteration, which do not see the inserts of its inner

@@ -85,7 +85,7 @@ class StepsAhead:
                 streams, home = parcels.Streams(partition), relations[name].home
                 tag = tag_of(name, report.facts["steps"])
                 for destination, parcel in parcels.to_home(block, home.keys, home.map, tag, streams):
-                    report.sent, report.bytes = report.sent + parcel.count, report.bytes + len(parcel.data)
+                    report.count(parcel)
                     yield destination, parcel
             context.deltas = made
         report.facts["steps"] = report.facts["steps"] if context.deltas else None

@@ -144,7 +144,8 @@ class Evaluate:
     """The task of stage `stage` of an iteration. Each partition first evaluates its remaining work, `left`, and then the tuples
     that arrive.
 
-    Roll-over: after `threshold` tuples the task stops, if necessary in the middle of a join, and reports the remaining work.
+    Roll-over: after more than `threshold` tuples the task stops, if necessary in the middle of a join, and reports the
+    remaining work, if there is any: it looks for the next tuples before it stops.
     The next inner iteration continues there and makes no tuple twice. The order of the work depends only on the runs, so a
     repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
     """
@@ -161,7 +162,8 @@ class Evaluate:
     def __call__(self, partition, records):
         """Run this stage's segments on the bindings that arrived, and yield parcels for the next stage or for home partitions,
         and reports."""
-        most, exact = min(MOST, self.threshold or MOST), any(version.answer for version in self.versions)
+        most = MOST if self.threshold is None else min(MOST, self.threshold + 1)
+        exact = any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, most, exact)
         self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
@@ -169,8 +171,9 @@ class Evaluate:
         yield from ((partition, record) for record in records if isinstance(record, parcels.Parcel) and record.tag in later)
         for number, left in enumerate(self.left[partition] + self._arrived(records)):
             report = Report(self._phase(left), partition, facts={"version": left.version, "stage": self.stage, "left": left})
-            report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None}
-            report.received = left.arrived.size if isinstance(left.arrived, Block | Listed) else self._scanned(left)
+            arrived = left.arrived.size if isinstance(left.arrived, Block | Listed) else 0
+            report.facts |= {"number": number, "joined": 0, "begun": left.frames is left.arrived is None, "arrived": arrived}
+            report.received = arrived or self._scanned(left)
             path = os.path.join(self.root, str(partition), f"left-{self.stage}-{number}-{self.label}")
             yield from self._reported(report, self._run_left(left, report, path))
             yield partition, report
@@ -218,21 +221,22 @@ class Evaluate:
         begun = time.perf_counter()
         try:
             for destination, parcel in sent:
-                report.sent, report.bytes = report.sent + parcel.count, report.bytes + len(parcel.data)
+                report.count(parcel)
                 yield destination, parcel
         except EvaluationError as error:
             report.facts["error"] = str(error)
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
 
     def _room(self) -> bool:
-        """True if the task has not reached its threshold of tuples."""
-        return self.threshold is None or self.made < self.threshold
+        """True if the task has not exceeded its threshold of tuples."""
+        return self.threshold is None or self.made <= self.threshold
 
     def _run_left(self, left: Left, report: Report, path: str):
-        """Run a piece of work until it ends or the threshold is reached; yield parcels and report the work left."""
+        """Run a piece of work until it ends or the threshold is exceeded; yield parcels and report the work left. Work that is
+        begun and makes nothing is not left; only if it cannot be divided, it is not begun beyond the threshold."""
         version, arrived = self.versions[left.version], left.arrived
         segment = self.stage - version.first
-        if self._room() or version.awaited(segment, False):
+        if self._room() or version.awaited(segment, False) or not version.awaited(segment, True):
             steps, frames = version.segments[segment], restored(left.frames) if left.frames else None
             names = version.names(segment)
             block = arrived.open() if isinstance(arrived, StoredBlock | StoredLists) else arrived
@@ -255,15 +259,13 @@ class Evaluate:
             left.arrived = StoredLists.store(path + "-arrived", arrived)
 
     def _sent(self, work: BatchIterator, outbox: "Outbox", divisible: bool):
-        """Send the batches of the last step: until the threshold is reached if the work is `divisible`, else all."""
-        for batch in work:
-            for block in outbox.take(batch):
+        """Send the batches of the last step: until the threshold is exceeded if the work is `divisible`, else all."""
+        while work.more() and (self._room() or not (divisible and work.divisible)):
+            for block in outbox.take(work.take()):
                 yield from self._shipped(block, outbox)
-            if self.threshold is not None and self.made + outbox.rows >= self.threshold:
+            if self.threshold is not None and self.made + outbox.rows > self.threshold:
                 for block in outbox.flush():
                     yield from self._shipped(block, outbox)
-                if divisible and not self._room() and work.divisible:
-                    return
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
 

@@ -1,7 +1,7 @@
 """Roll-over: run the steps of a body such that they can stop after any batch and continue there later.
 
 A join that has made more than a threshold of tuples sends them, and an inner iteration continues with the rest (*Load-balancing
-Parallel Relational Algebra*, 3.3). Each active step has a `Frame`: its input batch, and the position from which it continues.
+Parallel Relational Algebra*, 3.2). Each active step has a `Frame`: its input batch, and the position from which it continues.
 Frames are written to a file, so the remaining work of an evaluation takes disk space for one batch of each step, and no memory.
 The tuples with which a body begins are scanned again, which costs nothing.
 """
@@ -56,29 +56,39 @@ class Frame:
 
 
 class BatchIterator:
-    """An iterator over the batches that the last step makes, depth first. Between two batches, `frames` describes all remaining
-    work. `joined` counts the pairs of tuples compared by joins.
+    """The batches that the last step makes, depth first. Between two batches, `frames` describes all remaining work: if
+    `more()`, the last frame has the next batch. `joined` counts the pairs of tuples compared for the batches taken.
     """
 
     def __init__(self, steps: list, context: Context, frames: list[Frame] | None = None):
         self.steps, self.context, self.joined = steps, context, 0
+        self.pending = 0  # pairs compared for the last batch of a resuming step, until the batch is used
         self.frames = frames if frames is not None else [Frame(0, unit())]
         if len(self.frames) > 1 and self.frames[1].batch is None:
             self.frames[1].batch = self._made(self.frames[0])
 
-    def __iter__(self):
-        """Yield the batches of the last step, until no frame is left."""
-        while self.frames:
+    def more(self) -> bool:
+        """Make the next batch of the last step, unless it is there. False if there is none: then no work is left."""
+        while self.frames and self.frames[-1].step < len(self.steps):
             frame = self.frames[-1]
-            if frame.step == len(self.steps):
-                yield self.frames.pop().batch
-                continue
             made = self._made(frame)
             if made is None or not isinstance(self.steps[frame.step], (*RESUMING, Multiway)):
                 self.frames.pop()
+            else:
+                self._settle()
             if made is not None and made.size:
-                self.joined += made.joined
+                self.pending += made.joined
                 self.frames.append(Frame(frame.step + 1, made))
+        return bool(self.frames)
+
+    def take(self) -> Batch:
+        """Return the next batch; there must be `more()`."""
+        self._settle()
+        return self.frames.pop().batch
+
+    def _settle(self) -> None:
+        """Count the pairs compared for a batch that is used, so that it is not made again."""
+        self.joined, self.pending = self.joined + self.pending, 0
 
     def _made(self, frame: Frame) -> Batch | None:
         """Return the next output batch of a frame's step, or None if it has no more, and note where it continues."""
@@ -99,8 +109,11 @@ class BatchIterator:
         return not any(frame.making is not None and isinstance(self.steps[frame.step], Multiway) for frame in self.frames)
 
     def store(self, path: str) -> Run:
-        """Write the frames to a file. The first step's output is not written if it came from a single binding, as it is made
-        again."""
+        """Write the frames to a file. A batch that has not been taken is not written, as the step that it came from makes it
+        again; nor is the first step's output if it came from a single binding."""
+        if len(self.frames) > 1 and self.frames[-1].step == len(self.steps):
+            self.frames.pop()
+            self.frames[-1].begin = self.frames[-1].last
         saved = [(frame.step, frame.batch, frame.begin) for frame in self.frames]
         first, second = (*self.frames, None)[:2]
         if second and second.step == first.step + 1 and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMING):

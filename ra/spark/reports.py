@@ -9,16 +9,21 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Report:
-    """The report of a task: tuples in and out, bytes sent, seconds. facts: values that depend on the phase."""
+    """The report of a task: tuples in and out, bytes and messages sent, seconds. facts: values that depend on the phase."""
 
     phase: str
     partition: int
     received: int = 0
     sent: int = 0
     bytes: int = 0
+    messages: int = 0  # the parcels: one for each partition that gets tuples of a block
     seconds: float = 0.0
     clock: float = 0.0  # the host's time when the tuples had been sent or, for an insert, had arrived
     facts: dict = field(default_factory=dict)
+
+    def count(self, parcel) -> None:
+        """Count a parcel that is sent."""
+        self.sent, self.bytes, self.messages = self.sent + parcel.count, self.bytes + len(parcel.data), self.messages + 1
 
 
 def reports(records, partition: int) -> list[Report]:

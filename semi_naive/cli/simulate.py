@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from semi_naive.balance.machine import Machine
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.recorded import check_record, replayed
 from semi_naive.balance.trace import moved, read_trace, spread, work_of, write_trace
@@ -16,30 +17,38 @@ from semi_naive.io.errors import BadInput
 
 TUPLE_BYTES = 8  # bytes of a tuple in memory
 MAX_RANKS = 1 << 20  # with more ranks, the lists for each phase and iteration do not fit into memory
-POLICIES = ("work", "paper", "none")
+MACHINES = {"spark": Machine, "mpi": Machine.mpi}
 
 
 def simulate_command(
-    source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts=(), header=False
+    source: str,
+    ranks: str,
+    policies=(),
+    options=None,
+    trace: str | None = None,
+    quiet=False,
+    facts=(),
+    header=False,
+    machine: str = "spark",
 ) -> None:
     """Simulate runs, and print a table for each policy or stratum. One simulation's iterations are in memory at a time.
 
     source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the
-    .json of a recorded run.
+    .json of a recorded run. machine: the prices, one of `MACHINES`.
     Raises ValueError for options that do not fit together.
     """
-    numbers, policies = rank_counts(ranks), list(dict.fromkeys(policies))
+    numbers, policies, prices = rank_counts(ranks), list(dict.fromkeys(policies)), MACHINES[machine]()
     if trace and len(numbers) * len(policies or [""]) > 1:
         raise ValueError(f"--trace {trace}: expected one number of ranks and one policy, as it takes one record")
     if facts and not source.endswith(".dl"):
         raise BadInput(f"-F {facts[0]} is of a program (.dl), which {source} is not", hint="edges are a file, without -F")
     with _working(quiet) as say:
         if source.endswith(".json"):
-            runs = _of_record(source, numbers, bool(policies or options), trace)
+            runs = _of_record(source, numbers, bool(policies or options), trace, prices)
         elif source.endswith(".dl"):
-            runs = _of_program(source, FactOptions.given(facts, header), numbers, policies, options or {}, trace)
+            runs = _of_program(source, FactOptions.given(facts, header), numbers, policies, options or {}, trace, prices)
         else:
-            runs = _of_edges(source, header, numbers, policies, options or {}, say)
+            runs = _of_edges(source, header, numbers, policies, options or {}, say, prices)
         tables: dict[str, list[dict]] = {}
         for title, count, record in runs:
             say(f"{title}: {quantity(count, 'rank')}".removeprefix(": "))
@@ -62,21 +71,22 @@ def rank_counts(text: str) -> list[int]:
 
 
 def configured(policy: str | None, options: dict, ranks: int) -> Config:
-    """The configuration of a policy, with --set applied.
+    """The configuration of a policy, with --set applied: the default without one. All policies begin with the paper's layout:
+    one bucket a rank, and nothing replicated.
 
-    >>> configured("paper", {}, 512).buckets, configured("none", {}, 512).refine
-    (512, False)
+    >>> configured("paper", {}, 512).buckets, configured("work", {}, 512).buckets, configured("none", {}, 512).refine
+    (512, 512, False)
     """
-    given = {
-        None: Config(),
-        "work": Config(),
-        "paper": Config.paper(ranks),
-        "none": Config(refine=False, consolidate=False, copy_inner=False),
-    }
-    return given[policy].with_options(options)
+    if policy is None:
+        return Config().with_options(options)
+    ours = {name: getattr(Config(), name) for name in ("policy", "check_interval", "refinement_minimum", "copy_inner")}
+    policies = {"paper": {}, "work": ours, "none": ours | {"refine": False, "copy_inner": False}}
+    return Config.paper(ranks, **policies[policy]).with_options(options)
 
 
-def _of_edges(source: str, header: bool, numbers: list[int], policies, options: dict, say) -> Iterator[tuple[str, int, dict]]:
+def _of_edges(
+    source: str, header: bool, numbers: list[int], policies, options: dict, say, machine: Machine
+) -> Iterator[tuple[str, int, dict]]:
     """Yield (title, ranks, record) for each policy and number of ranks; the births of the closure are computed once."""
     from semi_naive.io.edges import as_edges
     from semi_naive.simulation import Replayable
@@ -85,10 +95,12 @@ def _of_edges(source: str, header: bool, numbers: list[int], policies, options: 
     say("births")
     closure = Replayable.of(as_edges(source, header), next(iter(configs.values())))
     for (policy, count), config in configs.items():
-        yield f"policy {policy}" if policy else "", count, closure.simulate(count, config)
+        yield f"policy {policy}" if policy else "", count, closure.simulate(count, config, machine)
 
 
-def _of_program(source: str, facts: FactOptions, numbers: list[int], policies, options: dict, trace: str | None):
+def _of_program(
+    source: str, facts: FactOptions, numbers: list[int], policies, options: dict, trace: str | None, machine: Machine
+):
     """Yield (title, ranks, record) for each stratum of each policy; the titles name its first relation."""
     from semi_naive.cli.run import folder_of
     from semi_naive.simulated_ranks import simulate_program
@@ -97,7 +109,7 @@ def _of_program(source: str, facts: FactOptions, numbers: list[int], policies, o
     named = facts.of(program, folder_of(facts, program.checked.pragmas, {}, None))
     for policy in policies or [None]:
         for count in numbers:
-            records = spread(simulate_program(program, named, count, configured(policy, options, count)))
+            records = spread(simulate_program(program, named, count, configured(policy, options, count), machine))
             if trace and len(records) > 1:
                 raise ValueError(
                     f"--trace {trace}: it takes one record, and {len(records)} strata of {source} were on the ranks"
@@ -106,7 +118,9 @@ def _of_program(source: str, facts: FactOptions, numbers: list[int], policies, o
                 yield f"{name}, policy {policy}" if policy else name, count, record
 
 
-def _of_record(source: str, numbers: list[int], settings: bool, trace: str | None) -> Iterator[tuple[str, int, dict]]:
+def _of_record(
+    source: str, numbers: list[int], settings: bool, trace: str | None, machine: Machine
+) -> Iterator[tuple[str, int, dict]]:
     """Yield (title, ranks, record) for each stratum that has buckets."""
     if settings:
         raise ValueError(f"{source} is a record, replayed as it was balanced: --set and --policy are for edges")
@@ -123,7 +137,7 @@ def _of_record(source: str, numbers: list[int], settings: bool, trace: str | Non
         raise ValueError(f"--trace {trace}: it takes one record, and of {source} {len(records)} strata were in buckets")
     for name, wrong in refused.items():
         click.echo(f"semi-naive: {name} is left out: {wrong}", err=True)
-    return ((name, count, replayed(record, count)) for name, record in records.items() for count in numbers)
+    return ((name, count, replayed(record, count, machine)) for name, record in records.items() for count in numbers)
 
 
 def summary_row(record: dict, ranks: int) -> dict:

@@ -35,9 +35,10 @@ class Record:
 
     @property
     def threshold(self) -> int:
-        """The bindings that a partition makes in a step before it sends them. A join in progress makes at most as many more."""
+        """The bindings that a partition may make in a step without sending them. A join in progress makes at most as many
+        more, and one."""
         share = self.batch // self.partitions
-        return max(1, share - min(share // 2, MOST))
+        return max(1, share - min(share // 2, MOST)) - 1
 
     def begin(self, version: Version) -> None:
         """Add a step for each segment of a rule version, and compute the bound of bindings in flight."""

@@ -192,6 +192,33 @@ def test_policies_are_tables_of_their_own(run, edges):
     assert rows(out)[0][8] == "0" != rows(out)[1][8]
 
 
+def test_policies_have_the_same_layout(run, edges, tmp_path):
+    """Of a program, too: whatever the policy, what iteration 1 leaves on each rank is equal, and the edges are partitioned."""
+    (tmp_path / "closure.dl").write_text(
+        '.decl edge(x: number, y: number)\n.input edge(filename="edges.tsv")\n.decl path(x: number, y: number)\n.output path\n'
+        "path(x, y) :- edge(x, y).\npath(x, z) :- path(x, y), edge(y, z).\n"
+    )
+    begun: dict[str, list] = {"closure.dl": [], "edges.tsv": []}
+    for source, found in begun.items():
+        for policy in ("paper", "none", "work"):
+            arguments = ("--ranks", "8", "--policy", policy, "--trace", f"{policy}.json", "-F", tmp_path)
+            assert run("simulate", source, *arguments[: None if source.endswith(".dl") else -2])[0] == 0
+            (record,) = spread(read_trace(tmp_path / f"{policy}.json")).values()
+            first = record["iterations"][0]
+            found.append([first["sizes"], first["held"], first["phases"][0]["received"]])
+    for found in begun.values():
+        assert found[0] == found[1] == found[2] and len(found[0][0]) == 8
+        assert sum(found[0][1]) == 2 * 254, "paths and edges, each once"
+
+
+def test_the_command_prices_jobs_as_the_machine_has_them(run, edges):
+    for machine, job in (("spark", Machine().job), ("mpi", 0.0)):
+        status, out, _ = run("simulate", edges, "--ranks", "8", "--machine", machine, "-q")
+        ((_, seconds, driver, *_),) = rows(out)
+        assert status == 0 and float(driver) == pytest.approx(8 * job, rel=0.01) and float(seconds) > float(driver)
+    assert run("simulate", edges, "--ranks", "8", "--machine", "abacus")[0] == 2
+
+
 def test_records_are_replayed_stratum_by_stratum(run, refined, tmp_path):
     write_trace(refined, tmp_path / "run.json")
     assert run("simulate", "run.json", "--ranks", "9", "--trace", "many.json")[0] == 0

@@ -5,12 +5,13 @@ import pytest
 
 from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.balance.machine import Machine, fitted
-from semi_naive.balance.policy import imbalance_ratio
+from semi_naive.balance.policy import imbalance_ratio, to_refine
+from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.simulation import Replayable
 
 WORK = {"run_ahead": 0, "replicate_bytes": 0, "refinement_minimum": 16}
 PAPER = Config.paper(refinement_minimum=16, buckets=8).to_json()
-COUNTED = ("received", "sent", "bytes", "joined", "duplicates")
+COUNTED = ("received", "sent", "bytes", "joined", "duplicates", "messages", "arrived")
 CASES = {
     "refined": (graphs.tree(9), WORK | {"buckets": 8, "partitions": 3}),
     "the paper's": (graphs.tree(9), PAPER | {"partitions": 4}),
@@ -20,6 +21,7 @@ CASES = {
     "rolled over": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 3, "rollover_threshold": 500}),
     "both": (graphs.zipf(300, 1500, seed=1), WORK | {"partitions": 5, "rollover_threshold": 900}),
     "edge-path": (graphs.tree(8, "down"), WORK | {"buckets": 8, "partitions": 3, "rule": "edge-path"}),
+    "in batches": (graphs.rmat(11, 6000, seed=1), WORK | {"partitions": 2, "refine": False}),
     "one partition": (graphs.rmat(8, 700, seed=1), WORK | {"partitions": 1}),
     "stopped": (graphs.chain(30), WORK | {"partitions": 2, "max_iterations": 7}),
 }
@@ -36,7 +38,7 @@ def test_the_engines_record_is_reproduced(here, case):
     assert [told(event) for event in ours["events"]] == [told(event) for event in events]
     assert len(ours["iterations"]) == len(real["iterations"])
     for one, other in zip(ours["iterations"], real["iterations"], strict=True):
-        for key in ("iteration", "delta", "born", "births", "full", "steps", "sizes", "loads", "imbalance"):
+        for key in ("iteration", "delta", "born", "births", "full", "steps", "sizes", "loads", "imbalance", "held"):
             assert one[key] == other[key], (one["iteration"], key)
         assert [counts(phase) for phase in one["phases"]] == [counts(phase) for phase in other["phases"]]
     assert ours["result"]["tuples"] == real["result"]["tuples"] and ours["result"]["iterations"] == real["result"]["iterations"]
@@ -145,6 +147,56 @@ def test_a_program_is_simulated_to_the_tuple(here, options):
         simulate(program, 5000, facts=facts)
 
 
+TWO_RULES = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+.output path
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+def numbered(edges) -> np.ndarray:
+    """The edges with the numbers that the engine gives the nodes of a closure: those of a program keep theirs."""
+    graph = relabel(intern(np.asarray(edges)))
+    return np.stack([graph.sources, graph.targets], axis=1).astype(np.int64)
+
+
+@pytest.mark.parametrize("case", ["refined", "the paper's", "inner refined", "copied", "rolled over"])
+def test_a_closure_costs_as_much_as_the_same_program(case):
+    """Every count, price and peak is equal: what moves and is copied, what is sent and received, messages, what is held."""
+    edges, options = CASES[case]
+    machine = Machine(job=0, task=0)
+    closure = simulate(edges, 4, machine=machine, **options)
+    facts = {"edge": numbered(edges)}
+    (stratum,) = simulate(Program(TWO_RULES), 4, machine=machine, facts=facts, **options)["strata"]
+    ours = stratum["trace"]
+    priced = COUNTED + ("inner", "phase", "seconds")
+    for one, other in zip(ours["iterations"], closure["iterations"], strict=True):
+        for mine, theirs in zip(one["phases"], other["phases"], strict=True):
+            assert {k: v for k, v in mine.items() if k in priced} == {k: v for k, v in theirs.items() if k in priced}
+    assert [event for event in ours["events"] if event["event"] != "placed"] == closure["events"]
+    assert ours["seconds"] == pytest.approx(closure["seconds"])
+    assert ours["result"]["peak_tuples"] == closure["result"]["peak_tuples"]
+    for event in (event for event in closure["events"] if "left" in event):
+        assert sum(event["left"]) == sum(event["arrived"]) == event.get("moved", event.get("copied"))
+        assert event["seconds"] == pytest.approx(machine.moving(event["left"], event["arrived"])) and event["seconds"] > 0
+
+
+def test_what_is_sent_to_a_second_index_is_charged_and_held():
+    """A join of path with itself searches it by both columns."""
+    squared = Program(TWO_RULES.replace("edge(y, z)", "path(y, z)"))
+    record = simulate(squared, 3, facts={"edge": graphs.tree(6)}, replicate_bytes=0, refine=False)["strata"][0]["trace"]
+    last = record["iterations"][-1]
+    assert sum(last["held"]) == 2 * last["full"] + 126, "in two orders, and the edges"
+    inserts = [phase for entry in record["iterations"] for phase in entry["phases"] if phase["phase"] == "insert"]
+    assert sum(sum(phase.get("arrived", ())) for phase in inserts) == last["full"]
+    born = next(phase for phase in inserts if "messages" in phase)
+    free = Machine(byte=0, message=0, collective=0)
+    assert max(born["seconds"]) > max(free.predicted_seconds(born, 3)) and sum(born["messages"]) > 0
+
+
 def test_the_papers_policy_consolidates_when_most_buckets_are_refined():
     """Buckets are refined beyond 1.2 times the average, so that more than 60 % of them are."""
     settings = Config.paper(8, refinement_ratio=1.2, check_interval=1)
@@ -152,3 +204,11 @@ def test_the_papers_policy_consolidates_when_most_buckets_are_refined():
     kinds = [event["event"] for event in record["events"]]
     assert {"refine", "consolidate"} <= set(kinds) and record["result"]["tuples"] == 7 * 2**9 + 2
     assert settings.buckets == 8 and settings.local_tuples == 0 and settings.least() == 0
+
+
+def test_the_papers_policy_acts_on_few_edges_and_without_a_cap(here):
+    with transitive_closure(graphs.tree(14), here, config=Config.paper()) as closure:
+        assert closure.trace["plan"] == "balanced"
+        assert "refine" in {event["event"] for event in closure.trace["events"]}
+    sizes = [[3] * 4096] + [[0]] * 20_000
+    assert to_refine(sizes, 3, 4, 0) == {0: 16_384}

@@ -94,6 +94,21 @@ def test_the_papers_bow_tie_has_the_papers_pairs():
     assert width**2 + 2 * width * (length + 1) + length * (length + 1) // 2 == claims.BOWTIE_PAIRS
 
 
+@pytest.mark.parametrize("threshold", [7, 20, 75, 500, 5000])
+def test_inner_iterations_of_a_bow_tie_are_the_simulators(threshold):
+    """Of thresholds that are not near 60, which a rank makes of the sources or the sinks, and a few heads of others beside."""
+    record = simulate(graphs.bowtie(60, 4), 4, rollover_threshold=threshold, refine=False, buckets=64)
+    found = [sum(phase["phase"] == "join" for phase in entry["phases"]) for entry in record["iterations"][1:-1]]
+    assert len(found) == 5 and sum(found) == fig12.inner_iterations(60, 5, threshold)
+
+
+def test_the_papers_inner_iterations_follow_from_an_exceeded_threshold():
+    """No bow tie has them all: four are of a string of ten nodes, one of eleven."""
+    of_ten, of_eleven = ({t: fig12.inner_iterations(20_000, n, t) for t in claims.BOWTIE_INNER} for n in (10, 11))
+    assert {t: n for t, n in of_ten.items() if n != claims.BOWTIE_INNER[t]} == {10_000: 20_018}
+    assert of_eleven[10_000] == claims.BOWTIE_INNER[10_000]
+
+
 def test_claims_are_the_defaults_of_the_paper():
     config = Config.paper()
     assert config.refinement_ratio == claims.REFINEMENT_RATIO and config.refinement_factor == claims.REFINEMENT_FACTOR

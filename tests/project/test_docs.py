@@ -158,7 +158,10 @@ def traces(tmp_path_factory):
     tree, program = graphs.tree(7), tuning.CLOSURE
     spread = {"local_tuples": 0, "run_ahead": 0, "refinement_minimum": 16, "replicate_bytes": 0}
     kept = {"checkpoint_dir": str(folder), "checkpoint_interval": 2}
-    found = [simulate(tree, 8, refinement_minimum=16), simulate(tree, 8, policy="paper", refinement_minimum=16)]
+    found = [
+        simulate(tree, 8, refinement_minimum=16),
+        simulate(tree, 8, policy="paper", refinement_minimum=16, copy_inner=False),
+    ]
     with (
         program.run({"edge": tree}) as here,
         program.run({"edge": tree}, SimulatedRanks(4), plan="balanced", **spread, **kept) as result,

@@ -359,8 +359,11 @@ class Partitioned:
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
+        every = [*self.relations.values(), *self.statics.partitioned.values()]
+        copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
+        held = [copies + sum(relation.held(partition) for relation in every) for partition in range(self.partitions)]
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
-            relation=shown.name, **balance_of(shown.home.map, shown.home.sizes),
+            relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip

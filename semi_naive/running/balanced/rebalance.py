@@ -124,14 +124,15 @@ class Rebalance:
         results = self.cluster.jobs.job(
             Leave(index, change.changed, self.cluster.root, label), Arrive(index, self.cluster.root, label)
         )
-        moved = 0
+        arrived = np.zeros(index.map.partitions, np.int64)
         for result in (r for r in results if isinstance(r, Moved)):
             index.full[result.partition], index.delta[result.partition] = result.full, result.delta
             index.sizes = index.sizes + result.sizes
-            moved += result.arrived
+            arrived[result.partition] = result.arrived
+        after = index.map.loads(index.sizes)
         tell_change(self.trace, change, iteration, before, index.map.split(index.sizes), {
-            "relation": name, "index": number, "moved": moved, "seconds": time.perf_counter() - begun,
-            "loads_before": loads, "loads_after": index.map.loads(index.sizes),
+            "relation": name, "index": number, "moved": arrived.sum(), "seconds": time.perf_counter() - begun,
+            "left": loads - after + arrived, "arrived": arrived, "loads_before": loads, "loads_after": after,
         })  # fmt: skip
 
     def _copy(self, name: str, number: int, index: PartitionedIndex, mover: BucketMap, iteration: int) -> None:
@@ -149,13 +150,19 @@ class Rebalance:
         if not missing:
             return
         to = replace(index.map, homes=tuple(tuple(sorted(missing.get(b, ()))) for b in range(index.map.buckets)))
-        label, copied = self.cluster.label(f"{name}-{number}-copy"), 0
+        label, begun = self.cluster.label(f"{name}-{number}-copy"), time.perf_counter()
+        left, arrived = np.zeros((2, index.map.partitions), np.int64)
+        for bucket, size in enumerate(np.add.reduceat(index.sizes, index.map.tables()[0][:-1])):
+            left[index.map.homes[bucket][0]] += size * len(missing.get(bucket, ()))
         for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
             index.copied[partition] = index.copied[partition] + stored
-            copied += sum(one.size for one in stored)
+            arrived[partition] = sum(one.size for one in stored)
         known = {bucket: index.copies.get(bucket, frozenset(index.map.homes[bucket])) for bucket in missing}
         index.copies = index.copies | {bucket: known[bucket] | new for bucket, new in missing.items()}
-        self.trace.event("copy", iteration, relation=name, index=number, buckets=sorted(missing), copied=copied)
+        self.trace.event(
+            "copy", iteration, relation=name, index=number, buckets=sorted(missing), copied=arrived.sum(),
+            left=left, arrived=arrived, seconds=time.perf_counter() - begun,
+        )  # fmt: skip
 
 
 def met(mover: PartitionedIndex, meetings: list[FirstJoin], index: PartitionedIndex) -> bool:

@@ -15,7 +15,7 @@ def evaluate_in_rounds(
 ) -> Iterator[tuple[list, Waiting]]:
     """Evaluate rule versions. Yields for each job its results and the remaining work.
 
-    threshold: the tuples that a partition makes in a stage of one job, at most.
+    threshold: a partition stops in a stage of one job once it has made more tuples.
     last: function of a job's label that returns the tasks at its end.
 
     Work that remains in a late stage is done before an early stage continues, so the waiting bindings are bounded.
