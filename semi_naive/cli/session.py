@@ -1,12 +1,13 @@
-"""`semi-naive session`: read transactions and queries line by line, and print the changes.
+"""`semi-naive session`: read transactions, rules and queries line by line, and print the changes.
 
-Commands: begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit. A change
-outside of begin and commit is a transaction of its own.
+A change of facts outside of begin and commit is a transaction of its own.
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import click
 import numpy as np
@@ -24,11 +25,15 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind
 
 PROMPT, INSIDE = "> ", "… "
-COMMANDS = "begin, insert R v…, delete R v…, load R FILE, unload R FILE, commit, abort, query ATOM., subscribe R, quit"
 USAGE = {
-    "insert": "insert R v…", "delete": "delete R v…", "load": "load R FILE", "unload": "unload R FILE",
-    "query": "query ATOM.", "subscribe": "subscribe R",
+    "begin": "", "insert": "R v…", "delete": "R v…", "upsert": "R(KEY, …) v…", "clear": "R", "load": "R FILE",
+    "unload": "R FILE", "commit": "", "abort": "", "query": "BODY. [NAME=VALUE…]", "why": "R v…", "why_not": "R v…",
+    "explain": "[R]", "register": "NAME RULES", "unregister": "NAME", "subscribe": "R [NAME=VALUE…]",
+    "unsubscribe": "R [NAME=VALUE…]", "quit": "",
 }  # fmt: skip
+COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
+_VALUE = r'"(?:[^"\\]|\\.)*"|\S+'
+_VALUES = rf"(?:\s+\w+=(?:{_VALUE}))*"
 EXPECTED = (
     ValueError,
     KeyError,
@@ -78,11 +83,13 @@ class Shell:
     def __init__(self, session, stream, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
         self.open = None
+        self.lines = self._lines()
+        self.subscriptions: dict[str, Any] = {}  # by the text of the command, in one form
 
     def run(self) -> None:
         """Read and execute commands until the end."""
         try:
-            for number, line in self._lines():
+            for number, line in self.lines:
                 try:
                     if self._do(line.rstrip("\r\n").lstrip()):
                         return
@@ -115,11 +122,12 @@ class Shell:
         command, rest = _split_word(line)
         if command == "quit":
             return True
-        if command not in ("begin", "commit", "abort", *USAGE):
+        if command not in USAGE:
             raise BadInput(f"{abbreviated(command)} is no command", hint=f"commands are {COMMANDS}")
-        if command in USAGE and not rest.strip() or command not in USAGE and rest.strip():
-            raise BadInput(f"expected {USAGE.get(command, command)}")
-        getattr(self, f"_{command}")(*[rest] * (command in USAGE))
+        arguments = USAGE[command]
+        if arguments and not arguments.startswith("[") and not rest.strip() or not arguments and rest.strip():
+            raise BadInput(f"expected {command} {arguments}".rstrip())
+        getattr(self, f"_{command}")(*[rest] * bool(arguments))
         return False
 
     # -- commands
@@ -154,28 +162,79 @@ class Shell:
     def _delete(self, rest: str) -> None:
         self._change("delete", *self._fact(rest))
 
+    def _upsert(self, rest: str) -> None:
+        """Insert a fact in place of those with its values of some attributes, the key."""
+        found = re.fullmatch(r"([^\s(]+)\s*\(([^()]*)\)\s?(.*)", rest, re.DOTALL)
+        if not found or not found[2].strip():
+            raise BadInput(f"expected upsert {USAGE['upsert']}", hint="the attributes in brackets are the key")
+        key = [name.strip() for name in found[2].split(",")]
+        self._change("upsert", *self._fact(f"{found[1]} {found[3]}"), key)
+
+    def _clear(self, rest: str) -> None:
+        """Delete all facts of a relation."""
+        self._change("clear", rest.strip())
+
     def _load(self, rest: str) -> None:
         self._change("insert", *self._file(rest, "load"))
 
     def _unload(self, rest: str) -> None:
         self._change("delete", *self._file(rest, "unload"))
 
-    def _change(self, operation: str, relation: str, rows) -> None:
-        """Change facts, in the open transaction or in one of their own. operation: the method of a transaction."""
+    def _change(self, operation: str, relation: str, *given) -> None:
+        """Change facts, in the open transaction or in one of their own. operation: the method of a transaction; given: its
+        arguments after the relation."""
         if self.open is not None:
-            getattr(self.open, operation)(relation, rows)
+            getattr(self.open, operation)(relation, *given)
         else:
-            self._print(getattr(self.session, operation)(relation, rows))
+            self._print(getattr(self.session, operation)(relation, *given))
 
-    def _query(self, atom: str) -> None:
+    def _query(self, rest: str) -> None:
         """Print the answers of a query."""
-        answer = self.session.query(atom)
+        found = re.fullmatch(rf"(.*\.)({_VALUES})\s*", rest, re.DOTALL)
+        body, values = found.groups() if found else (rest, "")
+        answer = self.session.query(body, **_values(values))
         for line in self._texts(answer.relation, answer.encoded()):
             click.echo(line)
 
+    def _why(self, rest: str) -> None:
+        """Print a proof of a tuple."""
+        name, (row,) = self._fact(rest)
+        click.echo(str(self.session.why(name, row)))
+
+    def _why_not(self, rest: str) -> None:
+        """Print what each rule for a tuple lacks."""
+        name, (row,) = self._fact(rest)
+        click.echo(str(self.session.why_not(name, row)))
+
+    def _explain(self, rest: str) -> None:
+        """Print the plans of the rules for a relation, or of all rules."""
+        click.echo(self.session.explain(rest.strip() or None), nl=False)
+
+    def _register(self, rest: str) -> None:
+        """Register rules for a relation: those behind its name, or the lines up to an empty one."""
+        name, rules = _split_word(rest.strip())
+        if not rules:
+            taken = iter(lambda: next(self.lines, (0, ""))[1].rstrip("\r\n"), "")
+            rules = "\n".join(taken)
+        self.session.register(name, rules)
+
+    def _unregister(self, rest: str) -> None:
+        self.session.unregister(rest.strip())
+
     def _subscribe(self, rest: str) -> None:
-        """Include the relation in the changes that each transaction prints."""
-        self.session.subscribe(rest.strip(), lambda changes, epoch: None)
+        """Include a relation, or one of registered rules with some values of its parameters, in the changes that each
+        transaction prints."""
+        name, values = _subscribed(rest)
+        if (told := f"{name} {values}") in self.subscriptions:
+            raise BadInput(f"{name} is subscribed to already")
+        self.subscriptions[told] = self.session.subscribe(name, lambda changes, epoch: None, **values)
+
+    def _unsubscribe(self, rest: str) -> None:
+        """Take back a subscription, named by the same relation and values."""
+        name, values = _subscribed(rest)
+        if (told := f"{name} {values}") not in self.subscriptions:
+            raise BadInput(f"{name} is not subscribed to", hint=f"subscribed are {', '.join(self.subscriptions) or 'none'}")
+        self.subscriptions.pop(told).cancel()
 
     # -- in
 
@@ -198,7 +257,7 @@ class Shell:
         name, text = _split_word(text)
         path = _fields(text)
         if len(path) != 1:
-            raise BadInput(f"expected {USAGE[command]}", hint="a name with blanks is in double quotes")
+            raise BadInput(f"expected {command} {USAGE[command]}", hint="a name with blanks is in double quotes")
         if "://" not in path[0] and match_files(path[0]) is None and not os.path.exists(path[0]):
             raise BadInput("no such file", path[0], hint=f"looked from {os.getcwd()}")
         return name, path[0]
@@ -222,6 +281,35 @@ class Shell:
         types = BUILT_IN | upkeep.program.types
         pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), _printed, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
+
+
+def _subscribed(text: str) -> tuple[str, dict]:
+    """Parse `R NAME=VALUE…`.
+
+    >>> _subscribed('near src=1 by="a b"')
+    ('near', {'by': 'a b', 'src': 1})
+    """
+    if not (found := re.fullmatch(rf"\s*([^\s=]+)({_VALUES})\s*", text)):
+        raise BadInput(f"expected R {USAGE['subscribe'][2:]}, found {abbreviated(text.strip())}")
+    return found[1], dict(sorted(_values(found[2]).items()))
+
+
+def _values(text: str) -> dict[str, int | float | str]:
+    """The values of parameters, as in a program; a word without quotes is a text.
+
+    >>> _values(' a=1 b=-2.5 c=x d="1"')
+    {'a': 1, 'b': -2.5, 'c': 'x', 'd': '1'}
+    """
+    found: dict[str, int | float | str] = {}
+    for name, value in re.findall(rf"(\w+)=({_VALUE})", text):
+        found[name] = _unquoted(value)
+        for kind in (int, float) if not value.startswith('"') else ():
+            try:
+                found[name] = kind(value)
+                break
+            except ValueError:
+                pass
+    return found
 
 
 def _split_word(text: str) -> tuple[str, str]:

@@ -74,6 +74,48 @@ def test_the_command_begins_with_files_of_relations_beside_a_folder(command, tmp
     assert status == 2 and "facts for 'edges': the program has no such relation" in errors
 
 
+RULES = """
+insert edge 1 2
+register near
+.decl near(y: number)
+near(y) :- edge($src, y), !edge($but, y).
+
+register far .decl far(x: number) far(x) :- path(_, x), !edge(1, x).
+subscribe near src=1 but=9
+subscribe far
+insert edge 1 3
+insert edge 3 10
+query near(y). src=1  but=3
+query path($from, y), y > 2. from=1
+unsubscribe near but=9 src=1
+insert edge 1 4
+query far(x).
+unsubscribe far
+unregister far
+upsert edge(x) 3 5
+clear edge
+"""
+
+
+def test_rules_are_registered_and_answered_for_values(command):
+    status, lines, err = command(RULES)
+    assert (status, err) == (0, "")
+    paths = ["path\t+1\t1\t10", "path\t+1\t3\t10", "far\t+1\t10"]
+    assert lines[:6] == ["path\t+1\t1\t2", "path\t+1\t1\t3", "near\t+1\t1\t9\t3", *paths]
+    assert lines[6:12] == ["2", "3", "3", "10", "path\t+1\t1\t4", "10"]
+    changed = ["path\t-1\t1\t10", "path\t-1\t3\t10", "path\t+1\t1\t5", "path\t+1\t3\t5"]
+    assert lines[12:16] == changed and len(lines[16:]) == 5 and all(line.startswith("path\t-1\t") for line in lines[16:])
+
+
+def test_proofs_and_plans(command):
+    status, lines, err = command(
+        "begin\ninsert edge 1 2\ninsert edge 2 3\ncommit\nwhy path 1 3\nwhy_not path 3 1\nexplain path\n"
+    )
+    assert (status, err) == (0, "")
+    assert lines[3].startswith("path(1, 3)") and "   edge(2, 3)   [fact]" in lines
+    assert "path(3, 1) is not there:" in lines and any("recursive" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     "text, told",
     [
@@ -86,6 +128,19 @@ def test_the_command_begins_with_files_of_relations_beside_a_folder(command, tmp
         ("load edge nowhere.facts\n", "<stdin>:1: nowhere.facts: no such file\n  looked from /"),
         ("load edge n?.facts\n", "<stdin>:1: n?.facts: no file fits this pattern"),
         ("query path(1\n", "<stdin>:1: "),
+        ("upsert edge 1 2\n", "<stdin>:1: expected upsert R(KEY, …) v…"),
+        ("upsert edge(z) 1 2\n", "<stdin>:1: "),
+        ("clear never\n", "<stdin>:1: "),
+        ("register far .decl far(x: number) far(x) :- path(x, y, z).\n", "<stdin>:1: "),
+        ("unregister far\n", "<stdin>:1: 'far' is not registered"),
+        ("subscribe edge src 1\n", "<stdin>:1: expected R [NAME=VALUE…], found 'edge src 1'"),
+        ("subscribe edge src=1\n", "<stdin>:1: edge has no parameters, and src is given"),
+        ("unsubscribe edge\n", "<stdin>:1: edge is not subscribed to"),
+        ("subscribe edge\nsubscribe edge\n", "<stdin>:2: edge is subscribed to already"),
+        ("query path(1, y). src=1\n", "<stdin>:1: "),
+        ("why path 1 2\n", "<stdin>:1: path(1, 2) is not there; why_not tells what it lacks"),
+        ("begin\nsubscribe edge\n", "<stdin>:2: "),
+        ("explain never\n", "<stdin>:1: "),
         ('insert edge "1\n', "a quote is not closed"),
         ('insert edge "1"2\t3\n', "a quoted field goes on behind its quote"),
     ],
