@@ -159,6 +159,31 @@ def until_nobody_listens(session) -> None:
     until(lambda: not session.registry.subscribers.active)
 
 
+def test_proofs_and_plans(session):
+    with served(session) as client:
+        client("/rules/near", b".decl near(y: number)\nnear(y) :- path($src, y).", "PUT")
+        client("/transactions", [{"insert": "edge", "rows": [[1, 2], [2, 3]]}])
+        assert client("/why/path?row=[1,3]")[1]["text"] == str(session.why("path", (1, 3)))
+        assert client("/why_not/path?row=[3,1]")[1]["text"] == str(session.why_not("path", (3, 1)))
+        assert client("/why/near?row=[3]&src=1")[1]["text"] == str(session.why("near", (3,), src=1))
+        assert client("/explain")[1]["text"] == session.explain() and client("/explain/near")[1]["text"] == session.explain(
+            "near"
+        )
+        assert client("/explain/path?changes=1")[1]["text"] == session.explain("path", changes=True)
+        for path, status, told in [
+            ("/why/path?row=[3,1]", 400, "is not there; why_not tells"),
+            ("/why/path?row=3", 400, "the row is 3; expected ?row="),
+            ("/why/path", 400, "the row is no JSON"),
+            ("/why/path?row=[1]", 400, "path has 2 attributes"),
+            ("/why/path?row=[NaN,1]", 400, "NaN is no JSON"),
+            ("/why/no?row=[1]", 404, "'no'"),
+            ("/explain/no", 404, "'no'"),
+            ("/explain?src=1", 400, "src is no option"),
+        ]:
+            found, answer = client(path)
+            assert found == status and told in answer["error"], answer
+
+
 def test_a_stream_goes_on_after_an_epoch(session):
     with served(session) as call:
         call("/transactions", [{"insert": "edge", "rows": [[2, 3]]}])

@@ -97,6 +97,9 @@ def test_each_client_has_what_its_table_says(tokens):
         assert ann("/query?atom=near(x,y)&who=1000")[1]["rows"] == [[1001, 1002]]
         assert ann("/relations/near?who=1000")[1] == {"columns": ["x", "y"], "rows": [[1001, 1002]], "tuples": 1}
         for call, told in {
+            "/why/public?row=[1]": "ann may not ask for proofs, which show facts and rules of all clients",
+            "/why_not/near?row=[1,2]&who=1000": "ann may not ask for proofs",
+            "/explain/public": "ann may not ask for plans",
             "/query?atom=near(x,y)&who=2000": "ann may not give who='2000': it may give 1000",
             "/query?atom=edge(w,x,y)": "ann may not read edge: it may read near, public",
             "/query?atom=/**/edge(w,x,y)": "ann may not read edge",

@@ -12,6 +12,7 @@ from semi_naive.running.results.answers import Answer
 from semi_naive.session.served.requests import BadRequest
 
 EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
+ROW = 'expected ?row= and a list like ["Ulm", 3]'
 OPERATIONS = ("insert", "delete", "upsert", "clear")
 MOST_TUPLES = 1_000_000  # the limit of one answer
 MOST_CHARACTERS = 64 << 20  # the limit of the characters of all values of one answer
@@ -22,9 +23,9 @@ NUMBER = 8  # the assumed average of characters of a value that is not text
 # -- in
 
 
-def parse_body(body: bytes, example: str) -> Any:
-    """Parse the JSON of a body. Raises BadRequest if it is not JSON, or has NaN, an infinity or a float that is out of range.
-    example: the end of the message."""
+def parse_body(body: bytes, example: str, part: str = "body") -> Any:
+    """Parse the JSON of a body, or of another part of a request. Raises BadRequest if it is not JSON, or has NaN, an infinity
+    or a float that is out of range. example: the end of the message."""
 
     def finite(text: str) -> float:
         if math.isinf(value := float(text)):
@@ -37,11 +38,11 @@ def parse_body(body: bytes, example: str) -> Any:
     try:
         return json.loads(body, parse_float=finite, parse_constant=constant)
     except RecursionError:
-        raise BadRequest(f"the body is nested too deeply: a value has {DEEPEST} levels at most; {example}") from None
+        raise BadRequest(f"the {part} is nested too deeply: a value has {DEEPEST} levels at most; {example}") from None
     except BadRequest:
         raise
     except ValueError as error:
-        raise BadRequest(f"the body is no JSON: {error}; {example}") from None
+        raise BadRequest(f"the {part} is no JSON: {error}; {example}") from None
 
 
 def operations(body: bytes) -> list[tuple]:
@@ -52,6 +53,14 @@ def operations(body: bytes) -> list[tuple]:
     if not isinstance(asked, list):
         raise BadRequest(f"the body is {type(asked).__name__}; {EXAMPLE}")
     return [_operation(number, each) for number, each in enumerate(asked)]
+
+
+def row_of(text: str) -> tuple:
+    """Parse a tuple given as a JSON list, as in ["Ulm", "Bonn"]."""
+    found = _value(parse_body(text.encode(), ROW, "row"), DEEPEST)
+    if not isinstance(found, tuple):
+        raise BadRequest(f"the row is {text}; {ROW}")
+    return found
 
 
 def _operation(number: int, operation: Any) -> tuple:

@@ -115,6 +115,11 @@ class Client:
             may = _names_or_nothing(list(map(repr, allowed)))
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
 
+    def check_owner(self, what: str) -> None:
+        """Raise NotAllowed unless the client is an owner. what: what it asks for."""
+        if not self.owner:
+            raise NotAllowed(f"{self.name} may not ask for {what}, which show facts and rules of all clients: an owner may")
+
     def check_writes(self, name: str) -> None:
         """Raise NotAllowed if the client may not change the facts of a relation."""
         if self.writes is not None and name not in self.writes:

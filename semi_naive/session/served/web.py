@@ -48,7 +48,7 @@ from semi_naive.session.query import answer_of, answers_to_atom, answers_to_rule
 from semi_naive.session.registered.bodies import parse_query
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
-from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json
+from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 from semi_naive.session.served.events import Events, Stream, left
 from semi_naive.session.served.requests import (
@@ -92,6 +92,10 @@ class Web:
             "/relations/{name}": {"GET": self.relation},
             "/query": {"GET": self.query},
             "/differences/{name}": {"GET": self.differences},
+            "/why/{name}": {"GET": self.why},
+            "/why_not/{name}": {"GET": self.why_not},
+            "/explain": {"GET": self.explain},
+            "/explain/{name}": {"GET": self.explain},
             "/epochs": {"GET": self.last_epochs},
             "/transactions": {"POST": self.transactions},
             "/rules": {"GET": self.rules},
@@ -127,10 +131,10 @@ class Web:
     def _evaluates(self, request: Request) -> bool:
         """True if a request changes the session, or may evaluate rules."""
         kind = request.url.path.split("/")[1]
-        if request.method == "GET" and kind not in ("changes", "differences", "query", "relations"):
-            return False
-        if request.method != "GET" or kind == "changes":
+        if request.method != "GET" or kind in ("changes", "why", "why_not", "explain"):
             return True
+        if kind not in ("differences", "query", "relations"):
+            return False
         name = request.path_params.get("name", "")
         if kind == "query":
             name = _relation_of_query(request.query_params.get("atom", ""))
@@ -181,6 +185,30 @@ class Web:
         values = self._values(asked.client, name, given)
         self.session.registry.check_given(name, values)  # which may not be left out here
         return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
+
+    def why(self, asked: ClientRequest) -> dict:
+        """GET /why/name?row=[…]."""
+        return self._reason(asked, self.session.why)
+
+    def why_not(self, asked: ClientRequest) -> dict:
+        """GET /why_not/name?row=[…]."""
+        return self._reason(asked, self.session.why_not)
+
+    def _reason(self, asked: ClientRequest, ask: Callable[..., Any]) -> dict:
+        """Return why a tuple is there, or why it is not, as text. ask: the session's method."""
+        asked.client.check_owner("proofs")
+        given, name = asked.options(), self._readable(asked.client, asked.name)
+        row = row_of(given.pop("row", ""))
+        return {"text": str(ask(name, row, **self._values(asked.client, name, given)))}
+
+    def explain(self, asked: ClientRequest) -> dict:
+        """GET /explain and /explain/name."""
+        asked.client.check_owner("plans")
+        name, given = asked.request.path_params.get("name"), asked.options()
+        changes = given.pop("changes", "") in ("1", "true")
+        if given:
+            raise BadRequest(f"{next(iter(given))} is no option of a plan: there is changes=1")
+        return {"text": self.session.explain(name and self._readable(asked.client, name), changes)}
 
     def last_epochs(self, request: ClientRequest) -> list:
         """GET /epochs."""
