@@ -62,7 +62,7 @@ class Client:
 
     @contextlib.contextmanager
     def events(self, path: str, **headers):
-        """A function that returns the next event's (epoch, changes)."""
+        """A function that returns the next event's (epoch, changes); of the progress (epoch, None)."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", path, headers=self.own | headers)
         response = connection.getresponse()
@@ -73,7 +73,7 @@ class Client:
             while not (line := response.fp.readline()).startswith(b"data: "):
                 assert line not in (b"", b"0\r\n")  # the connection ends, or the answer does
             told = json.loads(line.removeprefix(b"data: "))
-            return told["epoch"], told["error"] if "error" in told else told["changes"]
+            return told["epoch"], told.get("error", told.get("changes"))
 
         try:
             yield next_event
@@ -198,6 +198,29 @@ def test_a_stream_goes_on_after_an_epoch(session):
             call("/transactions", [])
         status, told = call("/changes/edge?since=0")
         assert status == 400 and "epoch 0 is gone: epochs 3 to 6 are kept" in told["error"]
+
+
+def test_a_stream_without_changes_tells_its_progress(session, monkeypatch):
+    monkeypatch.setattr("semi_naive.session.served.events.ALIVE", 0.05)
+    session.register("far", ".decl far(x: number)\nfar(x) :- edge(x, _), x > 100.")
+    with served(session) as call:
+        with call.events("/changes/far") as told, call.events("/changes/edge?epochs=3") as summed:
+            for number in range(2):
+                call("/transactions", [{"insert": "edge", "rows": [[number, 7]]}])
+            while told() != (2, None):
+                pass
+            call("/transactions", [{"insert": "edge", "rows": [[200, 7]]}])
+            while (said := told())[1] is None:
+                assert said[0] == 2  # as long as changes wait, the progress is not beyond them
+            assert said == (3, [[200, 1]]) and told() == (3, None)
+            found = [summed()]
+            while found[-1][1] is None:
+                found.append(summed())
+            assert found[-1] == (3, [[0, 7, 1], [1, 7, 1], [200, 7, 1]]) and {epoch for epoch, _ in found[:-1]} <= {0}
+        for _ in range(9):
+            call("/transactions", [])
+        with call.events("/changes/edge", **{"Last-Event-ID": "9"}) as told:
+            assert told() == (12, None)
 
 
 def test_requests_that_are_wrong(session):

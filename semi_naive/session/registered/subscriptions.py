@@ -147,6 +147,12 @@ class Subscription:
                 self._waiting = Sum(added(waiting.change, change), waiting.epochs + 1, epoch)
             self._state.notify()
 
+    @property
+    def idle(self) -> bool:
+        """True if all changes that were added have been delivered, by its thread."""
+        with locked(self._state):
+            return not self._waiting.epochs and not self._attempts
+
     def tell(self) -> None:
         """Call the callback if enough epochs are waiting, unless the subscription has a thread for this."""
         while self._thread is None and not self._cancelled and (self._attempts or self._waiting.epochs >= self.when.epochs):

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from semi_naive.session.served.as_json import NOT_SHOWN, all_rows
 
-ALIVE = 15.0  # seconds after which a comment is sent, so that the connection stays open
+ALIVE = 15.0  # seconds without a message after which the progress is sent, so that the connection stays open
 LOOK = 0.2  # seconds after which a waiting thread checks again whether its stream has ended
 
 
@@ -47,14 +47,15 @@ class Stream:
 
 
 class Events(Response):
-    """The response that sends the messages of a stream. However it ends, `ended` is then called in a thread."""
+    """The response that sends the messages of a stream. However it ends, `ended` is then called in a thread. reached: returns
+    the epoch up to which all changes have been passed to the stream; None if some wait."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, stream: Stream, ended: Callable[[], None]):
+    def __init__(self, stream: Stream, ended: Callable[[], None], reached: Callable[[], int | None]):
         super().__init__(headers={"cache-control": "no-store"})
         del self.headers["content-length"]
-        self.stream, self.ended = stream, ended
+        self.stream, self.ended, self.reached = stream, ended, reached
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the messages until the client disconnects or the stream is over."""
@@ -74,13 +75,21 @@ class Events(Response):
             self.stream.loop.run_in_executor(None, self.ended)  # not waited for: a server that is ended cancels that
 
     async def _next(self, ends: list[asyncio.Task]) -> str | None:
-        """The next message, or a comment after some time without one; None at the end."""
+        """The next message, or the progress after some time without one; None at the end."""
         getting = asyncio.ensure_future(self.stream.queue.get())
         try:
             done, _ = await asyncio.wait([getting, *ends], timeout=ALIVE, return_when=asyncio.FIRST_COMPLETED)
-            return getting.result() if getting in done else None if done else ": still here\n\n"
+            return getting.result() if getting in done else None if done else self._progress()
         finally:
             getting.cancel()
+
+    def _progress(self) -> str:
+        """Return a message with the last epoch, so that a client that comes back asks for what is after it; a comment if
+        changes wait."""
+        epoch = self.reached()
+        if epoch is None or not self.stream.queue.empty():
+            return ": still here\n\n"
+        return f"event: progress\nid: {epoch}\ndata: {json.dumps({'epoch': epoch})}\n\n"
 
 
 async def left(receive: Receive) -> None:

@@ -340,9 +340,13 @@ class Web:
             if called and self.durable.get(called) is end:
                 del self.durable[called]
 
+        def reached() -> int | None:
+            epoch = self.session.epoch  # read first: its changes are passed to subscriptions before it is shown
+            return epoch if subscription.idle else None
+
         if called:
             self.durable[called] = end
-        return Events(stream, end)
+        return Events(stream, end, reached)
 
     def subscriptions(self, request: ClientRequest) -> list:
         """GET /subscriptions."""
