@@ -1,6 +1,6 @@
 """The bucket map: the partition of each subbucket of each bucket.
 
-*Load-balancing Parallel Relational Algebra*, section 3.1: a relation has a fixed number of buckets, a bucket has
+*Load-balancing Parallel Relational Algebra*, section 3: a relation has a fixed number of buckets, a bucket has
 1, 4, 16, … subbuckets, and the subbuckets are dealt round-robin to the ranks (here: Spark partitions).
 """
 

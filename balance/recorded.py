@@ -2,7 +2,7 @@
 
 A trace has the sizes of every subbucket in every iteration, and the total counts of each phase. `balance.simulate` needs the
 edges and is exact. This module needs only the trace, and also works for rules that the simulator does not know, but its work is
-an estimate. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3.1, for the assignment of subbuckets.
+an estimate. *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), section 3, for the assignment of subbuckets.
 """
 
 from dataclasses import dataclass, field

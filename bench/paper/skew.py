@@ -1,6 +1,7 @@
 """The work of each partition, BiGJoin beside BiGJoin-S, on inputs that put all of it in one place.
 
-After section 3.4 of Ammar, McSherry, Salihoglu and Joglekar, who proved BiGJoin-S balanced and did not build it.
+After section 3.4 of Ammar, McSherry, Salihoglu and Joglekar (2018), which proves that BiGJoin-S is balanced. Their figures have
+none of it: in their preliminary implementation its overheads were higher than its benefits (section 7).
 """
 
 import numpy as np

@@ -109,7 +109,7 @@ def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: St
 
 def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here=()):
     """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key: the intra-bucket
-    shuffle (*Load-balancing Parallel Relational Algebra*, section 2).
+    shuffle (*Load-balancing Parallel Relational Algebra*, section 3).
 
     key: the places of the key's columns.
     here: (partition, buckets): the sending partition and the buckets of which it has a complete copy; their bindings stay on

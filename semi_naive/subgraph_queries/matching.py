@@ -3,7 +3,7 @@
     subgraphs("edges.tsv", "triangle")
     subgraphs(graph, [("boss", "worker"), ("boss", "other")], directed=True, count=False).to_arrow()
 
-Ammar, McSherry, Salihoglu and Joglekar (*Distributed Evaluation of Subgraph Queries*, PVLDB 2018, §5) optimise five patterns by
+Ammar, McSherry, Salihoglu and Joglekar (*Distributed Evaluation of Subgraph Queries*, PVLDB 2018, §5.4) optimise patterns by
 hand. Here the same optimisations are derived from any pattern: symmetries are broken by the order of degrees, triangles may be
 looked up in a relation computed once, and counts are factorised.
 """

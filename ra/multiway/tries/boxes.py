@@ -1,6 +1,6 @@
 """Boxes: divide the variables' values into ranges, so that the slices of the tries that a box needs fit a memory budget.
 
-After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §4, for any query:
+After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §3, for any query:
 
 1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's share of the
    budget, found by probing the tries. Atoms over one relation share slices.

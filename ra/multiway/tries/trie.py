@@ -1,4 +1,4 @@
-"""Trie arrays: a relation in one column order, as nested sorted ranges (Zinn, 2015, §3).
+"""Trie arrays: a relation in one column order, as nested sorted ranges (Zinn, 2015, §2).
 
     edge = {(1, 3), (1, 4), (3, 4)}        values[0] = [1, 3]     index[0] = [0, 2, 3]     values[1] = [3, 4, 4]
 
