@@ -1,5 +1,5 @@
 """The evaluations of the papers that this engine is built after, made again: every figure and table of *Load-balancing Parallel
-Relational Algebra*, our numbers beside the paper's where it has any; of worst-case optimal joins boxes, memory budgets and skew.
+Relational Algebra*, with the paper's numbers beside ours; of worst-case optimal joins boxes, memory budgets and skew.
 
     python -m bench.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
 
