@@ -8,13 +8,14 @@ partitions they are files, which one process of each host writes.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from semi_naive.host import limits
 from semi_naive.host.private import digest
+from semi_naive.host.threads import cpus
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
@@ -25,12 +26,16 @@ from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
-from semi_naive.ra.rules.steps import MOST, WEIGHT, WORTH, Context, Join
+from semi_naive.ra.rules.steps import MOST, START, WEIGHT, WORTH, Context, Join
 from semi_naive.ra.words import search
 
 BOUND = "@bound"  # the relation of a batch's bound variables
 A_CALL = 100_000  # bindings that binary joins make in the time of one call of compiled loops over cached tries, 2 to 5 ms
 SEEDED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
+BINARY = -1  # in place of the code of an order: the binary joins make the bindings
+DONE = -1, -1, -1, BINARY  # the position after all bindings
+TRIES = 0, 0, 0, -2  # the position of binary joins that have exceeded their budget: the tries make all bindings again
+MOST_PARTS = 1 << 12  # threads for which the first variable's values are divided; their number is part of a position
 LISTED = 2.0  # the cost, relative to the best order, up to which an order with the needed variables first is used
 
 
@@ -72,24 +77,32 @@ class Multiway:
         """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
-    def __call__(self, batch: Batch, context: Context):
-        """Yield the bindings of a batch extended by the new variables; if there are none, those that have a solution."""
-        if self.steps and (yield from self._by_binary_joins(batch, context)):
+    def __call__(self, batch: Batch, context: Context, begin=START):
+        """Yield the bindings of a batch extended by the new variables; if there are none, those that have a solution. begin: a
+        position (range of the first variable, solutions of it, batches made of these, code of the order): see `Core.listed`."""
+        if begin == DONE:
             return
+        if self.steps and (begin == START or begin[3] == BINARY):
+            joined = (0, 0, 0, BINARY), self._by_binary_joins(batch, context), lambda within: DONE if within else TRIES
+            if (yield from resumed([joined], begin[2])):
+                return
+            begin = TRIES
         core = self._core(context)
         bound = tuple(name for name in self.variables if name in batch.columns)
         if core is None:
             return
-        if not bound:
-            yield from self._unbound(batch, core, context.position)
-        elif not self.binds:
-            yield batch.where(self._passing(batch, core, bound), self.keep)
+        if bound and not self.binds:
+            found = batch.where(self._passing(batch, core, bound), self.keep)
+            yield Batch(found.size, found.columns, at=DONE)
         else:
-            yield from self._extended(batch, core, bound)
+            units = self._extended if bound else self._unbound
+            yield from resumed(units(batch, core, bound, begin, context), begin[2])
 
-    def _unbound(self, batch: Batch, core: "Core", position):
-        """Yield all solutions, combined with each binding of the batch, which has none of the atoms' variables."""
-        for solutions in gathered(core.listed(self.binds, position if self.share else None, self.counted)):
+    def _unbound(self, batch: Batch, core: "Core", bound, begin, context: Context):
+        """Yield all solutions, combined with each binding of the batch, which has none of the atoms' variables, as units of
+        `resumed`."""
+
+        def combined(solutions: Batch):
             for row in range(batch.size):
                 repeated = {name: np.repeat(column[row : row + 1], solutions.size) for name, column in batch.columns.items()}
                 columns = {**{n: c for n, c in repeated.items() if n in self.keep}, **solutions.columns}
@@ -97,30 +110,41 @@ class Multiway:
                     columns[WEIGHT] = repeated[WEIGHT] * solutions.columns[WEIGHT]
                 yield Batch(solutions.size, columns)
 
+        share = context.position if self.share else None
+        found = core.listed(self.binds, share, self.counted, begin, context.most)
+        for start, solutions in gathered(found, context.most):
+            yield start, combined(solutions), solutions.at
+
     def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
         """Return a mask of the bindings that have a solution."""
         passing = np.zeros(batch.size, np.bool_)
-        for block in self._found(batch, core, bound, bound):
+        for _, block, _ in self._found(batch, core, bound, bound, START, MOST):
             lows, highs = block.ranges([batch.columns[name] for name in bound], batch.size)
             passing |= highs > lows
         return passing
 
-    def _extended(self, batch: Batch, core: "Core", bound):
-        """Yield the bindings extended by the new variables, joined back to the columns that the query does not read."""
+    def _extended(self, batch: Batch, core: "Core", bound, begin, context: Context):
+        """Yield the bindings extended by the new variables, joined back to the columns that the query does not read, as units
+        of `resumed`."""
         others = (self.keep & set(batch.columns)) - set(bound)
         if not others:  # the solutions have all columns that are needed
             needed = tuple(name for name in bound if name in self.keep) + self.binds
-            yield from gathered(core.seeded(batch.distinct(bound), bound).listed(needed))
+            listed = core.seeded(batch.distinct(bound), bound).listed(needed, begin=begin, most=context.most)
+            for start, found in gathered(listed, context.most):
+                yield start, [found], found.at
             return
         keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
         back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
-        for block in self._found(batch, core, bound, bound + self.binds):
-            yield from back.expanded(batch, block, [batch.columns[name] for name in bound])
+        columns = [batch.columns[name] for name in bound]
+        for start, block, after in self._found(batch, core, bound, bound + self.binds, begin, context.most):
+            yield start, back.expanded(batch, block, columns, most=context.most), after
 
-    def _found(self, batch: Batch, core: "Core", bound, names) -> Iterator[Block]:
-        """Yield the solutions for a batch as blocks of many tuples, their columns in the order of `names`."""
-        for solutions in gathered(core.seeded(batch.distinct(bound), bound).listed(names)):
-            yield Block.of([solutions.columns[name] for name in names], solutions.size)
+    def _found(self, batch: Batch, core: "Core", bound, names, begin, most: int) -> Iterator[tuple[tuple, Block, tuple]]:
+        """Yield the solutions for a batch as (position, block of many tuples, position after it); columns in the order of
+        `names`."""
+        listed = core.seeded(batch.distinct(bound), bound).listed(names, begin=begin, most=most)
+        for start, found in gathered(listed, most):
+            yield start, Block.of([found.columns[name] for name in names], found.size), found.at
 
     # -- the joined relations and their tries
 
@@ -286,31 +310,49 @@ class Core:
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
         return replace(self, query=query, tries=tries)
 
-    def listed(self, names: tuple[str, ...], position=None, counted: bool = False) -> Iterator[Batch]:
-        """Yield bindings of some variables that can be extended to a solution, possibly with duplicates. position: (partition,
-        partitions), to yield only a share. counted: each binding has a WEIGHT, the number of its solutions."""
+    def listed(
+        self, names: tuple[str, ...], position=None, counted: bool = False, begin: tuple[int, ...] = START, most: int = MOST
+    ) -> Iterator[tuple[tuple, Batch]]:
+        """Yield bindings of some variables that can be extended to a solution, possibly with duplicates, each with the position
+        where it begins; `Batch.at` is the one after it. position: (partition, partitions), to yield only a share. counted: each
+        binding has a WEIGHT, the number of its solutions.
+
+        begin: the position to continue from. It has the range of the first variable's values, the solutions of the range that
+        are made already, and a code of the order of variables and the number of threads for which the values are divided:
+        another process may prefer others.
+        """
         from semi_naive.ra.multiway.leapfrog import (
             Leapfrog,  # its kernels take 0.1 s to load, and most programs have no use for them
         )
 
         if self.empty:
             return
-        join = Leapfrog(self.query, Shape(self.query, self._order(names)), self.tries)
-        order = join.shape.order
+        if begin in (START, TRIES):
+            order, parts = self._order(names), max(2, cpus() if self.threads is None else self.threads)
+        else:
+            code, parts = divmod(begin[3], MOST_PARTS)
+            order = decoded_order(code, self.query.variables)
+        code = coded_order(order, self.query.variables) * MOST_PARTS + parts
+        join = Leapfrog(self.query, Shape(self.query, order), self.tries)
         keep = 1 + max([order.index(name) for name in names], default=-1 if counted else 0)
         loops = join.loops(keep)
         self._forget_bound()
-        for ways, rows in loops.pieces(self.threads, share=position):
+        first, skipped = begin[:2]
+        for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=position, first=first, parts=parts), first):
             limits.check_limits()
+            after = number + 1, 0, 0, code
             if not keep:
-                yield Batch(min(ways, 1), {WEIGHT: np.array([ways] if ways else [], np.int64)})
+                yield (number, 0, 0, code), Batch(min(ways, 1), {WEIGHT: np.array([ways] if ways else [], np.int64)}, at=after)
                 continue
-            for begin in range(0, len(rows), MOST):
-                part = rows[begin : begin + MOST]
+            for start in range(skipped, len(rows), most):
+                part = rows[start : start + most]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(part[:, order.index(name)])) for name in names}
                 if counted:
                     columns[WEIGHT] = part[:, -1].copy() if loops.nest.width > keep else np.ones(len(part), np.int64)
-                yield Batch(len(part) if names or counted else 1, columns)
+                last = start + len(part) == len(rows)
+                at = after if last else (number, start + len(part), 0, code)
+                yield (number, start, 0, code), Batch(len(part) if names or counted else 1, columns, at=at)
+            skipped = 0
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for `names`; it is chosen again if the size class of the bound relation changes."""
@@ -351,15 +393,62 @@ def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
     return search(column, domain.names) >= 0
 
 
-def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Merge batches into fewer ones, of about `MOST` bindings."""
-    waiting, rows = [], 0
-    for batch in batches:
+def gathered(found: Iterator[tuple[tuple, Batch]], most: int) -> Iterator[tuple[tuple, Batch]]:
+    """Merge batches into fewer ones, of about `most` bindings. Each has the position where it begins, and `Batch.at`, the one
+    after it."""
+    waiting: list[tuple[tuple, Batch]] = []
+    rows = 0
+    for one in found:
         limits.check_limits()
-        waiting.append(batch)
-        rows += batch.size
-        if rows >= MOST:
-            yield concatenate_batches(waiting)
+        waiting.append(one)
+        rows += one[1].size
+        if rows >= most:
+            yield _merged(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield concatenate_batches(waiting)
+        yield _merged(waiting)
+
+
+def _merged(waiting: list[tuple[tuple, Batch]]) -> tuple[tuple, Batch]:
+    made = concatenate_batches([batch for _, batch in waiting])
+    return waiting[0][0], Batch(made.size, made.columns, at=waiting[-1][1].at)
+
+
+def resumed(units: Iterable[tuple[tuple, Iterable[Batch], tuple]], done: int) -> Iterator[Batch]:
+    """Yield the batches of units, each with the position where it continues. units: (position, batches, position after them,
+    or a function of what the batches return); the first `done` batches of the first unit have been made before. Returns what
+    the last unit's batches return."""
+    returned = None
+    for position, batches, after in units:
+        number, last = 0, None
+        batches, returned = iter(batches), None
+        while True:
+            try:
+                made = next(batches)
+            except StopIteration as end:
+                returned = end.value
+                break
+            number += 1
+            if last is not None:
+                last.at = (*position[:2], number - 1, position[3])
+                yield last
+            last = made if number > done else None
+        if last is not None:
+            last.at = after(returned) if callable(after) else after
+            yield last
+        done = 0
+    return returned
+
+
+def coded_order(order: tuple[str, ...], variables: tuple[str, ...]) -> int:
+    """Return a number for an order of variables.
+
+    >>> decoded_order(coded_order(("y", "z", "x"), ("x", "y", "z")), ("x", "y", "z"))
+    ('y', 'z', 'x')
+    """
+    return sum(variables.index(name) * len(variables) ** place for place, name in enumerate(order))
+
+
+def decoded_order(code: int, variables: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the order of variables that has a number."""
+    return tuple(variables[code // len(variables) ** place % len(variables)] for place in range(len(variables)))

@@ -25,7 +25,7 @@ from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 
 PIECES = 48  # ranges of the first variable's values for each thread: threads end at most one range apart
 LEAST_PIECE = 1 << 16  # children of the values of a range, at least: clearing the marks takes as long as scanning thousands
-LEAST_CHECKED = 1 << 10  # the same if limits are checked between two ranges
+LEAST_FINE_PIECE = 1 << 10  # the same if limits are checked between two ranges, or they are shared among tasks
 AHEAD = 4  # ranges for each thread that are started before the first result is taken
 ROOM = 1 << 12  # the initial capacity of an output, in numbers
 
@@ -167,18 +167,25 @@ class Loops:
         return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
 
     def pieces(
-        self, threads: int | None = None, box: np.ndarray | None = None, share: tuple[int, int] | None = None
+        self,
+        threads: int | None = None,
+        box: np.ndarray | None = None,
+        share: tuple[int, int] | None = None,
+        first: int = 0,
+        parts: int | None = None,
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the results of ranges of the first variable, in order, computed by a number of threads slightly ahead of the
         consumer.
 
         box: restricts the variables.
-        share: (number, count): only every `count`-th range, for one of several tasks.
+        share: (number, count): only every `count`-th range, for one of several tasks. first: the number of ranges to leave out.
+        parts: the number of threads for which the values are divided into ranges, by default `threads`.
         """
         box = self.whole() if box is None else box
         threads = cpus() if threads is None else threads
         number, count = share or (0, 1)
-        boxes = [self._between(box, low, high) for low, high in self._ranges(box, max(threads, count))][number::count]
+        ranges = self._ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
+        boxes = [self._between(box, low, high) for low, high in ranges]
         if threads == 1 or len(boxes) < 2:
             return map(self.run, boxes)
         return self._threaded(boxes, threads)
@@ -209,18 +216,18 @@ class Loops:
         box[:1] = low, high
         return box
 
-    def _ranges(self, box: np.ndarray, threads: int) -> list[tuple[int, int]]:
+    def _ranges(self, box: np.ndarray, threads: int, shared: bool = False) -> list[tuple[int, int]]:
         """Divide the first variable's ids into ranges such that the tries that begin with it have about equally many tuples in
-        each."""
-        checked = limits.are_set()
-        if self.nest.first is None or threads == 1 and not checked:
+        each. shared: among tasks; the ranges may be smaller, so that no task is left without any."""
+        fine = shared or limits.are_set()
+        if self.nest.first is None or threads == 1 and not fine:
             return [tuple(box[0])] if len(box) else [(0, 0)]
         low, high = map(int, box[0])
         weights = sum((_weights(self.tries[slot], low, high) for slot in self.nest.first), np.ones(max(high - low, 0)))
         cumulative_weights = np.cumsum(weights)
         if not cumulative_weights.size:
             return []
-        pieces = min(threads * PIECES, 1 + int(cumulative_weights[-1]) // (LEAST_CHECKED if checked else LEAST_PIECE))
+        pieces = min(threads * PIECES, 1 + int(cumulative_weights[-1]) // (LEAST_FINE_PIECE if fine else LEAST_PIECE))
         cuts = np.searchsorted(cumulative_weights, np.linspace(0, cumulative_weights[-1], pieces + 1)[1:-1])
         bounds = np.unique(np.concatenate([[low], low + cuts, [high]]))
         return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

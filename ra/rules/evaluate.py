@@ -260,7 +260,7 @@ class Evaluate:
 
     def _sent(self, work: BatchIterator, outbox: "Outbox", divisible: bool):
         """Send the batches of the last step: until the threshold is exceeded if the work is `divisible`, else all."""
-        while work.more() and (self._room() or not (divisible and work.divisible)):
+        while work.more() and (self._room() or not divisible):
             for block in outbox.take(work.take()):
                 yield from self._shipped(block, outbox)
             if self.threshold is not None and self.made + outbox.rows > self.threshold:

@@ -33,13 +33,8 @@ class Arrived:
         yield from scan_blocks([self.block], tuple(enumerate(self.names)), {}, begin, context.most, context.exact)
 
 
-RESUMING = (
-    Arrived,
-    ArrivedLists,
-    Join,
-    Propose,
-    Generate,
-)  # steps that can continue from a position; every other step except Multiway makes one batch from one batch
+# Steps that can continue from a position; every other step makes one batch from one batch.
+RESUMING = Arrived, ArrivedLists, Join, Propose, Generate, Multiway
 
 
 @dataclass
@@ -50,8 +45,8 @@ class Frame:
 
     step: int
     batch: Batch | None
-    begin: tuple[int, int, int] = START
-    last: tuple[int, int, int] = START
+    begin: tuple[int, ...] = START
+    last: tuple[int, ...] = START
     making: object = field(default=None, repr=False)
 
 
@@ -72,7 +67,7 @@ class BatchIterator:
         while self.frames and self.frames[-1].step < len(self.steps):
             frame = self.frames[-1]
             made = self._made(frame)
-            if made is None or not isinstance(self.steps[frame.step], (*RESUMING, Multiway)):
+            if made is None or not isinstance(self.steps[frame.step], RESUMING):
                 self.frames.pop()
             else:
                 self._settle()
@@ -101,12 +96,6 @@ class BatchIterator:
         if made is not None and resumes:
             frame.last, frame.begin = frame.begin, made.at
         return made
-
-    @property
-    def divisible(self) -> bool:
-        """True if evaluation may stop after this batch. A multiway join cannot be resumed, as its order depends on the tries
-        that a process has cached."""
-        return not any(frame.making is not None and isinstance(self.steps[frame.step], Multiway) for frame in self.frames)
 
     def store(self, path: str) -> Run:
         """Write the frames to a file. A batch that has not been taken is not written, as the step that it came from makes it

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from semi_naive import Program, simulate, transitive_closure
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.ir import Kind, Var
+from semi_naive.ra.multiway.leapfrog import Leapfrog
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.rollover import BatchIterator, restored
 from semi_naive.ra.rules.steps import Join
@@ -105,6 +107,48 @@ def test_work_that_ends_at_the_threshold_or_beyond_it_leaves_no_empty_inner_iter
     with Program(text).run({"edge": hub(10)}, here, run_ahead=0, multiway="never", **options) as result:
         sent = [phase["sent"] for _, phase in joins(result) if phase["inner"]]
     assert sent and all(map(sum, sent))
+
+
+CYCLIC = """
+.decl edge(x: number, y: number)
+.decl tag(x: number, t: number)
+.decl four(a: number, b: number, c: number, d: number)
+.decl triangles(a: number, n: number)
+.decl total(n: number)
+.decl near(x: number, t: number)
+.output four, triangles, total, near
+four(a, b, c, d) :- edge(a, b), edge(a, c), edge(a, d), edge(b, c), edge(b, d), edge(c, d).
+triangles(a, sum(1)) :- edge(a, b), edge(b, c), edge(a, c).
+total(n) :- n = count : { edge(a, b), edge(b, c), edge(a, c), edge(b, d), edge(c, d) }.
+near(x, t) :- tag(x, t).
+near(z, t) :- near(x, t), edge(x, y), edge(y, z), edge(x, z).
+"""
+MEETING = np.array([(x, y) for x in range(18) for y in range(x + 1, 18) if (x * y) % 7 != 3])
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("threshold", [1, 7, 60])
+def test_multiway_joins_roll_over(here, threshold, partitions):
+    """Wherever a join stops, in the middle of a range of its first variable too, it goes on there."""
+    facts = {"edge": MEETING, "tag": [(0, 1), (1, 2), (5, 2)]}
+    options = {"local_tuples": 0, "partitions": partitions, "plan": "balanced", "multiway": "always", "run_ahead": 0}
+    with Program(CYCLIC).run(facts, multiway="never") as plain:
+        with Program(CYCLIC).run(facts, here, rollover_threshold=threshold, **options) as result:
+            assert all(result[name].to_set() == plain[name].to_set() for name in Program(CYCLIC).outputs)
+            (four,) = [one["trace"] for one in result.trace["strata"] if one["relations"] == ["four"]]
+        found = [phase for entry in four["iterations"] for phase in entry["phases"] if phase["phase"] == "join"]
+        assert max(max(phase["sent"]) for phase in found) <= 2 * threshold
+        assert sum(sum(phase["sent"]) for phase in found) == plain["four"].count(), "no clique is made twice"
+        assert len(found) >= plain["four"].count() / (2 * threshold * partitions)
+
+
+def test_every_task_has_a_share_of_a_multiway_join():
+    """Ranges of the first variable are as small as so many tasks need, also where all together are little work."""
+    edges = np.unique(np.sort(np.random.default_rng(3).integers(0, 300, (20_000, 2)), axis=1), axis=0)
+    variables = [("a", "b"), ("b", "c"), ("a", "c")]
+    join = Leapfrog.of(ConjunctiveQuery(tuple(QueryAtom("edge", pair) for pair in variables)), {"edge": list(edges.T)})
+    parts = [sum(found for found, _ in join.loops(0).pieces(1, share=(number, 8))) for number in range(8)]
+    assert sum(parts) == join.count() and min(parts) > 0
 
 
 class Here:

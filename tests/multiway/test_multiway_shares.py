@@ -47,6 +47,7 @@ def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leapfrog, "compile_kernel", interpreted)
         patch.setattr(leapfrog, "LEAST_PIECE", 3)
+        patch.setattr(leapfrog, "LEAST_FINE_PIECE", 3)
         patch.setattr(shares, "PartitionedJobs", lambda sc, tasks: sc.made.append(JobsAsSpark(tasks, sc)) or sc.made[-1])
         yield sc
     leapfrog.nest.cache_clear()
