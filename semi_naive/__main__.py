@@ -351,16 +351,17 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.argument("edges", nargs=-1, required=True, metavar="EDGES...")
 @click.option(
     "--pattern", required=True, metavar="PATTERN",
-    help="Look for triangle, diamond, 4-clique, house or 5-clique, or for the edges a-b,b-c,…",
+    help="Look for triangle, diamond, 4-clique, house, 5-clique, square or ammar-house, or for the edges a-b,b-c,…",
 )  # fmt: skip
 @click.option("--directed", is_flag=True, help="Take an edge as leading one way.")
 @click.option("-o", "--output", metavar="OUT", help="Write the matches: .parquet .csv .tsv .facts .txt, also .gz.")
 @click.option("--all", "every", is_flag=True, help="Count each match in every order that the pattern's symmetries allow.")
+@click.option("--homomorphisms", is_flag=True, help="Count assignments: vertices without an edge may be the same one.")
 @click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
 @click.option("--memory", type=Bytes(), metavar="BYTES", help="Hold no more bytes of edges in memory: 500000, 64M, 2G.")
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
-def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, header):
+def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memory, trace, header):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs
     from semi_naive.io.results.outputs import output_format
@@ -369,7 +370,7 @@ def subgraphs(edges, pattern, directed, output, every, plan, memory, trace, head
     if output:
         output_format(output)
     pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
-    options = {"directed": directed, "symmetry": not every, "plan": plan, "memory": memory}
+    options = {"directed": directed, "symmetry": not every, "homomorphisms": homomorphisms, "plan": plan, "memory": memory}
     keep = partial(_write_records, trace=trace, plot=None) if trace else None
     found = subgraphs(_graph_of(edges, {"header": header}), pattern, count=not output, trace=keep, **options)
     if output:

@@ -19,8 +19,11 @@ VARIABLES = "abcdefgh"
 ROWS = 1 << 20  # rows of a record batch
 
 
-def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: bool = False) -> ConjunctiveQuery:
+def embedding_query(
+    pattern: Pattern, symmetry: bool, order=None, triangles: bool = False, injective: bool = True
+) -> ConjunctiveQuery:
     """The matches of a pattern, each once with `symmetry`; its variables a, b, c, … are the pattern's vertices in order.
+    injective: the vertices of a match are distinct.
 
     diamond(a, b, c, d) :- up(a, b), edge(a, c), edge(a, d), edge(b, c), edge(b, d), c < d.
     """
@@ -32,7 +35,8 @@ def embedding_query(pattern: Pattern, symmetry: bool, order=None, triangles: boo
     for u, v in pattern.edges:
         if (u, v) not in covered or ((u, v) not in told and {(u, v), (v, u)} & less):
             atoms.append(_edge_atom(u, v, less, pattern.directed))
-    return ConjunctiveQuery(tuple(atoms), tuple(_comparisons(pattern, less)), _checked_order(pattern, order))
+    comparisons = tuple(_comparisons(pattern, less)) if injective else ()
+    return ConjunctiveQuery(tuple(atoms), comparisons, _checked_order(pattern, order))
 
 
 def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:

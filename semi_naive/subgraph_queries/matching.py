@@ -31,6 +31,7 @@ def subgraphs(
     directed: bool = False,
     count: bool = True,
     symmetry: bool = True,
+    homomorphisms: bool = False,
     order: Iterable[Any] | None = None,
     plan: str = "auto",
     memory: int | None = None,
@@ -45,11 +46,14 @@ def subgraphs(
     Each subgraph is found once, even if the pattern has symmetries; with `symmetry=False` every embedding is found. The
     vertices of a match are distinct. A match need not be induced: the graph may have more edges between its vertices. Self
     loops and duplicate edges are dropped. By default the graph is undirected: its edges are matched in both directions.
+    With `homomorphisms=True` each assignment of vertices to the pattern's counts whose edges are edges of the graph, also if
+    two vertices of the pattern that have no edge are the same one: as joins of edges have it (Ammar et al. 2018).
 
     graph       any data that `graphs.as_edges` reads (`reading`: its options), or `Vertices`, which keeps its indexes for
                 other patterns; indexes on Spark's partitions are kept until its `close`
-    pattern     "triangle", "diamond", "4-clique", "house", "5-clique" (edges as in `subgraph_queries.patterns.NAMED`,
-                directed from the first letter to the second), pairs of names, or a networkx graph
+    pattern     "triangle", "diamond", "4-clique", "house", "5-clique", "square", "ammar-house" (edges as in
+                `subgraph_queries.patterns.NAMED`, directed from the first letter to the second), pairs of names, or a
+                networkx graph
     order       the pattern's vertices in the order in which to bind them; by default one is chosen
     plan        "leapfrog" in memory, by two threads or more, or by all executors of a `spark` that has other hosts; "boxed"
                 within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`
@@ -72,9 +76,11 @@ def subgraphs(
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
         direct = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
-        if count and factorised and not direct and (found := factorised_count(pattern, vertices)) is not None:
+        if homomorphisms:
+            embeddings = 1
+        if count and factorised and not direct and (found := factorised_count(pattern, vertices, homomorphisms)) is not None:
             return found * embeddings
-        query = embedding_query(pattern, symmetry or count, order, triangles)
+        query = embedding_query(pattern, (symmetry or count) and not homomorphisms, order, triangles, not homomorphisms)
         records = []
         found = find_matches(query, vertices, _plan(plan, memory), count, memory, spark, records.append)
         record = records[-1] if records else None
@@ -105,11 +111,17 @@ def _plan(plan: str, memory: int | None) -> str:
     return plan if plan != "auto" else "leapfrog" if memory is None else "boxed"
 
 
-def factorised_count(pattern: Pattern, vertices: Vertices) -> int | None:
-    """Count subgraphs from the counts of homomorphisms, which are not listed. None if the pattern is directed or a clique, if a
-    merged pattern cannot be counted so (`Vertices.counter`), or if a count may overflow."""
+def factorised_count(pattern: Pattern, vertices: Vertices, homomorphisms: bool = False) -> int | None:
+    """Count subgraphs, or homomorphisms, from the counts of homomorphisms, which are not listed. None if the pattern is
+    directed or a clique, if a merged pattern cannot be counted so (`Vertices.counter`), or if a count may overflow."""
     if pattern.directed or pattern.is_clique:
         return None
+    if homomorphisms:
+        counter = vertices.counter(pattern)
+        try:
+            return counter and counter()
+        except OverflowError:
+            return None
     shapes = [(times, shape, vertices.counter(shape)) for times, shape in pattern.merged()]
     if any(counter is None for _, _, counter in shapes):
         return None

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
 
-NAMED = {  # as networkx draws them: the diamond is a 4-clique without an edge, the house a square under a triangle
+# The names of graph theory, as networkx has them: the diamond is a 4-clique without an edge, the house a square under a
+# triangle. The diamond of Ammar et al. (2018, 5.1) is the square here, with its edges in their directions; their house, query
+# q6 of SEED, is a 5-clique without two edges at one vertex.
+NAMED = {
     "triangle": ("ab", "ac", "bc"),
     "diamond": ("ab", "ac", "ad", "bc", "bd"),
     "4-clique": ("ab", "ac", "ad", "bc", "bd", "cd"),
     "house": ("ab", "bc", "cd", "ad", "ae", "be"),
+    "square": ("ab", "bc", "da", "dc"),
+    "ammar-house": ("ab", "ac", "ad", "bc", "bd", "cd", "be", "ce"),
     "5-clique": ("ab", "ac", "ad", "ae", "bc", "bd", "be", "cd", "ce", "de"),
 }
 MOST_VERTICES = 8

@@ -3,7 +3,7 @@
 import math
 import os
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import networkx as nx
@@ -25,6 +25,7 @@ ONCE = [HealthCheck.function_scoped_fixture]  # for all examples of a test: just
 SHAPES = {
     "diamond": "diamond",
     "house": "house",
+    "ammar-house": "ammar-house",
     "square": ["ab", "bc", "cd", "da"],
     "five-cycle": ["ab", "bc", "cd", "de", "ea"],
     "star": ["ab", "ac", "ad", "ae"],
@@ -167,6 +168,35 @@ def test_on_spark(spark, bundled):
 def test_factorised_counts_are_those_of_the_listing(uncompiled, edges, name):
     graph = Vertices.of(edges)
     assert subgraphs(graph, SHAPES[name]) == subgraphs(graph, SHAPES[name], factorised=False)
+
+
+def assignments(pattern: Pattern, edges: set, injective: bool) -> int:
+    """Count by trying all vertices for all of the pattern's."""
+    nodes = sorted({node for edge in edges for node in edge})
+    found = (
+        chosen for chosen in product(nodes, repeat=pattern.size)
+        if all((chosen[u], chosen[v]) in edges for u, v in pattern.edges)
+    )  # fmt: skip
+    return sum(not injective or len(set(chosen)) == pattern.size for chosen in found)
+
+
+@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=ONCE)
+def test_homomorphisms_and_matches_are_counted_by_each_plan(uncompiled, directed, data):
+    name = data.draw(st.sampled_from(["square", "ammar-house", "diamond", "house", "path", "triangle", "star"]))
+    edges = data.draw(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25))
+    pattern = Pattern.of(SHAPES.get(name, name), directed)
+    both = {(x, y) for x, y in edges if x != y}
+    both |= set() if directed else {(y, x) for x, y in both}
+    every, distinct = (assignments(pattern, both, injective) for injective in (False, True))
+    graph = Vertices.of(sorted(edges), directed)
+    for options in ({}, {"factorised": False}, {"memory": 1 << 20}, {"triangles": True}):
+        given_options = {"directed": directed, **options}
+        assert subgraphs(graph, SHAPES.get(name, name), homomorphisms=True, **given_options) == every
+        assert subgraphs(graph, SHAPES.get(name, name), symmetry=False, **given_options) == distinct
+        assert subgraphs(graph, SHAPES.get(name, name), **given_options) * len(pattern.automorphisms) == distinct
+    assert len(subgraphs(graph, SHAPES.get(name, name), homomorphisms=True, count=False, directed=directed)) == every
 
 
 def test_what_a_graph_may_be(uncompiled, tmp_path):
