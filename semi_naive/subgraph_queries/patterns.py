@@ -16,9 +16,9 @@ NAMED = {
     "diamond": ("ab", "ac", "ad", "bc", "bd"),
     "4-clique": ("ab", "ac", "ad", "bc", "bd", "cd"),
     "house": ("ab", "bc", "cd", "ad", "ae", "be"),
+    "5-clique": ("ab", "ac", "ad", "ae", "bc", "bd", "be", "cd", "ce", "de"),
     "square": ("ab", "bc", "da", "dc"),
     "ammar-house": ("ab", "ac", "ad", "bc", "bd", "cd", "be", "ce"),
-    "5-clique": ("ab", "ac", "ad", "ae", "bc", "bd", "be", "cd", "ce", "de"),
 }
 MOST_VERTICES = 8
 

@@ -235,7 +235,11 @@ BAD = [
     ([("a", "b"), ("c", "d")], {}, "not connected: nothing leads from 'a' to 'c'"),
     (nx.Graph([(1, 2), (3, 3)]), {}, "edge from 3 to itself"),
     (nx.union(nx.path_graph(2), nx.empty_graph([7])), {}, "vertex 7 of the pattern has no edge"),
-    ("pentagon", {}, "the pattern 'pentagon' is unknown: expected triangle, diamond, 4-clique, house, 5-clique"),
+    (
+        "pentagon",
+        {},
+        "the pattern 'pentagon' is unknown: expected triangle, diamond, 4-clique, house, 5-clique, square, ammar-house",
+    ),
     ([("a", "a")], {}, "from 'a' to itself"),
     ([], {}, "the pattern has no edges"),
     ([("a", "b", "c")], {}, "is not an edge of a pattern"),
