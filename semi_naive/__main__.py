@@ -358,7 +358,10 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("--all", "every", is_flag=True, help="Count each match in every order that the pattern's symmetries allow.")
 @click.option("--homomorphisms", is_flag=True, help="Count assignments: vertices without an edge may be the same one.")
 @click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
-@click.option("--memory", type=Bytes(), metavar="BYTES", help="Hold no more bytes of edges in memory: 500000, 64M, 2G.")
+@click.option(
+    "--memory", type=Bytes(), metavar="BYTES",
+    help="Bound the edges in a box (boxed), or proposals in flight, of 8 bytes each (bigjoin): 500000, 64M, 2G.",
+)  # fmt: skip
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
 def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memory, trace, header):

@@ -19,7 +19,7 @@ from semi_naive.subgraph_queries.vertices import Vertices
 
 HELPS = (
     "a graph takes some 60 bytes an edge while it is read and numbered, whatever the plan; after that the plan boxed (with"
-    " memory, --memory) keeps to a number of bytes, and bigjoin has the edges on the partitions of Spark"
+    " memory, --memory) keeps to a number of bytes, and bigjoin has its indexes on the partitions of Spark"
 )
 PLANS = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
@@ -58,7 +58,8 @@ def subgraphs(
     plan        "leapfrog" in memory, by two threads or more, or by all executors of a `spark` that has other hosts; "boxed"
                 within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`
                 is given
-    memory      bytes: of the slices of a box, or of the proposals that BiGJoin has in flight
+    memory      bytes of the slices of a box; BiGJoin has a proposal in flight for each 8 of them, and does not bound the bytes
+                of a task
     triangles   compute the relation of all triangles first, and join it in place of the edges of triangles. Useful for plans
                 that search an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
     factorised  for counts of undirected patterns by leapfrog, without `order` and `triangles`: count independent parts of the

@@ -2,9 +2,9 @@
 
     triangle(a, b, c) :- up(a, b), up(b, c), up(a, c).
 
-The relations of the graph are in buckets on the partitions; indexes built for one pattern are reused for the next. Only a
-bounded number of proposals is processed at a time, like the batches of *Distributed Evaluation of Subgraph Queries Using
-Worst-case Optimal Low-Memory Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018).
+Every host gets a file of each relation that a pattern reads. From these the partitions make their indexes, in buckets, which
+later patterns reuse. Only a bounded number of proposals is processed at a time, like the batches of *Distributed Evaluation
+of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.1.2).
 """
 
 from collections.abc import Mapping

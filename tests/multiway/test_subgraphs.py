@@ -102,16 +102,16 @@ def test_any_pattern_is_found_where_networkx_finds_it(uncompiled, edges, pattern
     assert set(covered) == set(images(expected, pattern, directed)) and max(covered.values(), default=1) == 1
 
 
-@given(edges=edge_lists, pattern=patterns(4), directed=st.booleans(), budget=st.integers(300, 2000))
+@given(edges=edge_lists, pattern=patterns(4), directed=st.booleans(), budget=st.integers(300, 2000), every=st.booleans())
 @settings(max_examples=15, deadline=None, suppress_health_check=ONCE)
-def test_every_plan_finds_the_same(uncompiled, three_here, edges, pattern, directed, budget):
-    graph = Vertices.of(edges, directed)
-    expected = subgraphs(graph, pattern, directed=directed, plan="leapfrog", factorised=False)
-    assert subgraphs(graph, pattern, directed=directed, memory=budget) == expected
-    table = subgraphs(graph, pattern, directed=directed, memory=budget, count=False)
+def test_every_plan_finds_the_same(uncompiled, three_here, edges, pattern, directed, budget, every):
+    graph, asked = Vertices.of(edges, directed), {"directed": directed, "homomorphisms": every}
+    expected = subgraphs(graph, pattern, plan="leapfrog", factorised=False, **asked)
+    assert subgraphs(graph, pattern, memory=budget, **asked) == expected
+    table = subgraphs(graph, pattern, memory=budget, count=False, **asked)
     assert len(table) == expected
     for plan in ("bigjoin", "bigjoin-s"):
-        options = {"directed": directed, "plan": plan, "spark": three_here}
+        options = {"plan": plan, "spark": three_here, **asked}
         assert subgraphs(graph, pattern, memory=budget, **options) == expected
         rows = subgraphs(graph, pattern, count=False, **options)
         assert Counter(map(tuple, rows.matches.tolist())) == Counter(map(tuple, table.matches.tolist()))
@@ -273,6 +273,8 @@ def test_the_command(run, tmp_path):
     (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n3\t1\n3\t4\n")
     assert run("subgraphs", "edges.tsv", "--pattern", "triangle")[:2] == (0, "1\n")
     assert run("subgraphs", "edges.tsv", "--pattern", "a-b,b-c", "--directed")[:2] == (0, "4\n")
+    for options, found in (((), 5), (("--all",), 10), (("--homomorphisms",), 18)):  # 18: the squares of degrees, added up
+        assert run("subgraphs", "edges.tsv", "--pattern", "a-b,b-c", *options)[:2] == (0, f"{found}\n")
     assert run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.csv")[0] == 0
     assert sorted(map(int, (tmp_path / "found.csv").read_text().split(","))) == [1, 2, 3]
     status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangel")
