@@ -5,8 +5,8 @@ Figures and sections of *Load-balancing Parallel Relational Algebra* (Kumar, Gil
 
 from typing import NamedTuple
 
-IMBALANCE = {("up", "T"): 204.8, ("down", "T"): 1.001}  # Fig. 8: heaviest ÷ average bucket, at IMBALANCE_HEIGHT
-IMBALANCE_HEIGHT = 25
+IMBALANCE = {("up", "T"): 204.8, ("down", "T"): 1.001}  # section 4.1, beside Fig. 8: heaviest ÷ average bucket
+IMBALANCE_HEIGHT = 25  # section 4.1: of these trees
 TREE_PAIRS = {21: 39_845_890, 23: 176_160_770, 25: 771_751_938, 27: 3_355_443_202}  # section 4.1: by depth; ours: depth - 1
 TREE_SECONDS = {27: (463, 209)}  # section 4.1: up, without and with balancing, on 512 cores; down trees do not gain
 TREE_REFINEMENTS = 5  # section 4.1: of every up tree …
@@ -18,7 +18,7 @@ FIRST_ROLLED_OVER = 15  # section 4.2: every iteration after the 14th
 INNER_ITERATIONS = {19: 11, 20: 16}  # section 4.2: of two outer ones
 WITHOUT_ROLLOVER = 16  # section 4.2: the last iteration that was completed
 BOWTIE_WIDTH = 10_000  # section 4.2, where the last iteration has 100 M edges; but its closure is that of width 20,000:
-BOWTIE_PAIRS = 400_440_055  # Fig. 12: the closure of a bow tie of width 20,000 and length 10
+BOWTIE_PAIRS = 400_440_055  # section 4.2: the closure of a bow tie of width 20,000 and length 10
 BOWTIE_INNER = {10_000: 20_020, 100_000: 3_343, 1_000_000: 402, 10_000_000: 49, 100_000_000: 13}  # section 4.2: by threshold
 BOWTIE_BEST = (1_000_000, 516)  # section 4.2: threshold and seconds, on 256 cores
 MOST_RANKS = 32_768  # section 4.2: the largest number of processes
@@ -27,7 +27,7 @@ RIM_SPEEDUP = 5  # section 4.3: of rim, from 512 to 8,192 processes
 REFINEMENT_RATIO = 3.0  # section 3.2: a bucket is refined beyond 3:1 …
 REFINEMENT_FACTOR = 4  # … into four times as many subbuckets
 CONSOLIDATION_FRACTION = 0.6  # section 3.2: more refined buckets than that, and the light ones are consolidated
-ROLLOVER_THRESHOLD = 8_000_000  # tuples of a join, before it rolls over
+ROLLOVER_THRESHOLD = 8_000_000  # sections 4.2 and 4.3: tuples of a join, before it rolls over
 
 
 class TableRow(NamedTuple):

@@ -126,7 +126,7 @@ def columns(relations: dict) -> dict:
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("split", [False, True])
 def test_work_is_worst_case_optimal(graphs, adversary, split):
-    """Lemma 3.1 and theorem 3.2: no more proposals than the AGM bound, and for each of them one lookup an atom at most."""
+    """Theorem 2.1 and lemma 3.1: no more proposals than the AGM bound, and for each of them one lookup an atom at most."""
     relations, partitions = columns(adversary()), 4
     most = agm_bound(CORNERS, {name: own.shape[1] for name, own in relations.items()}) * (1 + 1e-9)
     _, _, record = graphs(relations, split, partitions).run(CORNERS, False, 4096)
