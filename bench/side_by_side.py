@@ -56,7 +56,7 @@ def run(options) -> dict:
 
 
 def beside_souffle(options) -> dict:
-    """What a record says about the Soufflés and the suite."""
+    """Return the part of a record that names the Soufflés and the suite."""
     size = f", {options.size}" if options.suite == "own" else ""
     return {
         "suite": options.suite, "size": options.size, "souffle": [asdict(each) for each in options.compilers],

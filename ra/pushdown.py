@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from semi_naive.ra.ir import Const, Kind, Relation
-from semi_naive.ra.values.kinds import dtype_of, numbers
-
-COMPARE = {"=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+from semi_naive.ra.ir import Compare, Const, Kind, Relation, Var
 
 
 class Condition(NamedTuple):
@@ -27,16 +24,15 @@ class Condition(NamedTuple):
         value = self.constant.value
         if not isinstance(least, kinds) or not isinstance(greatest, kinds) or least != least or greatest != greatest:
             return True
-        if self.op == "=":
-            return least <= value <= greatest
-        if self.op == "!=":
-            return not least == greatest == value
-        return bool(COMPARE[self.op](least if self.op in ("<", "<=") else greatest, value))
+        return {
+            "=": least <= value <= greatest, "!=": not least == greatest == value, "<": least < value, "<=": least <= value,
+            ">": greatest > value, ">=": greatest >= value,
+        }[self.op]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Pushdown:
-    """What the readers of a relation's facts may leave out.
+    """The attributes and rows of a relation's facts that its readers may leave out.
 
     relation: as declared. read: the places of the attributes that rules read, in their order; the run's relation has only
     these. rows: alternatives, each with conditions that hold together; a row that fulfils none is not needed. (): all rows are.
@@ -67,10 +63,13 @@ class Pushdown:
 
     def _holds(self, condition: Condition, columns: np.ndarray, values) -> np.ndarray:
         """Return for each row whether a condition holds."""
-        column, (_, op, constant) = columns[self.read.index(condition.place)], condition
-        if constant.kind != Kind.SYMBOL:
-            return COMPARE[op](numbers(column, constant.kind), dtype_of(constant.kind)(constant.value))
-        return np.ones(len(column), bool) if values is None else COMPARE[op](column, values.intern([constant.value])[0])
+        from semi_naive.ra.expressions.terms import holds  # which planning has no use for
+
+        (place, op, constant), size = condition, columns.shape[1]
+        if values is None and constant.kind == Kind.SYMBOL:
+            return np.ones(size, bool)
+        compare = Compare(op, Var("attribute", constant.kind), constant, constant.kind)
+        return holds(compare, {"attribute": columns[self.read.index(place)]}, size, values)
 
     def text(self) -> str:
         """Describe it: "without x; where y = 3 or z < 4"."""

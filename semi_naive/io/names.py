@@ -59,14 +59,13 @@ def column_places(relation, columns: Sequence, file=None, line: int | None = Non
     raise BadInput(f"{where}{lists}: {reason}", file, line, hint=HINT)
 
 
-def check_width(relation, columns: Sequence, file: str) -> bool:
-    """Return True if columns that are read in their order are as many as the relation's attributes; raise BadInput if not."""
+def check_width(relation, columns: Sequence, file: str) -> None:
+    """Raise BadInput unless columns that are read in their order are as many as the relation's attributes."""
     if len(columns) != relation.arity:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
         has, there = quantity(relation.arity, "attribute"), quantity(len(columns), "column")
         message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(map(str, columns))})"
         raise BadInput(message, file, hint="name the attributes as the columns that you want")
-    return True
 
 
 def _is(names: list) -> str:

@@ -176,11 +176,18 @@ class ParquetFile(File):
         return sum(rows for *_, rows in self.spans())
 
     def columns(self, values) -> np.ndarray:
+        return self.prepared()(values)
+
+    def prepared(self):
+        """Read a file of one row group at once, and others when they are needed."""
+        spans = self.spans()
+        if self.relation.arity and (len(spans) > 1 or self.pushdown and self.pushdown.rows):
+            return partial(self._of_groups, spans)
+        return partial(self._of_table, read_parquet(self.path, self))
+
+    def _of_groups(self, spans: list, values) -> np.ndarray:
         """Read one row group after the other: only one of them is in memory as Arrow has it."""
-        spans, at = self.spans(), 0
-        if not self._by_groups(spans):
-            return self._of_table(read_parquet(self.path, self), values)
-        arity = len(self.pushdown.read) if self.pushdown else self.relation.arity
+        arity, at = len(self.pushdown.read) if self.pushdown else self.relation.arity, 0
         columns = np.empty((arity, sum(rows for *_, rows in spans)), np.int64)
         for span in spans:
             for some, _ in self.read(span, values):
@@ -188,16 +195,6 @@ class ParquetFile(File):
                 columns[:, at : at + some.shape[1]] = some
                 at += some.shape[1]
         return columns if at == columns.shape[1] else np.ascontiguousarray(columns[:, :at])
-
-    def _by_groups(self, spans: list) -> bool:
-        """True if row groups are read one by one: there are several, or some are left out."""
-        return bool(self.relation.arity) and (len(spans) > 1 or bool(self.pushdown and self.pushdown.rows))
-
-    def prepared(self):
-        """Read a file of one row group at once, and others when they are needed."""
-        if self._by_groups(self.spans()):
-            return self.columns
-        return partial(self._of_table, read_parquet(self.path, self))
 
     def _of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
         """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system."""

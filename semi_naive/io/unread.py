@@ -69,10 +69,11 @@ class Source:
     def names_to_read(self, names: Sequence[str], file: str) -> list[str] | None:
         """The columns to read, by name, of a table with these columns. None if all are read in their order."""
         places = column_places(self.relation, names, file)
-        if places is None and (self.pushdown is None or not check_width(self.relation, names, file)):
-            return None
-        read = self.pushdown.read if self.pushdown else range(self.relation.arity)
-        return [names[at if places is None else places[at]] for at in read]
+        if self.pushdown is None:
+            return None if places is None else [names[at] for at in places]
+        if places is None:
+            check_width(self.relation, names, file)
+        return [names[at if places is None else places[at]] for at in self.pushdown.read]
 
     def rows(self) -> int | None:
         """Return the approximate number of rows without reading them; None if it is unknown."""

@@ -193,7 +193,7 @@ def test_policies_are_tables_of_their_own(run, edges):
 
 
 def test_policies_have_the_same_layout(run, edges, tmp_path):
-    """Of a program, too: whatever the policy, what iteration 1 leaves on each rank is equal, and the edges are partitioned."""
+    """Every policy has the same tuples on each rank after iteration 1, of a program too, and the edges are partitioned."""
     (tmp_path / "closure.dl").write_text(
         '.decl edge(x: number, y: number)\n.input edge(filename="edges.tsv")\n.decl path(x: number, y: number)\n.output path\n'
         "path(x, y) :- edge(x, y).\npath(x, z) :- path(x, y), edge(y, z).\n"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from paths import PATHS
 
 from semi_naive import Config, Program, graphs, simulate, transitive_closure
 from semi_naive.balance.machine import Machine, fitted
@@ -147,16 +148,6 @@ def test_a_program_is_simulated_to_the_tuple(here, options):
         simulate(program, 5000, facts=facts)
 
 
-TWO_RULES = """
-.decl edge(x: number, y: number)
-.input edge
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), edge(y, z).
-"""
-
-
 def numbered(edges) -> np.ndarray:
     """The edges with the numbers that the engine gives the nodes of a closure: those of a program keep theirs."""
     graph = relabel(intern(np.asarray(edges)))
@@ -170,7 +161,7 @@ def test_a_closure_costs_as_much_as_the_same_program(case):
     machine = Machine(job=0, task=0)
     closure = simulate(edges, 4, machine=machine, **options)
     facts = {"edge": numbered(edges)}
-    (stratum,) = simulate(Program(TWO_RULES), 4, machine=machine, facts=facts, **options)["strata"]
+    (stratum,) = simulate(Program(PATHS), 4, machine=machine, facts=facts, **options)["strata"]
     ours = stratum["trace"]
     priced = COUNTED + ("inner", "phase", "seconds")
     for one, other in zip(ours["iterations"], closure["iterations"], strict=True):
@@ -186,7 +177,7 @@ def test_a_closure_costs_as_much_as_the_same_program(case):
 
 def test_what_is_sent_to_a_second_index_is_charged_and_held():
     """A join of path with itself searches it by both columns."""
-    squared = Program(TWO_RULES.replace("edge(y, z)", "path(y, z)"))
+    squared = Program(PATHS.replace("edge(y, z)", "path(y, z)"))
     record = simulate(squared, 3, facts={"edge": graphs.tree(6)}, replicate_bytes=0, refine=False)["strata"][0]["trace"]
     last = record["iterations"][-1]
     assert sum(last["held"]) == 2 * last["full"] + 126, "in two orders, and the edges"

@@ -96,7 +96,7 @@ def test_the_papers_bow_tie_has_the_papers_pairs():
 
 @pytest.mark.parametrize("threshold", [7, 20, 75, 500, 5000])
 def test_inner_iterations_of_a_bow_tie_are_the_simulators(threshold):
-    """Of thresholds that are not near 60, which a rank makes of the sources or the sinks, and a few heads of others beside."""
+    """The thresholds are not near 60: a rank makes 60 heads of the sources or the sinks, and a few others beside."""
     record = simulate(graphs.bowtie(60, 4), 4, rollover_threshold=threshold, refine=False, buckets=64)
     found = [sum(phase["phase"] == "join" for phase in entry["phases"]) for entry in record["iterations"][1:-1]]
     assert len(found) == 5 and sum(found) == fig12.inner_iterations(60, 5, threshold)

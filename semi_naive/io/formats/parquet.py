@@ -43,24 +43,24 @@ def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        groups = []
+        groups, pushdown = [], source.pushdown if source.pushdown and source.pushdown.rows else None
         for part in parts:
             footer, row = pq.read_metadata(part, filesystem=system), 0
-            for group in range(footer.num_row_groups):
-                rows = footer.row_group(group).num_rows
-                if source.pushdown is None or _is_needed(footer, group, source, path):
-                    groups.append((part, group, row, rows))
-                row += rows
+            names = source.names_to_read(footer.schema.to_arrow_schema().names, path) if pushdown else []
+            for number in range(footer.num_row_groups):
+                group = footer.row_group(number)
+                if pushdown is None or pushdown.may_match(_ranges_of(group, dict(zip(names, pushdown.read, strict=True)))):
+                    groups.append((part, number, row, group.num_rows))
+                row += group.num_rows
         return groups
 
 
-def _is_needed(footer, group: int, source, path: str) -> bool:
-    """True if a row group may have rows that a source needs."""
-    names = source.names_to_read(footer.schema.to_arrow_schema().names, path)
-    found = footer.row_group(group)
-    chunks = {each.path_in_schema: each.statistics for each in map(found.column, range(found.num_columns))}
-    read = {place: chunks.get(name) for place, name in zip(source.pushdown.read, names, strict=True)}
-    return source.pushdown.may_match({place: (of.min, of.max) for place, of in read.items() if of and of.has_min_max})
+def _ranges_of(group, places: dict[str, int]) -> dict[int, tuple]:
+    """Return the (least, greatest) values of the columns of a row group that its writer has noted, by place. places: those of
+    the attributes, by the names of their columns."""
+    chunks = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema in places)
+    known = ((places[chunk.path_in_schema], chunk.statistics) for chunk in chunks)
+    return {place: (found.min, found.max) for place, found in known if found and found.has_min_max}
 
 
 def read_row_group(path: str, part: str, group: int, source):

@@ -26,9 +26,9 @@ COMPARED = {  # the operators that a range of values answers: NaN is in no range
 
 
 def push_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> tuple[list[ir.Program], dict[str, Pushdown]]:
-    """Return programs without the attributes of facts that no rule reads, and what the readers of facts may leave out, by
-    relation. programs: the forms of one program that a run may evaluate; keep: relations that are wanted whole; given: those
-    that get facts. Programs with loops, which read relations by other means than rules, stay as they are."""
+    """Return programs without the attributes of facts that no rule reads, and the pushdown of each relation of facts that has
+    one. programs: the forms of one program that a run may evaluate; keep: relations that are wanted whole; given: those that
+    get facts. Programs with loops, which read relations by other means than rules, stay as they are."""
     if any(program.loops for program in programs):
         return programs, {}
     pushed = _pushed_down(programs, keep, given)
@@ -54,7 +54,7 @@ def _narrowed(program: ir.Program, pushed: dict[str, Pushdown]) -> ir.Program:
 
 
 def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> dict[str, Pushdown]:
-    """What the readers of facts may leave out, by relation."""
+    """Return the pushdown of each relation of facts that has one."""
     heads = {rule.head.relation for program in programs for rule in program.rules if not is_fact(rule)}
     shown = {each.relation for program in programs for each in program.directives if each.kind != "input"}
     relations = programs[0].relations
@@ -70,7 +70,7 @@ def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str
 
 @dataclass
 class _Reading:
-    """What the atoms of one relation read. rows: None if some atom reads all rows."""
+    """The columns and rows of one relation that atoms read. rows: None if some atom reads all rows."""
 
     columns: set[int] = field(default_factory=set)
     rows: set[tuple[Condition, ...]] | None = field(default_factory=set)

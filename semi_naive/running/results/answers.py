@@ -249,12 +249,11 @@ class Result(Evaluated, Relations):
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
         written, left = run.asked.relations, run.program.relations
-        whole = {name for name, relation in left.items() if "@" not in name and name not in run.compiled.pushdown}
-        self.relations = {name: relation for name, relation in written.items() if name in whole}
+        held = {name: self.database.count(name) for name in written if name in left and "@" not in name}
+        self.relations = {name: written[name] for name in held if name not in run.compiled.pushdown}
         self.name, self.closed = run.asked.name, False
         self.sandbox = run.asked.sandbox  # the folders to which `write` may write
         self.lent = lent.Lent(self.cluster.config.local_dir)  # files that DataFrames made of the result still read
-        held = {name: self.database.count(name) for name in written if name in left and "@" not in name}
         counts = {name: held[name] for name in self.relations}
         self.trace = run.record(held) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))

@@ -24,7 +24,7 @@ log = logging.getLogger("semi_naive")
 
 class Subscribers:
     """The subscriptions of one session. Each is a user of its relation (`Registry.need`) until it is cancelled; so is each name
-    until it is ended, as changes are kept for it while nobody is connected."""
+    until it is ended, as changes are kept for it without a subscription, too."""
 
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry
