@@ -483,3 +483,7 @@ class Program:
     loops: tuple = ()  # `Loop`s
     sums: dict[str, tuple] = field(default_factory=dict)
     inlined: dict[str, list] = field(default_factory=dict)
+
+    def keeps_best(self, name: str) -> bool:
+        """True if a relation keeps the best value of each key; False for a table that a run made for itself."""
+        return name in self.relations and bool(self.relations[name].lattice)

@@ -16,11 +16,26 @@ from semi_naive.ra.words import JIT, RADIX_BITS
 u64_rows = types.Array(types.uint64, 2, "C")
 
 
+@njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
+def _order(left, i, right, j):
+    """Compare tuple i of one block with tuple j of another: -1, 0 or 1."""
+    for row in range(left.shape[0]):
+        if left[row, i] != right[row, j]:
+            return -1 if left[row, i] < right[row, j] else 1
+    return 0
+
+
 @njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
 def _sort_rows(words):
     """Return tuples of several words (lanes, n) in ascending order, duplicates included: a radix sort from the last lane to the
-    first, only over bits in which the words differ. Each pass moves all lanes."""
+    first, only over bits in which the words differ. Each pass moves all lanes. Tuples that ascend are returned as they are, in
+    a tenth of the time: what was folded by ascending keys does."""
     lanes, size = words.shape
+    ascending = 1
+    while ascending < size and _order(words, ascending - 1, words, ascending) <= 0:
+        ascending += 1
+    if ascending >= size:
+        return words
     mask = np.uint64((1 << RADIX_BITS) - 1)
     source, target = words.copy(), np.empty_like(words)
     counts = np.empty(1 << RADIX_BITS, np.int64)
@@ -91,15 +106,6 @@ def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
         pairs = [_merge_rows(a, b) for a, b in zip(blocks[::2], blocks[1::2], strict=False)]
         blocks = pairs + blocks[2 * len(pairs) :]
     return blocks[0] if blocks else np.empty((lanes, 0), np.uint64)
-
-
-@njit(**JIT)  # of tuples as words or as columns: compiled for either by whoever calls it
-def _order(left, i, right, j):
-    """Compare tuple i of one block with tuple j of another: -1, 0 or 1."""
-    for row in range(left.shape[0]):
-        if left[row, i] != right[row, j]:
-            return -1 if left[row, i] < right[row, j] else 1
-    return 0
 
 
 def _merge_rows_uncompiled(left, right):

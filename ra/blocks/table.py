@@ -152,6 +152,8 @@ class Table:
 
     def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
         """Return the tuples that were unknown when the iteration began, as a block for `add`: the first half of `insert`."""
+        if self.reduction:
+            columns, size = self.reduction.thinned(columns, size)
         bounds = bounds_of(columns)
         with alone:
             self._make_room(bounds)

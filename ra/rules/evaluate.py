@@ -350,7 +350,10 @@ class Evaluate:
         def made(batch: Batch):
             return version.derivation.heads_of(batch, self.context, home.order)
 
-        return Outbox(made, lambda block: parcels.to_home(block, home.keys, home.map, relation.name, self.streams))
+        outbox = Outbox(made, lambda block: parcels.to_home(block, home.keys, home.map, relation.name, self.streams))
+        if relation.reduction:
+            outbox.thinned = relation.reduction.thinned
+        return outbox
 
 
 @dataclass
@@ -361,11 +364,13 @@ class Outbox:
     destination's index, which are buffered.
     ship: turns a block into parcels.
     packing: chooses the packing of a block from its bounds.
+    thinned: drops tuples of a buffer, columns and size, that need not be sent (see `Reduction`).
     """
 
     tuples_of: object
     ship: object
     packing: Callable[[Bounds], Packing] = roomy
+    thinned: Callable | None = None
     waiting: list[Batch] = field(default_factory=list)
     rows: int = 0
     held = True  # True if the tuples made take memory until the end of the stage
@@ -386,8 +391,10 @@ class Outbox:
         if self.rows:
             whole = concatenate_batches(self.waiting)
             self.waiting, self.rows = [], 0
-            columns = list(whole.columns.values())
-            yield Block.of(columns, whole.size, self.packing(bounds_of(columns)))
+            columns, size = list(whole.columns.values()), whole.size
+            if self.thinned:
+                columns, size = self.thinned(columns, size)
+            yield Block.of(columns, size, self.packing(bounds_of(columns)))
 
 
 class HeadColumns(NamedTuple):

@@ -19,7 +19,7 @@ from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parquet, read_row_group, row_groups
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
-from semi_naive.io.unread import Source
+from semi_naive.io.unread import Source, in_one_piece
 
 MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
@@ -39,6 +39,12 @@ class File(Source):
     @property
     def large(self) -> bool:
         return self.size() >= MIN_BYTES_FOR_JOB
+
+    def columns(self, values) -> np.ndarray:
+        pieces = [*self.prepared()(values)]
+        if not pieces:
+            return np.empty((len(self.pushdown.read) if self.pushdown else self.relation.arity, 0), np.int64)
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
 
     def size(self) -> int:
         """The size in bytes; for a compressed file an estimate of the decompressed size."""
@@ -96,22 +102,18 @@ class TextFile(File):
         """The byte and the line at which the rows begin."""
         return self.layout.offset, self.layout.line
 
-    def columns(self, values) -> np.ndarray:
-        return self.prepared()(values)
-
     def prepared(self):
-        """Parse the file without the table of symbols, if it is plain. Returns a function that makes the columns, given the
-        table."""
+        """Parse the file without the table of symbols, if it is plain."""
         begin, _ = self.begin()
         if self._is_for_arrow():
-            return self._by_rules
+            return in_one_piece(self._by_rules)
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PARSED_PIECE_BYTES
             if not isinstance(stream, gzip.GzipFile):
                 size = min(size, (file_size(self.path) or size) + 1)
             found = read_plain(line_buffers(stream, size), self.layout, self.relation)
-        return found.columns if found else self._by_rules
+        return in_one_piece(found.columns if found else self._by_rules)
 
     def _is_for_arrow(self) -> bool:
         """True if Arrow reads the file in less time than loading numba takes."""
@@ -175,32 +177,24 @@ class ParquetFile(File):
     def rows(self) -> int:
         return sum(rows for *_, rows in self.spans())
 
-    def columns(self, values) -> np.ndarray:
-        return self.prepared()(values)
-
     def prepared(self):
         """Read a file of one row group at once, and others when they are needed."""
         spans = self.spans()
         if self.relation.arity and (len(spans) > 1 or self.pushdown and self.pushdown.rows):
             return partial(self._of_groups, spans)
-        return partial(self._of_table, read_parquet(self.path, self))
+        return in_one_piece(partial(self._of_table, [read_parquet(self.path, self)]))
 
-    def _of_groups(self, spans: list, values) -> np.ndarray:
+    def _of_groups(self, spans: list, values) -> Iterator[np.ndarray]:
         """Read one row group after the other: only one of them is in memory as Arrow has it."""
-        arity, at = len(self.pushdown.read) if self.pushdown else self.relation.arity, 0
-        columns = np.empty((arity, sum(rows for *_, rows in spans)), np.int64)
-        for span in spans:
-            for some, _ in self.read(span, values):
-                some = self.needed(some, values)
-                columns[:, at : at + some.shape[1]] = some
-                at += some.shape[1]
-        return columns if at == columns.shape[1] else np.ascontiguousarray(columns[:, :at])
+        return (some for span in spans for some, _ in self.read(span, values))
 
-    def _of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
-        """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system."""
+    def _of_table(self, tables: list, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
+        """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system. tables: the
+        table alone, which is taken out of the list, so that nobody holds it."""
         import pyarrow as pa
 
-        columns = self.columns_of(table, values, part or self.path, first_row)
+        columns = self.columns_of(tables[0], values, part or self.path, first_row)
+        tables.clear()
         pa.default_memory_pool().release_unused()  # Arrow's pool would keep the memory of the table
         return columns
 
@@ -211,9 +205,8 @@ class ParquetFile(File):
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row, its rows)."""
-        part, group, first_row, _ = span
-        table = read_row_group(self.path, part, group, self)
-        yield self._of_table(table, values, part, first_row), table.num_rows
+        part, group, first_row, rows = span
+        yield self._of_table([read_row_group(self.path, part, group, self)], values, part, first_row), rows
 
     def lines_before(self, span) -> int:
         return 0
@@ -247,7 +240,8 @@ class Files(File):
     def columns(self, values) -> np.ndarray:
         """Read the files on all cores, and number their symbols in the order of the files."""
         prepared = in_threads(lambda part: part.prepared(), self.parts)
-        return np.concatenate([part.needed(of(values), values) for part, of in zip(self.parts, prepared, strict=True)], axis=1)
+        pieces = (part.needed(some, values) for part, of in zip(self.parts, prepared, strict=True) for some in of(values))
+        return np.concatenate([*pieces], axis=1)
 
     def spans(self) -> list[tuple[int, object]]:
         """The spans of all files, each with its file's number."""

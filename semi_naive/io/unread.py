@@ -4,7 +4,7 @@ A source knows its relation, so values have types. The driver reads a source as 
 Spark's tasks read its parts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,10 +43,10 @@ class Source:
         """The sources that this one consists of."""
         return (self,)
 
-    def prepared(self) -> Callable[[object], np.ndarray]:
-        """Return a function from values to columns. Work that does not depend on values may be done immediately. Any thread may
-        call it."""
-        return self.columns
+    def prepared(self) -> Callable[[object], Iterable[np.ndarray]]:
+        """Return a function from values to the columns, in one or more pieces. Work that does not depend on values may be done
+        immediately. Any thread may call it."""
+        return in_one_piece(self.columns)
 
     def with_pushdown(self, pushdown: Pushdown) -> "Source":
         """Return the source with what it may leave out."""
@@ -113,6 +113,11 @@ class SparkFrame(Source):
         note_order(self.relation, self.frame.columns, self.relation.name)
         names = self.names_to_read(self.frame.columns, self.relation.name)
         return self.frame if names is None else self.frame.select([f"`{name.replace('`', '``')}`" for name in names])
+
+
+def in_one_piece(columns: Callable[[object], np.ndarray]) -> Callable[[object], Iterable[np.ndarray]]:
+    """Return a function from values to pieces, of which there is one."""
+    return lambda values: (columns(values),)
 
 
 def schema_of(frame):

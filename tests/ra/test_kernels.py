@@ -12,7 +12,7 @@ from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
 from semi_naive.ra import chunks, lanes, words
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, merge_blocks, snug
+from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, fits, group_begins, merge_blocks, roomy, snug
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.ra.joins import unions
@@ -352,6 +352,27 @@ def test_a_few_keys_are_found_without_a_directory_as_with_one(least):
         assert (there == (ends > known)[:20]).all() and (there.any() or length > 1)
         assert (lows[there] == known[:20][there]).all() and (highs[there] == ends[:20][there]).all()
     assert len(many._directories) == 3 and not few._directories
+
+
+@pytest.mark.parametrize("widths", [(8, 3, 62), (4, 30, 20, 63), (40, 40, 3), (5, 64)])
+def test_keys_of_tuples_of_several_words_are_found(widths):
+    """Keys in the first word, up to its end, and beyond it; a snug packing needs no more words than a roomy one."""
+    rng = np.random.default_rng(sum(widths))
+    columns = [rng.integers(-9 * (width > 62), 1 << min(width, 5), 3000) << max(0, min(width, 63) - 5) for width in widths]
+    columns[-1] -= (columns[-1] & 1) << 5
+    bounds = bounds_of(columns)
+    packing = snug(bounds)
+    assert 1 < packing.lanes <= roomy(bounds).lanes and fits(bounds, packing)
+    block = Block.of(columns, 3000, packing)
+    rows = list(zip(*(column.tolist() for column in block.columns()), strict=True))
+    assert rows == sorted({*zip(*(column.tolist() for column in columns), strict=True)})
+    for length in range(1, len(widths) + 1):
+        keys = [np.append(column[:50], 3) for column in columns[:length]]
+        lows, highs = block.ranges(keys, 51)
+        for low, high, *key in zip(lows.tolist(), highs.tolist(), *(key.tolist() for key in keys), strict=True):
+            assert rows[low:high] == [row for row in rows if row[:length] == tuple(key)]
+        begins = group_begins(block, length).tolist()
+        assert begins == [at for at in range(len(rows)) if not at or rows[at][:length] != rows[at - 1][:length]]
 
 
 def test_a_directory_is_made_once_it_takes_less_than_searches_without_it():

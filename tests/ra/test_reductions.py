@@ -48,6 +48,31 @@ def test_the_best_value_of_each_key_is_kept(home, better, kind, steps):
     assert dict(found) == known
 
 
+@pytest.mark.parametrize("better, kind", [*product(["min", "max"], DTYPES)])
+@pytest.mark.parametrize("spread", [1, 10**6, 2**59], ids=["close", "apart", "everywhere"])
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32), keys=st.integers(1, 700), first=st.sampled_from([-(2**63), -5, 0, 10**9]))
+def test_many_tuples_are_thinned_to_the_best_of_each_key(better, kind, spread, seed, keys, first):
+    """The keys may be anywhere, and the greatest number may be the best value."""
+    random = np.random.default_rng(seed)
+    size = 2000
+    key = first + random.integers(0, min(keys, 2**63 // spread - 1), size) * spread
+    value = as_bits(np.array(VALUES[kind] + [DTYPES[kind](1)], DTYPES[kind])[random.integers(0, 5, size)])
+    if kind == Kind.NUMBER:
+        value[::7] = 2**63 - 1
+    reduction = Best(better, kind)
+    (found, best), count = reduction.thinned([key, value], size)
+    known: dict[int, object] = {}
+    for at, each in zip(key.tolist(), numbers(value, kind).tolist(), strict=True):
+        known[at] = {"min": min, "max": max}[better](known.get(at, each), each)
+    kept = set(zip(found.tolist(), numbers(best, kind).tolist(), strict=True))
+    assert count == len(found) and kept >= set(known.items())
+    assert kept <= set(zip(key.tolist(), numbers(value, kind).tolist(), strict=True))
+    if spread == 1:
+        assert count == len(known)  # each key once, ascending
+        assert found.tolist() == sorted(known)
+
+
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=6)
 
 

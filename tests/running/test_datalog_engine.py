@@ -354,6 +354,30 @@ def test_shortest_paths_end_on_cycles_in_every_layout(here):
             assert dict(result["far"].to_list()) == best
 
 
+def test_the_least_vertex_of_each_component_in_every_layout(here):
+    """Heads are folded to one of each key before they are sorted, and before they are sent."""
+    text = """
+    .decl edge(x: number, y: number)
+    .decl component(x: number, c: number)
+    .output component
+    component(x, min(x)) :- edge(x, _) ; edge(_, x).
+    component(y, min(c)) :- component(x, c), edge(x, y).
+    component(x, min(c)) :- component(y, c), edge(x, y).
+    """
+    edges = np.random.default_rng(5).integers(-3000, 3000, (5000, 2))
+    least: dict[int, int] = {vertex: vertex for vertex in edges.ravel().tolist()}
+    for _ in range(len(least)):
+        before = dict(least)
+        for x, y in edges.tolist():
+            least[x] = least[y] = min(least[x], least[y])
+        if least == before:
+            break
+    for options in ({}, {"local_tuples": 0, "partitions": 3}, {"local_tuples": 4000, "partitions": 2}):
+        with Program(text).run({"edge": edges}, here, **options) as result:
+            assert dict(result["component"].to_list()) == least
+    assert "fused" not in Program(text).explain({"edge": edges})
+
+
 def test_a_closure_written_in_datalog_is_decomposed(spark):
     edges = np.array([(i, i + 1) for i in range(5000)])
     text = NONLINEAR.replace(", x >= 0", "")

@@ -115,8 +115,9 @@ class _Expectation(Telling):
             if (id(rule), number) not in bodies:
                 deal = balanced and at is None
                 bodies[id(rule), number] = plan_body(
-                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway, folds=not balanced
-                )
+                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway, folds=not balanced,
+                    keeps_best=self.program.keeps_best(rule.head.relation),
+                )  # fmt: skip
             return bodies[id(rule), number]
 
         plan_all(plan, every, bodies, self.run.indexes, placing)

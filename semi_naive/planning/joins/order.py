@@ -181,16 +181,17 @@ def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
     indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
-    streams: Mapping[str, Derivation] = NO_STREAMS,
+    streams: Mapping[str, Derivation] = NO_STREAMS, keeps_best: bool = False,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:
     Config's; `made`: see `Greedy`; `indexed`: see `choose_core`. `folds`: it is evaluated in the driver, so a body that is
-    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`."""
+    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`; `keeps_best`: the head's table
+    keeps the best value of each key, and sorts one head of each, so the last join need not make distinct heads itself."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     if fold is None or fold.guards:
         written = _plan_as_written(
-            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams
+            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, keeps_best
         )
         if fold is None:
             return written
@@ -217,7 +218,7 @@ def _plan_fold(rule: Rule, fold: FoldedBody, sizes, indexes: Indexes, multiway: 
 
 
 def _plan_as_written(
-    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams
+    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, keeps_best
 ) -> PlannedBody:
     """Compile a rule's body as it is written: see `plan_body`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
@@ -235,6 +236,8 @@ def _plan_as_written(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
+    if keeps_best and getattr(steps[-1], "composed", None):
+        steps[-1].composed = None
     read = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     begins = rule.body[delta].relation if delta is not None else ""

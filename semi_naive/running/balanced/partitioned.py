@@ -224,6 +224,7 @@ class Partitioned:
                 placing=self.placing,
                 deal=place is None,
                 multiway=self.config.multiway,
+                keeps_best=self.database.program.keeps_best(rule.head.relation),
             )
         return self.bodies[key]
 

@@ -36,8 +36,8 @@ class FactLoader:
         """Add the facts of sources to their relations, in this order; files are read on all cores meanwhile."""
         pushed = self.pushdown
         sources = ((name, source.with_pushdown(pushed[name]) if name in pushed else source) for name, source in sources)
-        for name, source, columns in in_threads(self._prepared, self._each(sources)):
-            self._add(name, source, columns)
+        for name, source, pieces in in_threads(self._prepared, self._each(sources)):
+            self._add(name, source, pieces)
 
     def _each(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
         """Yield each source, and True if tasks read it. A source that they do not read as a whole is split into its files."""
@@ -48,18 +48,20 @@ class FactLoader:
 
     @staticmethod
     def _prepared(given: tuple[str, Source, bool]) -> tuple:
-        """Return the relation's name, the source, and a function that makes the columns; None if tasks read the source."""
+        """Return the relation's name, the source, and a function that makes its columns in pieces; None if tasks read it."""
         name, source, spread = given
         return name, source, None if spread else source.prepared()
 
-    def _add(self, name: str, source: Source, columns) -> None:
-        """Add the facts of a source to a relation. `columns`: the function that makes its columns, if the driver reads it.
+    def _add(self, name: str, source: Source, pieces) -> None:
+        """Add the facts of a source to a relation. `pieces`: the function that makes its columns, if the driver reads it; one
+        piece is in memory at a time.
 
         If it is None, Spark's tasks read, type and deal the facts: a DataFrame, or files from 64 MB with more than
         `Config.local_tuples` tuples. Then no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
-        if columns is not None:
-            self.add_columns(name, source.needed(columns(self.values), self.values))
+        if pieces is not None:
+            for columns in pieces(self.values):
+                self.add_columns(name, source.needed(columns, self.values))
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
 
