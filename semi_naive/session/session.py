@@ -98,16 +98,16 @@ class Session(Committing, Relations):
             raise
 
     def _begin(self, facts, path, sync_seconds: float) -> int:
-        """Compute all relations, or restore them from the directory. Return the number of the epoch."""
+        """Compute the outputs, or restore what the directory has. Return the number of the epoch."""
         if path is None:
-            self.upkeep.begin(facts, self.changeable)
+            self.upkeep.begin(facts, self.changeable, self.outputs)
             return 0
         self._directory = Directory(path, sync_seconds)
         if self._directory.manifest is None:
-            self.upkeep.begin(facts, self.changeable)
+            self.upkeep.begin(facts, self.changeable, self.outputs)
             self._directory.snapshot(0, self.upkeep, {})
             return 0
-        epoch, self.derived_anew = self.upkeep.take_up(self._directory, self.changeable)
+        epoch, self.derived_anew = self.upkeep.take_up(self._directory, self.changeable, self.outputs)
         self.batches = dict(self._directory.batches)
         if self.derived_anew:
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
@@ -124,12 +124,24 @@ class Session(Committing, Relations):
 
     def __getitem__(self, name: str) -> Answer:
         """Return a relation at the last epoch, in the form of a result of `Program.run`. Later transactions do not change it.
-        Names such as sys.epoch are system relations (`semi_naive.session.system`)."""
+        Names such as sys.epoch are system relations (`semi_naive.session.system`). A relation that is no output, and on which
+        none depends, is evaluated when it is read for the first time, in a turn of its own."""
         self.check_process()
         if self.registry.is_system(name):
             values = Values()  # a reader has no turn, so it must not number symbols of the session
             return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name, values=values)), values)
+        self._evaluate(name)
         return self._now[name]
+
+    def _sleeps(self, name: str) -> bool:
+        """True for a relation of the program that nobody has asked for so far."""
+        return name in self.declared and name not in self._now.tables
+
+    def _evaluate(self, name: str) -> None:
+        """Evaluate a relation of the program, if nobody has asked for it so far."""
+        if self._sleeps(name):
+            with self.limited(), self.alone():
+                self.registry.need(name, ())
 
     def at(self, epoch: int) -> Epoch:
         """Return the relations at an epoch, the last one or one of the `retain` before it. Raises ValueError for others."""
@@ -165,16 +177,20 @@ class Session(Committing, Relations):
 
     def is_there(self, name: str) -> bool:
         """True if a query of the relation only reads it, without an evaluation of rules or a wait for a transaction."""
+        if self.registry.is_system(name) or self._sleeps(name):
+            return False
         rules = self.registry.rules.get(name)
-        return not self.registry.is_system(name) and (rules is None or not rules.parameters and name in self._now.tables)
+        return rules is None or not rules.parameters and name in self._now.tables
 
     def why(self, relation: str, row: Iterable[Any], **parameters: Any) -> Proof:
         """Return a proof of least height for a tuple of the last epoch, like `Result.why`. `at(epoch).why` does so for an
         earlier epoch. parameters: of registered rules."""
+        self._evaluate(relation)
         return self._now.why(relation, row, **parameters)
 
     def why_not(self, relation: str, row: Iterable[Any], **parameters: Any) -> WhyNot:
         """Explain why a tuple is not in a relation now, like `Result.why_not`."""
+        self._evaluate(relation)
         return self._now.why_not(relation, row, **parameters)
 
     def explain(self, name: str | None = None, changes: bool = False) -> str:
@@ -186,7 +202,7 @@ class Session(Committing, Relations):
         if name not in self.registry.rules:
             if name is not None:
                 self.known(name)
-            return self.program.explain({each: self._now.tables[each] for each in self.changeable})
+            return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
         rules = self.registry.rules[name]
         tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:

@@ -455,6 +455,8 @@ def test_a_session_tells_why_at_each_epoch_that_it_keeps(changes):
     program = Program(PATHS + AFTER)
     edges = [set(EDGES["edge"])]
     with program.session(EDGES, retain=len(changes)) as session:
+        asked_for = {name: session[name] for name in session}  # each epoch has what was asked for before
+        assert asked_for.keys() == program.relations.keys()
         for insert, x, y in changes:
             (session.insert if insert else session.delete)("edge", [(x, y)])
             edges.append(edges[-1] | {(x, y)} if insert else edges[-1] - {(x, y)})

@@ -168,9 +168,10 @@ class Directory:
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
             relation, given = upkeep.program.relations[name], upkeep.relations.facts.given.get(name)
-            anew = name in upkeep.relations.spread or isinstance(upkeep.relations.tables[name], Implied)
+            whole = upkeep.relations.tables.get(name)  # None if nobody has asked for it
+            anew = name in upkeep.relations.spread or whole is None or isinstance(whole, Implied)
             elsewhere = upkeep.relations.facts.is_shared(name) or anew
-            parts = {"given": given, "whole": None if elsewhere else upkeep.relations.tables[name]}
+            parts = {"given": given, "whole": None if elsewhere else whole}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
             entry = {
                 "print": prints[name],

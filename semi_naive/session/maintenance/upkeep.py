@@ -69,25 +69,64 @@ class Upkeep:
 
     # -- the first epoch
 
-    def begin(self, given, changeable: set[str]) -> None:
-        """Read the facts and compute all relations. given: as for `Program.run`, but relations that are left out begin empty;
-        changeable: the relations whose facts may change."""
+    def begin(self, given, changeable: set[str], outputs: Iterable[str]) -> None:
+        """Read the facts, and compute the outputs and what they depend on; other relations wait for `wake`. given: as for
+        `Program.run`, but relations that are left out begin empty; changeable: the relations whose facts may change."""
         with translate_failures(lambda: self.run.cluster.known):
             self.relations.load(given, changeable)
             self._prepare(changeable)
-            self._compute(range(len(self.run.strata)))
+            self._compute(self._leave_asleep(self._below(outputs)))
             self._load_kernels()
 
-    def take_up(self, directory, changeable: set[str]) -> tuple[int, list[str]]:
+    def _below(self, names: Iterable[str]) -> set[int]:
+        """Return the strata that derive some relations, those that they depend on, and strata without rules, which have facts
+        alone."""
+        strata, relations, homes = self.run.strata, self.program.relations, self.relations.dependents.homes
+        without_rules = (number for number, each in enumerate(strata) if not each.rules and is_plain(each, relations))
+        found, waiting = set(), [*without_rules, *(homes[name] for name in names if name in homes)]
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                loops = [loop for loop in self.run.compiled.loops.values() if number in loop.numbers]
+                waiting += [each for loop in loops for each in loop.numbers]
+                reads = strata[number].reads.union(*(loop.of.read for loop in loops))
+                waiting += [homes[name] for name in reads if name in homes]
+        return found
+
+    def _leave_asleep(self, awake: set[int]) -> list[int]:
+        """Drop the tables of all other strata: they are neither evaluated nor maintained. Return those that are, ascending."""
+        for number, stratum in enumerate(self.run.strata):
+            if number not in awake:
+                for name in stratum.relations:
+                    self.relations.tables.pop(name, None)
+        return sorted(awake)
+
+    def wake(self, name: str) -> bool:
+        """Evaluate a relation that nobody has asked for so far, and what it depends on, and maintain them from now on. Return
+        False if it is evaluated already. After an error, the caller calls `restore`."""
+        relations = self.relations
+        if name in relations.tables or name not in relations.dependents.homes:
+            return False
+        limits.measure(self.run.nbytes)
+        relations.back_to(relations.state().copy())
+        asleep = sorted(filter(relations.is_asleep, self._below([name])))
+        with translate_failures(lambda: self.run.cluster.known):
+            self._compute(asleep)
+        return True
+
+    def take_up(self, directory, changeable: set[str], outputs: Iterable[str]) -> tuple[int, list[str]]:
         """Restore a session from its directory (`durability`). Return (last epoch, relations that were derived again because
-        their rules have changed). Relations on the partitions and their dependents are derived again, too."""
+        their rules have changed). Relations on the partitions and their dependents are derived again, too. Relations that are
+        neither outputs nor in the directory wait for `wake`."""
         relations, run = self.relations, self.run
         relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
         epoch, net, saved = directory.take_up(self, changeable)
         self._prepare(changeable)
         stale: set[int] = set()
         missing: set[str] = set()
-        for number, stratum in enumerate(run.strata):
+        for number in self._leave_asleep(self._below([*outputs, *saved])):
+            stratum = run.strata[number]
             names = set(stratum.relations)
             if all(map(relations.facts.is_shared, names)):
                 relations.tables.update({name: relations.facts.given[name] for name in names})

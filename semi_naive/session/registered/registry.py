@@ -195,10 +195,11 @@ class Registry:
 
     def need(self, name: str, key: tuple[int, ...]) -> None:
         """Count a user of a relation, until `release`. Its registered rules, and those that they read, are evaluated and
-        maintained while they have users; a system relation is kept up to date. Other relations are always there. key: the
-        values of its parameters."""
+        maintained while they have users; a system relation is kept up to date; a relation of the program is evaluated at its
+        first use. key: the values of its parameters."""
         rules = self.rules.get(name) or self._sources.get(name)
         if rules is None:
+            self._wake(name)
             return
         for each in sorted(rules.reads):
             self.need(each, ())
@@ -210,6 +211,14 @@ class Registry:
         rules.users += 1
         self._count_use(rules, key, 1)
         self._renew(rules)
+
+    def _wake(self, name: str) -> None:
+        """Evaluate a relation of the program that nobody has asked for so far. It is maintained as long as the session is open:
+        to ask again costs nothing."""
+        if name not in self._session.upkeep.relations.tables:
+            self._session.save()
+            if self._session.upkeep.wake(name):
+                self._session.renew(name, self._session.relations[name])
 
     def _renew(self, rules: Registered) -> None:
         """Show readers the relation of rules while it has users."""

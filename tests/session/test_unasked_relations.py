@@ -1,0 +1,138 @@
+"""Relations that are no outputs are evaluated when they are asked for, and followed from then on."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from bench.fuzz.checks import canonical, commit, same_relations, solved
+from bench.fuzz.rounds import random_cases
+from semi_naive import Program
+
+TEXT = """
+.decl edge(x: number, y: number)
+.input edge
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+.decl far(x: number, y: number)
+far(x, y) :- path(x, y), !edge(x, y).
+.decl start(x: number)
+.output start
+start(x) :- edge(x, _), !edge(_, x).
+.decl part(x: number, y: number)
+part(x, 12 / y) :- edge(x, y).
+"""
+EDGES = [(1, 2), (2, 3), (3, 4)]
+
+
+def evaluated(session) -> set[str]:
+    return set(session.at(session.epoch))
+
+
+WAYS = {
+    "read": lambda s: s["path"].to_set(),
+    "query": lambda s: {(1, y) for (y,) in s.query("path(1, y)").to_set()},
+    "body": lambda s: s.query("path(x, y), y > 0").to_set(),
+    "why": lambda s: s.why("path", (1, 4)),
+    "why not": lambda s: s.why_not("path", (4, 1)),
+    "subscription": lambda s: s.subscribe("path", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_relation_is_evaluated_when_it_is_asked_for_and_followed_then(way):
+    with Program(TEXT).session({"edge": EDGES}) as s:
+        assert evaluated(s) == {"edge", "start"}
+        s.insert("edge", [(4, 5)])
+        assert WAYS[way](s)
+        assert evaluated(s) == {"edge", "start", "path"}
+        s.delete("edge", [(1, 2)])
+        assert s["path"].to_set() == {(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)}
+        assert evaluated(s) == {"edge", "start", "path"}
+
+
+def test_a_registered_rule_asks_for_what_it_reads():
+    with Program(TEXT).session({"edge": EDGES}) as s:
+        s.register("near", ".decl near(y: number)\nnear(y) :- far(1, y).")
+        assert evaluated(s) == {"edge", "start"}
+        assert s.query("near(y)").to_set() == {(3,), (4,)}
+        assert evaluated(s) == {"edge", "start", "path", "far"}
+
+
+def test_nothing_is_asked_for_by_looking_at_the_system():
+    with Program(TEXT).session({"edge": EDGES}) as s:
+        names = {name for name, *_ in s["sys.index"].to_list()} | {name for name, *_ in s["sys.memory"].to_list()}
+        assert names == evaluated(s) == {"edge", "start"}
+        assert {name for name, *_ in s["sys.rule"].to_list()} >= {"path", "far"}
+        assert "path" in s.explain() and evaluated(s) == {"edge", "start"}
+
+
+def test_what_cannot_be_evaluated_stays_unasked(caplog):
+    """The error is the reader's; transactions, and everything else, go on."""
+    with Program(TEXT).session({"edge": [*EDGES, (7, 0)]}) as s:
+        for _ in range(2):
+            with pytest.raises(Exception, match="division by zero"):
+                s["part"].to_set()
+        assert evaluated(s) == {"edge", "start"}
+        s.delete("edge", [(7, 0)])
+        assert s["part"].to_set() == {(1, 6), (2, 4), (3, 3)}
+        with pytest.raises(Exception, match="division by zero"):
+            s.insert("edge", [(8, 0)])
+        assert s.epoch == 1 and s["part"].count() == 3
+
+
+def test_an_earlier_epoch_has_what_was_asked_for_then():
+    with Program(TEXT).session({"edge": EDGES}, retain=3) as s:
+        s.insert("edge", [(4, 5)])
+        assert s["path"].count() == 10
+        s.insert("edge", [(5, 6)])
+        assert s.at(1)["path"].count() == 10
+        with pytest.raises(KeyError, match="path.* was not evaluated at epoch 0"):
+            s.at(0)["path"]
+        with pytest.raises(ValueError, match="path was not evaluated at epoch 0, as nobody had asked for it then"):
+            s.between("path", 0, 2)
+        assert s.between("path", 1, 2).count() == 5
+
+
+def test_in_an_open_transaction_nothing_is_evaluated():
+    with Program(TEXT).session({"edge": EDGES}) as s, s.transaction() as t:
+        t.insert("edge", [(4, 5)])
+        with pytest.raises(ValueError, match="a transaction is open in this thread"):
+            s["path"]
+        assert s["start"].to_set() == {(1,)}
+
+
+def test_a_directory_remembers_what_was_asked_for(tmp_path, caplog):
+    program = Program(TEXT)
+    with program.session({"edge": EDGES}, path=tmp_path / "s") as s:
+        s.insert("edge", [(4, 5)])
+        s["path"]
+    with program.session(path=tmp_path / "s") as s:
+        assert {"edge", "start"} <= evaluated(s) <= {"edge", "start", "path"}
+        assert s["far"].count() == 6 and s["path"].count() == 10
+        s._make_snapshot(s._directory)
+    with caplog.at_level(logging.WARNING), program.session(path=tmp_path / "s") as s:
+        assert evaluated(s) == {"edge", "start", "path", "far"}
+        s.insert("edge", [(5, 1)])
+        assert s["path"].count() == 25
+    assert not caplog.records
+
+
+@random_cases(60)
+def test_any_relation_may_be_asked_for_at_any_time(case, random):
+    relations = [name for name in case.checked.relations if "@" not in name]
+    outputs = set(random.sample(relations, random.randint(0, 1)))
+    checked = replace(
+        case.checked, directives=[each for each in case.checked.directives if each.kind != "output" or each.relation in outputs]
+    )
+    facts = {name: canonical(case.facts.get(name, ())) for name in case.changed}
+    with Program.from_checked(checked).session(
+        facts, **random.choice([{}, {"follow": 0}, {"local_tuples": 3, "partitions": 2}])
+    ) as s:
+        asked: set[str] = set()
+        for number, step in enumerate([None, *case.steps]):
+            if step is not None:
+                commit(s, case, facts, step)
+            asked |= set(random.sample(list(s), min(len(s), random.randint(0, 2))))
+            same_relations({name: canonical(s[name].to_set()) for name in asked}, solved(case, facts), f"after {number}")
