@@ -484,6 +484,6 @@ class Program:
     sums: dict[str, tuple] = field(default_factory=dict)
     inlined: dict[str, list] = field(default_factory=dict)
 
-    def keeps_best(self, name: str) -> bool:
-        """True if a relation keeps the best value of each key; False for a table that a run made for itself."""
-        return name in self.relations and bool(self.relations[name].lattice)
+    def lattice(self, name: str) -> str | None:
+        """Return "min" or "max", if a relation keeps the best value of each key; None for a table of the run alone."""
+        return self.relations[name].lattice if name in self.relations else None

@@ -1,12 +1,15 @@
-"""Joins whose new variables nothing asks for, where bindings are counted: a binding stands for as many as it has partners."""
+"""Joins of aggregates that need not list the partners of a binding: where they are only counted, it stands for as many as it
+has; for a minimum or a maximum the first or the last one in the index is enough.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Order, Term
+from semi_naive.ra.ir import Kind, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.rules.steps import WEIGHT, Context, Join
 
 
@@ -40,6 +43,36 @@ class Weigh:
             lows, highs = block.ranges(keys, batch.size)
             counts += highs - lows
         yield with_multiplicities(batch, counts, self.join.keep)
+
+
+@dataclass
+class Extreme(Weigh):
+    """Extend each binding by the tuple of each block with the least or, if `greatest`, the greatest value in the column after
+    the keys, in place of by all matching tuples."""
+
+    greatest: bool = False
+
+    def __call__(self, batch: Batch, context: Context):
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+        for block in context.blocks(self.relation, self.join.part, self.order):
+            lows, highs = block.ranges(keys, batch.size)
+            rows = np.flatnonzero(highs > lows)
+            if rows.size:
+                new = {name: BlockColumn(block, place) for place, name in self.join.binds}
+                positions = highs[rows] - 1 if self.greatest else lows[rows]
+                yield Batch(rows.size, batch.take(rows, self.join.keep).with_rows(new, positions), joined=rows.size)
+
+
+def extreme_only(body: list, op: str, target: Term | None) -> list:
+    """Return the steps of a body of whose values of `target` the least or the greatest is needed. If it is a number that the
+    last join binds in the column after its keys, this join finds it alone: an access to an index, whatever the size of the
+    group. op: of the aggregate."""
+    last = body[-1] if body else None
+    if op not in ("min", "max") or not isinstance(target, Var) or target.kind != Kind.NUMBER or type(last) is not Join:
+        return body
+    if last.least or last.greatest or last.binds != ((len(last.keys), target.name),):
+        return body
+    return [*body[:-1], Extreme(last, op == "max")]
 
 
 def with_multiplicities(batch: Batch, counts: np.ndarray, keep: frozenset[str]) -> Batch:

@@ -15,7 +15,7 @@ from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.folding import Folded, Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.weighing import Weigh
+from semi_naive.ra.rules.weighing import Extreme, Weigh
 
 PARTS = {"delta": "the delta", "full": "what is older", "all": "all", "share": "all, a share on each partition"}
 INDENT = "  "
@@ -115,6 +115,9 @@ class _Words:
                 yield from (self._aggregate(one, step.keys, False) for one in step.literals)
             case Streamed():
                 yield f"   each {spoken_name(step.relation)}, as it is made"
+            case Extreme():
+                which = "greatest" if step.greatest else "least"
+                yield f"   the {which} of {self._atom(step.join, step.join.binds)}{self._found(step.join)}"
             case Weigh():
                 yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
             case Gather():

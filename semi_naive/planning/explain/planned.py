@@ -116,7 +116,7 @@ class _Expectation(Telling):
                 deal = balanced and at is None
                 bodies[id(rule), number] = plan_body(
                     rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway, folds=not balanced,
-                    keeps_best=self.program.keeps_best(rule.head.relation),
+                    lattice=self.program.lattice(rule.head.relation),
                 )  # fmt: skip
             return bodies[id(rule), number]
 

@@ -25,7 +25,7 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.weighing import Weigh
+from semi_naive.ra.rules.weighing import Weigh, extreme_only
 
 REPLAN_RATIO = 8  # change of a size since the last planning, larger or smaller, at which a body is planned again
 MIN_TUPLES = 64  # tuples of a relation up to which its size does not affect the order
@@ -495,7 +495,8 @@ class Compiler:
         compiler.made = {name: term for name, term in self.made.items() if name in outer}
         compiler.streams = self.streams
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
-        return compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
+        made = compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
+        return made if whole or literal is None else extreme_only(made, literal.op, literal.target)
 
     def _live_without(self, literal) -> set[str]:
         """The variables that occur outside of an aggregate."""

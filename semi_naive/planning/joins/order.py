@@ -19,6 +19,7 @@ from semi_naive.planning.maintaining.names import origin
 from semi_naive.planning.rewriting.whole_bodies import FoldedBody, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.weighing import extreme_only
 
 NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
@@ -181,17 +182,17 @@ def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
     indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
-    streams: Mapping[str, Derivation] = NO_STREAMS, keeps_best: bool = False,
+    streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
     the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:
     Config's; `made`: see `Greedy`; `indexed`: see `choose_core`. `folds`: it is evaluated in the driver, so a body that is
-    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`; `keeps_best`: the head's table
-    keeps the best value of each key, and sorts one head of each, so the last join need not make distinct heads itself."""
+    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`; `lattice`: "min" or
+    "max", if the head's table keeps the best value of each key."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     if fold is None or fold.guards:
         written = _plan_as_written(
-            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, keeps_best
+            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
         )
         if fold is None:
             return written
@@ -218,7 +219,7 @@ def _plan_fold(rule: Rule, fold: FoldedBody, sizes, indexes: Indexes, multiway: 
 
 
 def _plan_as_written(
-    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, keeps_best
+    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
 ) -> PlannedBody:
     """Compile a rule's body as it is written: see `plan_body`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
@@ -236,13 +237,24 @@ def _plan_as_written(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
-    if keeps_best and getattr(steps[-1], "composed", None):
-        steps[-1].composed = None
+    if lattice:
+        steps = _towards_best(steps, rule, lattice)
     read = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     begins = rule.body[delta].relation if delta is not None else ""
     first = begins if read.count(begins) == 1 else ""
     return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
+
+
+def _towards_best(steps: list, rule: Rule, lattice: str) -> list:
+    """Return the steps of a body whose heads go to a table of best values. It folds the heads, and sorts one of each key: the
+    last join need not make distinct ones itself, and without recursion not all of a group."""
+    if getattr(steps[-1], "composed", None):
+        steps[-1].composed = None
+    *keys, value = rule.head.args
+    reads_itself = any(getattr(each, "relation", None) == rule.head.relation for each in rule.body)
+    is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))
+    return steps if reads_itself or is_key else extreme_only(steps, lattice, value)
 
 
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:

@@ -8,7 +8,8 @@ becomes, with the relation {}1 of the counts:
 
 The delta versions of the body add the bindings of new tuples to {}1, and subtract those of lost tuples. If the aggregate shares
 variables with the rest of the rule, {}1 has these before the count, and a row for each of their values that has any. New tuples
-of a negated atom are subtracted, lost ones added. Sums of floats, minima and means are computed again.
+of a negated atom are subtracted, lost ones added. Sums of floats and means are computed again; minima and maxima are read from
+an index.
 """
 
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, T
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # the literals of a body whose bindings can be counted
 WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds whose sums can be updated by subtraction
+MIN_GROUP_BINDINGS = 1 << 10  # of a group that is counted: a smaller one is computed again in 10 µs
+GroupSize = Callable[[dict[int, Atom], set[str]], float]  # (the atoms of a body, the variables of its groups) → their bindings
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,10 @@ class CountedAggregate:
         return {each.relation for each in map(_atom_of, self.body) if each is not None}
 
 
-def counted_aggregate(rule: Rule, place: int, relation: str) -> CountedAggregate | None:
+def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSize) -> CountedAggregate | None:
     """Return the aggregate at a place of a rule's body if it can be maintained by gains and losses: its own atoms bind all
-    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic, as for other bodies it is
-    faster to compute the changed groups again. Else return None."""
+    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic, or its groups large, as it is
+    faster to compute the changed groups of others again. Else return None."""
     literal = rule.body[place]
     sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
     if not (literal.op == "count" or sums) or not all(isinstance(inner_literal, LITERALS) for inner_literal in literal.body):
@@ -59,12 +62,20 @@ def counted_aggregate(rule: Rule, place: int, relation: str) -> CountedAggregate
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
     outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
     inner = names_of_variables(body) | (names_of_variables(literal.target) if literal.target is not None else set())
-    if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)) or inner & outside and not core_of(atoms):
+    if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)):
+        return None
+    is_read_off = literal.op == "count" and len(body) == 1  # the size of a range in an index
+    if inner & outside and not core_of(atoms) and (is_read_off or group_size(atoms, inner & outside) < MIN_GROUP_BINDINGS):
         return None
     return CountedAggregate(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
 
 
-def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[CountedAggregate]]:
+def small(atoms: dict[int, Atom], shared: set[str]) -> float:
+    """The size of groups of which nothing is known."""
+    return 1.0
+
+
+def replaced(rule: Rule, named: Callable[[], str], group_size: GroupSize = small) -> tuple[list[Rule], list[CountedAggregate]]:
     """Replace the aggregates of a rule that can be maintained by counts, and return these as well.
 
     >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
@@ -75,7 +86,7 @@ def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Cou
     """
     rules, found = [rule], []
     for literal in [each for each in rule.body if isinstance(each, Aggregate)]:
-        one = counted_aggregate(rule, rule.body.index(literal), named())
+        one = counted_aggregate(rule, rule.body.index(literal), named(), group_size)
         if one is not None:
             found.append(one)
             zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
@@ -86,13 +97,13 @@ def replaced(rule: Rule, named: Callable[[], str]) -> tuple[list[Rule], list[Cou
     return rules, found
 
 
-def counting(stratum: Stratum) -> tuple[Stratum, list[CountedAggregate]]:
+def counting(stratum: Stratum, group_size: GroupSize = small) -> tuple[Stratum, list[CountedAggregate]]:
     """Replace the aggregates of a stratum that can be maintained by counts, and return these as well."""
     number = count()
     rules: list[Rule] = []
     found: list[CountedAggregate] = []
     for rule in stratum.rules:
-        made, some = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}")
+        made, some = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}", group_size)
         rules, found = rules + made, found + some
     return replace(stratum, rules=rules), found
 

@@ -224,7 +224,7 @@ class Partitioned:
                 placing=self.placing,
                 deal=place is None,
                 multiway=self.config.multiway,
-                keeps_best=self.database.program.keeps_best(rule.head.relation),
+                lattice=self.database.program.lattice(rule.head.relation),
             )
         return self.bodies[key]
 

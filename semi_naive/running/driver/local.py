@@ -410,7 +410,7 @@ class Local:
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
                 indexed=self._indexed(number), in_driver=self.database if self.stays_here else None, folds=self.stays_here,
                 streams=self.database.streams if self.stays_here else {},
-                keeps_best=self.database.program.keeps_best(rule.head.relation),
+                lattice=self.database.program.lattice(rule.head.relation),
             )  # fmt: skip
         return self.bodies[key]
 

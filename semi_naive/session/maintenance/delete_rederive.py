@@ -25,7 +25,7 @@ from typing import Any
 
 from semi_naive.planning.joins.body import PlannedBody, names_of_variables
 from semi_naive.planning.maintaining import Maintained
-from semi_naive.planning.maintaining.counted import CountedAggregate, counting
+from semi_naive.planning.maintaining.counted import CountedAggregate, GroupSize, counting
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import (
     after,
@@ -186,10 +186,10 @@ class DeleteRederive:
     single: relations whose tuples have at most one derivation.
     """
 
-    def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str]):
+    def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str], group_size: GroupSize):
         """Derive the delta rules of the stratum, in the order of the three steps. evaluation: returns an evaluation of a
-        stratum; known: the relations that may have explicit facts."""
-        self.stratum, counted = counting(stratum)
+        stratum; known: the relations that may have explicit facts; group_size: of aggregates."""
+        self.stratum, counted = counting(stratum, group_size)
         self.known, self.inserting = known, evaluation(self.stratum)
         self.database, self.indexes = self.inserting.database, self.inserting.indexes
         self.counts = Counts(self.inserting, counted) if counted else None

@@ -9,6 +9,7 @@ from functools import partial
 from typing import cast
 
 from semi_naive.host import limits
+from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
@@ -25,6 +26,7 @@ from semi_naive.ra.blocks.changes import (
     union_of_blocks,
 )  # fmt: skip
 from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Atom, Var
 from semi_naive.ra.rules.ages import Clock
 from semi_naive.running.choose_plan import in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
@@ -60,14 +62,29 @@ class InDriver:
                 stays=stays, small=run.config.small_delta, cores=run.cluster.here,
             )  # fmt: skip
             usable = exact and (run.config.local_tuples or stays)
-            self.rules[number] = DeleteRederive(stratum, evaluation, {*facts.given, *facts.written}) if usable else None
+            known = {*facts.given, *facts.written}
+            self.rules[number] = DeleteRederive(stratum, evaluation, known, self._group_size) if usable else None
         return self.rules[number]
 
+    def _group_size(self, atoms: dict[int, Atom], shared: set[str]) -> float:
+        """Estimate the bindings of a group of an aggregate, at least: its tuples of one atom. shared: the group's variables."""
+        database, sizes = self.run.database, [1.0]
+        for atom in atoms.values():
+            columns = (place for place, term in enumerate(atom.args) if isinstance(term, Var) and term.name in shared)
+            distinct = [database.distinct(atom.relation, place) for place in columns]
+            sizes.append(database.count(atom.relation) / max(1.0, *distinct) if distinct else 1.0)
+        return max(sizes)
+
     def forget_counts(self, number: int) -> None:
-        """Drop the stored counts of a stratum's aggregates, because the stratum is recomputed."""
-        if (rules := self.rules.get(number)) and rules.counts:
-            for aggregate in rules.counts.counted:
+        """Drop the stored counts of a stratum's aggregates, because the stratum is recomputed; and its rules, if other
+        aggregates are to be counted now, as groups have grown."""
+        if rules := self.rules.get(number):
+            counted = rules.counts.counted if rules.counts else []
+            for aggregate in counted:
                 self.relations.tables.pop(aggregate.relation, None)
+            wanted = counting(self.run.strata[number], self._group_size)[1]
+            if [each.relation for each in wanted] != [each.relation for each in counted]:
+                del self.rules[number]
 
     def lacks_counts(self, number: int) -> bool:
         """True if a stratum has been maintained by counts that are missing now."""
