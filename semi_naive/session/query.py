@@ -258,7 +258,7 @@ def answers(session: Any, text: str, parameters: dict) -> Answer:
     """The answers to a query: see `Session.query`."""
     asked = parse_query(text)
     if isinstance(asked, syntax.Atom):
-        return answers_to_atom(session, asked, parameters)
+        return answers_to_atom(session, asked, text, parameters)
     with session.limited(), session.alone(), session.registry.body(text) as name:
         return answers_to_rules(session, name, parameters)
 
@@ -269,8 +269,9 @@ def answers_to_rules(session: Any, name: str, parameters: dict) -> Answer:
         return answer_of(session, relation, partial(columns_of, table))
 
 
-def answers_to_atom(session: Any, atom: syntax.Atom, parameters: dict, owner: str | None = None) -> Answer:
-    """The answers to a query of one atom. owner: see `System.table`."""
+def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict, owner: str | None = None) -> Answer:
+    """The answers to a query of one atom. text: the query as written; owner: see `System.table`. Of a relation that is not
+    evaluated, only those tuples are computed for which the constants ask."""
     session.check_open()
     session.registry.check_waiting(atom.relation)
     name, types, values = atom.relation, session.upkeep.program.types, session.upkeep.values
@@ -279,8 +280,14 @@ def answers_to_atom(session: Any, atom: syntax.Atom, parameters: dict, owner: st
             asked = query_of(atom, session.relations, types, values)
             session.registry.key(name, parameters)
             return _answer_query(session, asked, session.at(session.epoch).kept(name))
-        with session.alone(), session.registry.answer(name, parameters, owner) as (relation, table):
-            return _answer_query(session, query_of(atom, {name: relation}, types, values), table)
+        with session.alone():
+            if not parameters and session.registry.answers_on_demand(name):
+                asked = query_of(atom, {name: session.registry.relation(name)}, types, values)
+                if asked.terms.constants:
+                    with session.registry.body(text) as body, session.registry.answer(body, {}) as (_, table):
+                        return answer_of(session, asked.answer, partial(columns_of, table))
+            with session.registry.answer(name, parameters, owner) as (relation, table):
+                return _answer_query(session, query_of(atom, {name: relation}, types, values), table)
 
 
 def everything(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:

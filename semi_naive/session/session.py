@@ -133,13 +133,13 @@ class Session(Committing, Relations):
         self._evaluate(name)
         return self._now[name]
 
-    def _sleeps(self, name: str) -> bool:
+    def sleeps(self, name: str) -> bool:
         """True for a relation of the program that nobody has asked for so far."""
         return name in self.declared and name not in self._now.tables
 
     def _evaluate(self, name: str) -> None:
         """Evaluate a relation of the program, if nobody has asked for it so far."""
-        if self._sleeps(name):
+        if self.sleeps(name):
             with self.limited(), self.alone():
                 self.registry.need(name, ())
 
@@ -177,7 +177,7 @@ class Session(Committing, Relations):
 
     def is_there(self, name: str) -> bool:
         """True if a query of the relation only reads it, without an evaluation of rules or a wait for a transaction."""
-        if self.registry.is_system(name) or self._sleeps(name):
+        if self.registry.is_system(name) or self.sleeps(name):
             return False
         rules = self.registry.rules.get(name)
         return rules is None or not rules.parameters and name in self._now.tables

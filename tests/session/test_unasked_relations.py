@@ -2,12 +2,15 @@
 
 import logging
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
 from bench.fuzz.checks import canonical, commit, same_relations, solved
 from bench.fuzz.rounds import random_cases
-from semi_naive import Program
+from semi_naive import BadInput, Program
+from semi_naive.host.limits import Work
+from semi_naive.ra.ir import Kind
 
 TEXT = """
 .decl edge(x: number, y: number)
@@ -32,7 +35,7 @@ def evaluated(session) -> set[str]:
 
 WAYS = {
     "read": lambda s: s["path"].to_set(),
-    "query": lambda s: {(1, y) for (y,) in s.query("path(1, y)").to_set()},
+    "query": lambda s: s.query("path(x, y)").to_set(),
     "body": lambda s: s.query("path(x, y), y > 0").to_set(),
     "why": lambda s: s.why("path", (1, 4)),
     "why not": lambda s: s.why_not("path", (4, 1)),
@@ -50,6 +53,66 @@ def test_a_relation_is_evaluated_when_it_is_asked_for_and_followed_then(way):
         s.delete("edge", [(1, 2)])
         assert s["path"].to_set() == {(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)}
         assert evaluated(s) == {"edge", "start", "path"}
+
+
+FRIENDS = """
+.decl friends(x: number, y: number)
+friends(x, y) :- edge(x, y).
+friends(x, z) :- friends(x, y), edge(y, z).
+"""
+CHAIN = [(i, i + 1) for i in range(800)]
+
+
+@pytest.mark.parametrize(
+    "text, given, answers",
+    [
+        ("path(795, y)", {}, {(y,) for y in range(796, 801)}),
+        ("friends(795, y)", {}, {(y,) for y in range(796, 801)}),
+        ("friends(795, 800)", {}, {()}),
+        ("far(795, y), y < 799", {}, {(797,), (798,)}),
+        ("path($x, y), !edge(_, y), y > 0", {"x": 796}, set()),
+        ("remote(795, y)", {}, {(y,) for y in range(797, 801)}),
+    ],
+)
+def test_a_query_with_constants_makes_the_tuples_that_it_asks_for(text, given, answers):
+    """Of 320,400 pairs; neither relations of the program nor registered ones are evaluated as a whole."""
+    visit, visited = Work.visit, []
+    with Program(TEXT).session({"edge": CHAIN}) as s:
+        s.register("friends", FRIENDS)
+        s.register("remote", ".decl remote(x: number, y: number)\nremote(x, y) :- friends(x, y), !edge(x, y).")
+        with patch.object(Work, "visit", lambda work, bindings: visited.append(bindings) or visit(work, bindings)):
+            found = s.query(text, **given).to_set()
+        assert found == answers
+        assert sum(visited) < 20_000
+        assert evaluated(s) == {"edge", "start"}
+        s.subscribe("friends", lambda *_: None)  # from now on it is there
+        assert s.query(text, **given).to_set() == answers
+
+
+def test_a_query_that_needs_a_whole_relation_evaluates_it():
+    with Program(TEXT).session({"edge": CHAIN[:50]}) as s:
+        assert s.query("path(x, 50), x > 45").to_set() == {(46,), (47,), (48,), (49,)}
+        assert evaluated(s) == {"edge", "start", "path"}
+        with pytest.raises(BadInput, match="path"):
+            s.query('path("a", y)')
+        with pytest.raises(BadInput, match="far"):
+            s.query('far("a", y)')
+
+
+@random_cases(60)
+def test_queries_on_demand_are_what_the_whole_relation_has(case, random):
+    facts = {name: canonical(case.facts.get(name, ())) for name in case.changed}
+    checked = replace(case.checked, directives=[each for each in case.checked.directives if each.kind != "output"])
+    with Program.from_checked(checked).session(facts) as s:
+        whole = solved(case, facts)
+        for name in random.sample(list(s), min(3, len(s))):
+            kinds = [type_.kind for _, type_ in s.relations[name].attributes]
+            if not kinds or kinds[0] != Kind.NUMBER:
+                continue
+            for value in random.sample(range(-2, 5), 3):
+                others = ", ".join(f"v{place}" for place in range(1, len(kinds)))
+                found = canonical(s.query(f"{name}({value}{', ' * bool(others)}{others})").to_set())
+                assert found == canonical({row[1:] for row in whole[name] if row[0] == value}), (name, value)
 
 
 def test_a_registered_rule_asks_for_what_it_reads():

@@ -17,13 +17,22 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
+from semi_naive.planning.rewrite import walk
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, difference, empty
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Program, Relation
+from semi_naive.ra.ir import Atom, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.registered.bodies import NAME, rules_of_body
-from semi_naive.session.registered.rules import Inlined, Registered, registered, source
+from semi_naive.session.registered.rules import (
+    Definition,
+    Inlined,
+    Registered,
+    asks_for_some,
+    on_demand,
+    registered,
+    source,
+)
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -212,13 +221,34 @@ class Registry:
         self._count_use(rules, key, 1)
         self._renew(rules)
 
+    def _definition(self, name: str) -> Definition | None:
+        """Return the rules of a relation, if it is not evaluated and they can be evaluated on demand. Those of the program
+        cannot if the relation may have facts of users, too, or if it recurs in rounds."""
+        if (rules := self.rules.get(name)) is not None:
+            own = [rule for rule in rules.checked.rules if rule.head.relation not in rules.reads]
+            whole = rules.users or rules.parameters or rules.define
+            return None if whole else Definition(replace(rules.checked, rules=own), rules.reads)
+        session, checked = self._session, self._session.program.checked
+        if not session.sleeps(name) or checked.loops or not checked.relations[name].plain or name in session.changeable:
+            return None
+        rules_of_it = [rule for rule in checked.rules if rule.head.relation == name]
+        nodes = (node for rule in rules_of_it for node in walk(rule.body))
+        reads = frozenset(node.relation for node in nodes if isinstance(node, Atom))
+        relations = {each: checked.relations[each] for each in reads | {name}}
+        sums = {each: head for each, head in checked.sums.items() if each == name}
+        return Definition(Program(checked.types, relations, rules_of_it, sums=sums), reads)
+
+    def answers_on_demand(self, name: str) -> bool:
+        """True if a query with constants of a relation evaluates what it asks for, as the relation is not evaluated."""
+        return self._definition(name) is not None
+
     def _wake(self, name: str) -> None:
         """Evaluate a relation of the program that nobody has asked for so far. It is maintained as long as the session is open:
         to ask again costs nothing."""
         if name not in self._session.upkeep.relations.tables:
             self._session.save()
             if self._session.upkeep.wake(name):
-                self._session.renew(name, self._session.relations[name])
+                self._session.renew(name, self._session.relations.get(name))  # none, if the checks have made it
 
     def _renew(self, rules: Registered) -> None:
         """Show readers the relation of rules while it has users."""
@@ -295,6 +325,8 @@ class Registry:
         self._register(name, rules_of_body(name, text, self.known, self._session.program.checked))
         try:
             check(self.rules[name])
+            if all(asks_for_some(self.rules[name], each) for each in self.rules[name].reads if self._definition(each)):
+                self.rules[name] = on_demand(self.rules[name], self._definition)
             yield name
         finally:
             self._drop(name)

@@ -151,8 +151,9 @@ class Web:
         """GET /relations."""
         now, entries = self.session.at(self.session.epoch), []
         for name, relation in self.session.declared.items():
-            if name in now.tables and request.client.reads_whole(name, self.session.registry):
-                known = {"tuples": now[name].count(), "changeable": name in self.session.changeable}
+            if request.client.reads_whole(name, self.session.registry):
+                tuples = now[name].count() if name in now.tables else None  # nobody has asked for it
+                known = {"tuples": tuples, "changeable": name in self.session.changeable}
                 entries.append({"name": name} | _schema_of(relation) | known)
         return {"program": self.name, "epoch": now.number, "relations": entries}
 
@@ -172,7 +173,7 @@ class Web:
         session, client, asked = self.session, request.client, parse_query(text)
         if isinstance(asked, Atom):
             values = self._values(client, self._readable(client, asked.relation), options)
-            return relation_as_json(answers_to_atom(session, asked, values, client.viewer), limit)
+            return relation_as_json(answers_to_atom(session, asked, text, values, client.viewer), limit)
         check = partial(client.check_rules, registry=session.registry)
         with session.limited(), session.alone(), session.registry.body(text, check) as name:
             return relation_as_json(answers_to_rules(session, name, self._values(client, name, options)), limit)
