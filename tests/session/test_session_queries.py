@@ -218,3 +218,27 @@ def test_other_errors_are_errors_at_once(session):
     with pytest.raises(ProgramError, match="2 errors"):
         session.register("four", ".decl four(x: number)\nfour(x) :- two(y, _), edge(y, _).")
     assert not session.registry.waiting
+
+
+@pytest.mark.parametrize(
+    "body, given, answers",
+    [
+        ("edge(x, y), y < $most", {"most": 3}, {(1, 2)}),
+        ("edge(x, y), $next = y + 1", {"next": 4}, {(2, 3)}),
+        ("weight(x, w), w * $factor > 2.0", {"factor": 2.0}, {(1, 1.5)}),
+        ("name(x, n), contains($part, n)", {"part": "ab"}, {(2, "cab")}),
+        ("name(x, n), strlen(n) = $length", {"length": 1}, {(1, "a")}),
+    ],
+)
+def test_a_parameter_has_the_type_of_what_it_is_compared_with(body, given, answers):
+    text = """
+    .decl edge(x: number, y: number)
+    .decl weight(x: number, w: float)
+    .decl name(x: number, n: symbol)
+    .input edge, weight, name
+    """
+    facts = {"edge": [(1, 2), (2, 3)], "weight": [(1, 1.5), (2, 0.5)], "name": [(1, "a"), (2, "cab")]}
+    with Program(text).session(facts) as s:
+        assert s.query(body, **given).to_set() == answers
+        with pytest.raises(BadInput, match=next(iter(given))):
+            s.query(body, **dict.fromkeys(given, [1]))

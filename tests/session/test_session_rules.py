@@ -17,6 +17,7 @@ RULES = {  # the texts, and the values of their parameters
              "reach(x, z) :- reach(x, y), edge(y, z).\nnear(y) :- reach($src, y).", ["src"]),
     "hop": (".decl hop(y: number)\nhop(y) :- edge($src, y), y != $but.\nhop(z) :- hop(y), edge(y, z), z != $but.\n"
             "hop($but) :- edge($but, $but).", ["src", "but"]),
+    "above": (".decl above(x: number, y: number)\nabove(x, y) :- edge(x, y), y > $least, x + y < $sum.", ["least", "sum"]),
     "is": (".decl is()\nis() :- path($x, $y).", ["x", "y"]),
     "last": (".decl last(x: number)\nlast(x) :- path(_, x), !edge(x, _).", []),
     "degree": (".decl degree(x: number, n: number)\ndegree(x, n) :- edge(x, _), n = count : { edge(x, _) }.", []),
@@ -275,7 +276,7 @@ def test_rules_that_are_wrong_say_where(session):
         ".decl bad(x: number)\n.decl path(x: number)\nbad(x) :- edge(x, _).": "The session has a relation path already",
         ".decl bad(x: number)\n.output bad\nbad(x) :- edge(x, _).": "Registered rules have no .output",
         ".decl bad(x: number)\nbad(autoinc()) :- edge(_, _).": "autoinc.. gives other numbers each time",
-        ".decl bad(x: number)\nbad(x) :- edge(x, _), x > $n.": "The type of [$]n is not known.* at line 2, column 27",
+        ".decl bad(x: number)\nbad(x) :- edge(x, _), $n = $m.": "The type of [$]n is not known.* at line 2, column 23",
         ".decl bad(x: symbol)\nbad(x) :- edge($n, y), x = y.": "<bad> at line 2",
         ".decl bad(x: number)\nbad(x) :- !bad(x), edge(x, _).": "stratif",
         ".decl bad(x: number) bad(x) :-": "syntax error",

@@ -10,16 +10,11 @@ from collections.abc import Mapping
 
 from semi_naive.io.errors import BadInput
 from semi_naive.language import syntax
-from semi_naive.language.checks import declared_relations
 from semi_naive.language.parsing.parse import parse
-from semi_naive.language.scopes import resolve_scopes
-from semi_naive.language.single import single_clauses
 from semi_naive.language.trees import rebuilt, walk
-from semi_naive.language.types.inference import Typing
-from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.registered.rules import Known, standing_for
+from semi_naive.session.registered.rules import Known, inferred_types, standing_for
 
 NAME = "query"  # of the relation of the answers, and of the text in errors
 EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'
@@ -82,17 +77,5 @@ def _types_of_variables(variables: list[str], body, known: Known, program: ir.Pr
     declared = [
         each for name in sorted(read) for each in standing_for(known[name], NAME) if isinstance(each, syntax.RelationDecl)
     ]
-    head = syntax.Atom(NAME, ())
-    source = syntax.SourceProgram([*program.typed, *declared, syntax.Clause((head,), body)], {})
-    environment = TypeEnvironment(source)
-    relations = declared_relations(source, environment, [])
-    found: dict[str, str] = {}
-    for single in single_clauses(source, []):
-        typing = Typing(resolve_scopes(single).single, environment, relations)
-        for name in variables:
-            types = sorted(typing.types(syntax.Variable(name)) or ())
-            if len(types) == 1:
-                found.setdefault(name, types[0].removeprefix("__"))
-            elif kind := typing.kind(syntax.Variable(name)):
-                found.setdefault(name, kind.value)
+    found = inferred_types(variables, [*program.typed, *declared, syntax.Clause((syntax.Atom(NAME, ()),), body)])
     return {name: found.get(name, "number") for name in variables}

@@ -15,9 +15,14 @@ from functools import cached_property
 
 from semi_naive.language import syntax
 from semi_naive.language.checking import check_source
+from semi_naive.language.checks import declared_relations
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.parsing.parse import parse
+from semi_naive.language.scopes import resolve_scopes
+from semi_naive.language.single import single_clauses
 from semi_naive.language.trees import rebuilt, walk
+from semi_naive.language.types.inference import Typing
+from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.passes import Compiled, apply_passes
 from semi_naive.planning.strata import strata
@@ -319,14 +324,12 @@ class _Rules:
         source = parse(text, f"<{name}>", sandbox=NoFiles())
         own = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check(name, source, own, known)
-        return cls(name, source, own, known, program.types, whole)
+        return cls(name, source, own, known, program, whole)
 
-    def __init__(
-        self, name: str, source: syntax.SourceProgram, own: dict, known: Known, types: dict[str, ir.Type], whole: bool
-    ):
-        """own: the relations that the text declares; known: those of the session, by name; types: of the program; whole:
+    def __init__(self, name: str, source: syntax.SourceProgram, own: dict, known: Known, program: ir.Program, whole: bool):
+        """own: the relations that the text declares; known: those of the session, by name; program: the session's; whole:
         relations qualified `inline` are evaluated as well."""
-        self.name, self.source, self.own, self.known, self.types, self.within = name, source, own, known, types, ""
+        self.name, self.source, self.own, self.known, self.program, self.within = name, source, own, known, program, ""
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in _nodes(clause)]
         found = (node.name for node in self.nodes if isinstance(node, syntax.Variable) and node.name.startswith("$"))
@@ -354,25 +357,35 @@ class _Rules:
 
     def _types(self) -> list[tuple[str, str]]:
         """Return the (attribute, type) of each parameter: the type is that of the atom's attribute in whose place the parameter
-        occurs."""
+        occurs, else what it is compared with, or its functor, says."""
         types: dict[str, str] = {}
+        declared = self.program.types
         waiting = [(node.args, self._attributes(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
         while waiting:
             for term, type_ in zip(*waiting.pop(), strict=False):  # a wrong number of arguments is reported later
                 if isinstance(term, syntax.Variable) and term.name.startswith("$"):
                     types.setdefault(term.name[1:], type_)
-                if isinstance(term, syntax.RecordInit) and type_ in self.types:
-                    waiting.append((term.args, [field for _, field in self.types[type_].fields]))
-                if isinstance(term, syntax.BranchInit) and type_ in self.types:
-                    found = [each.fields for each in self.types[type_].branches if each.name == term.name]
+                if isinstance(term, syntax.RecordInit) and type_ in declared:
+                    waiting.append((term.args, [field for _, field in declared[type_].fields]))
+                if isinstance(term, syntax.BranchInit) and type_ in declared:
+                    found = [each.fields for each in declared[type_].branches if each.name == term.name]
                     waiting += [(term.args, [field for _, field in fields]) for fields in found]
+        if missing := [f"${each}" for each in self.parameters if each not in types]:
+            types |= {name[1:]: type_ for name, type_ in inferred_types(missing, self._typed_statements()).items()}
         for each in self.parameters:
             if each not in types:
                 span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${each}")
-                hint = f"let ${each} stand in an atom, as an attribute of the type that it has"
+                hint = f"compare ${each} with a variable, or let it stand in an atom, as an attribute of the type that it has"
                 raise ProgramError([Problem(f"The type of ${each} is not known", span, hint)], self.source.texts)
         taken = {attribute for each in self.own.values() for attribute, _ in each.attributes}
         return [(_unused_name(each, taken), types[each]) for each in self.parameters]
+
+    def _typed_statements(self) -> list:
+        """The statements that tell the types of variables: declarations of types and relations, and the clauses."""
+        read = {node.relation for node in self.nodes if isinstance(node, syntax.Atom)} & self.known.keys()
+        known = [each for name in sorted(read) for each in standing_for(self.known[name], self.name)
+                 if isinstance(each, syntax.RelationDecl)]  # fmt: skip
+        return [*self.program.typed, *known, *self.source.statements]
 
     def _attributes(self, relation: str) -> list[str]:
         """The types of the attributes of a relation; empty if it is unknown."""
@@ -428,6 +441,23 @@ class _Rules:
 
     def _named(self, relation: str) -> str:
         return relation if relation == self.name else f"{self.within}{self.name}.{relation}"
+
+
+def inferred_types(names: list[str], statements: list) -> dict[str, str]:
+    """Infer the types of variables, by name, from declarations and clauses; those that are not determined are left out."""
+    source = syntax.SourceProgram(statements, {})
+    environment = TypeEnvironment(source)
+    relations = declared_relations(source, environment, [])
+    found: dict[str, str] = {}
+    for single in single_clauses(source, []):
+        typing = Typing(resolve_scopes(single).single, environment, relations)
+        for name in names:
+            types = sorted(typing.types(syntax.Variable(name)) or ())
+            if len(types) == 1:
+                found.setdefault(name, types[0].removeprefix("__"))
+            elif kind := typing.kind(syntax.Variable(name)):
+                found.setdefault(name, kind.value)
+    return found
 
 
 def _nodes(clause: syntax.Clause) -> Iterable:
