@@ -15,6 +15,7 @@ from semi_naive.ra.values.kinds import DTYPES, numbers
 from semi_naive.ra.values.kinds import order_of_values as by_size
 
 MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
+MAX_VALUES_PER_ROW = 4  # of an array of all values of a column: 36 bytes a row
 FLIP = np.int64(-SIGN)
 
 
@@ -51,11 +52,34 @@ def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str
 
 
 def distinct_in_column(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct values of a column, and each row's position among them. Arrow's hashing is 20 times as fast as numpy's."""
+    """Return the distinct values of a column, and each row's position among them. Values that are close together, as the
+    numbers of symbols are, are found by an array, in a third of the time of Arrow's hashing; numpy's takes 20 times as long."""
     if column.size <= MIN_ROWS_FOR_ARROW:
         return np.unique(column, return_inverse=True)
+    if (close := _close_values(column)) is not None:
+        present, least = close
+        return np.flatnonzero(present) + least, (np.cumsum(present) - 1)[column - least]
     encoded = arrow_of(column).dictionary_encode()
     return numpy_of(encoded.dictionary), numpy_of(encoded.indices)
+
+
+def values_in_column(column: np.ndarray) -> np.ndarray:
+    """Return the distinct values of a column."""
+    if column.size > MIN_ROWS_FOR_ARROW and (close := _close_values(column)) is not None:
+        present, least = close
+        return np.flatnonzero(present) + least
+    return distinct_in_column(column)[0]
+
+
+def _close_values(column: np.ndarray) -> tuple[np.ndarray, int] | None:
+    """Return (booleans for all values between the least and the greatest of a column: True for those that occur, the least);
+    None if these are far apart."""
+    least, greatest = int(column.min()), int(column.max())
+    if greatest - least >= MAX_VALUES_PER_ROW * column.size:
+        return None
+    present = np.zeros(greatest - least + 1, np.bool_)
+    present[column - least] = True
+    return present, least
 
 
 def sorted_rows(keys: list) -> list:

@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.order import FLIP, MIN_ROWS_FOR_ARROW, distinct_in_column, sort_distinct, sorted_rows
+from semi_naive.io.results.order import (
+    FLIP,
+    MIN_ROWS_FOR_ARROW,
+    distinct_in_column,
+    sort_distinct,
+    sorted_rows,
+    values_in_column,
+)
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.blocks import block as blocks
 from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
@@ -219,7 +226,7 @@ def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style
         return Keys(type_.kind, flip=any(bool((column < 0).any()) for column in columns))
     found = np.empty(0, np.int64)
     for column in columns:
-        found = distinct_in_column(np.concatenate([found, distinct_in_column(column)[0]]))[0]
+        found = values_in_column(np.concatenate([found, values_in_column(column)]))
     order, texts = sort_distinct(found, type_, types, values, style)
     return Keys(type_.kind, found[order], texts)
 
