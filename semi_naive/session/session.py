@@ -160,6 +160,7 @@ class Session(Committing, Relations):
         """Return the change of a relation from one retained epoch to a later retained one. since=-1 stands for an empty
         relation. parameters: of registered rules, which must have been evaluated for these values at both epochs."""
         self.check_open()
+        self._evaluate(relation)
         with self.alone() if parameters else nullcontext():  # their values may be new symbols
             key = self.registry.key(relation, parameters) if parameters else ()
             change = self.registry.subscribers.between(relation, key, since, until)

@@ -39,6 +39,7 @@ WAYS = {
     "body": lambda s: s.query("path(x, y), y > 0").to_set(),
     "why": lambda s: s.why("path", (1, 4)),
     "why not": lambda s: s.why_not("path", (4, 1)),
+    "difference": lambda s: s.between("path", -1, s.epoch).to_list(),
     "subscription": lambda s: s.subscribe("path", lambda *_: None),
 }
 
