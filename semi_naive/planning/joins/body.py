@@ -496,7 +496,7 @@ class Compiler:
         compiler.streams = self.streams
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
         made = compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
-        return made if whole or literal is None else extreme_only(made, literal.op, literal.target)
+        return extreme_only(made, literal.op, literal.target) if compiler.weighs and literal is not None else made
 
     def _live_without(self, literal) -> set[str]:
         """The variables that occur outside of an aggregate."""

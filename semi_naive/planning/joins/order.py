@@ -238,7 +238,7 @@ def _plan_as_written(
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
     if lattice:
-        steps = _towards_best(steps, rule, lattice)
+        steps = _towards_best(steps, rule, lattice, placing is NOWHERE)
     read = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
     begins = rule.body[delta].relation if delta is not None else ""
@@ -246,15 +246,15 @@ def _plan_as_written(
     return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
 
 
-def _towards_best(steps: list, rule: Rule, lattice: str) -> list:
+def _towards_best(steps: list, rule: Rule, lattice: str, here: bool) -> list:
     """Return the steps of a body whose heads go to a table of best values. It folds the heads, and sorts one of each key: the
-    last join need not make distinct ones itself, and without recursion not all of a group."""
+    last join need not make distinct ones itself, and without recursion not all of a group. here: all is in this process."""
     if getattr(steps[-1], "composed", None):
         steps[-1].composed = None
     *keys, value = rule.head.args
     reads_itself = any(getattr(each, "relation", None) == rule.head.relation for each in rule.body)
     is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))
-    return steps if reads_itself or is_key else extreme_only(steps, lattice, value)
+    return extreme_only(steps, lattice, value) if here and not reads_itself and not is_key else steps
 
 
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
