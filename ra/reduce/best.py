@@ -21,7 +21,7 @@ from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
 from semi_naive.ra.values.kinds import order_of_values
 
 MIN_FOLDED_TUPLES = 1 << 9  # fewer are sorted in less time than an array of the keys takes
-MAX_KEYS_PER_TUPLE = 8  # room of the array for each tuple: 72 bytes
+MAX_KEYS_PER_TUPLE = 4  # room of the array for each tuple: 36 bytes
 
 
 @dataclass

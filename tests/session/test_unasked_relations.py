@@ -100,6 +100,48 @@ def test_a_query_that_needs_a_whole_relation_evaluates_it():
             s.query('far("a", y)')
 
 
+KINDS = """
+.decl edge(x: number, y: number)
+.input edge
+.decl ends(x: number, y: number) inline
+ends(x, y) :- edge(x, y), x < 100.
+.decl reach(x: number, y: number)
+reach(x, y) :- ends(x, y).
+reach(x, z) :- reach(x, y), ends(y, z).
+.decl first(x: number, y: number)
+first(x, min(y)) :- reach(x, y).
+.decl some(x: number, y: number) choice-domain x
+some(x, y) :- reach(x, y).
+.decl degree(x: number, n: number)
+degree(x, count(y)) :- reach(x, y).
+.decl counted(x: number, n: number)
+counted(x, n) :- reach(x, _), n = count : { reach(x, _) }.
+.decl same(x: number, y: number) eqrel
+same(x, y) :- edge(x, y).
+.decl last(x: number, y: number)
+last(x, y) :- reach(x, y).
+last(x, y1) <= last(x, y2) :- y1 < y2.
+.decl written(x: number, y: number)
+written(7, 8).
+written(x, y) :- edge(x, y), written(_, x + 7).
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["reach(1, y)", "reach(1, y), !reach(y, 4)", "first(1, y)", "first(1, y), y > 0", "some(1, y)", "degree(1, n)",
+     "degree(x, 3)", "counted(1, n)", "counted(1, n), n > 1", "same(1, y)", "last(1, y)", "written(7, y)", "written(1, y)",
+     "reach(1, 3)"],
+)  # fmt: skip
+def test_queries_on_demand_of_all_kinds_of_relations(text):
+    with Program(KINDS).session({"edge": [(1, 2), (2, 3), (3, 4), (200, 201)]}) as s:
+        on_demand = s.query(text).to_set()
+        for name in s:
+            assert s[name].count() >= 0  # now it is evaluated
+        assert on_demand == s.query(text).to_set()
+        assert on_demand
+
+
 @random_cases(60)
 def test_queries_on_demand_are_what_the_whole_relation_has(case, random):
     facts = {name: canonical(case.facts.get(name, ())) for name in case.changed}

@@ -229,7 +229,9 @@ class Registry:
             whole = rules.users or rules.parameters or rules.define
             return None if whole else Definition(replace(rules.checked, rules=own), rules.reads)
         session, checked = self._session, self._session.program.checked
-        if not session.sleeps(name) or checked.loops or not checked.relations[name].plain or name in session.changeable:
+        if name not in checked.relations or name in session.upkeep.relations.tables:
+            return None
+        if checked.loops or not checked.relations[name].plain or name in session.changeable:
             return None
         rules_of_it = [rule for rule in checked.rules if rule.head.relation == name]
         nodes = (node for rule in rules_of_it for node in walk(rule.body))
@@ -237,6 +239,14 @@ class Registry:
         relations = {each: checked.relations[each] for each in reads | {name}}
         sums = {each: head for each, head in checked.sums.items() if each == name}
         return Definition(Program(checked.types, relations, rules_of_it, sums=sums), reads)
+
+    def _narrow(self, name: str) -> None:
+        """Let rules compute only what they ask for of relations that are not evaluated, if they ask each for some tuples."""
+        rules, homes = self.rules[name], self._session.upkeep.relations.dependents.homes
+        if all(asks_for_some(rules, each) for each in rules.reads if self._definition(each)):
+            found = on_demand(rules, self._definition)
+            if found.reads <= {*homes, *self.rules, *self._sources}:
+                self.rules[name] = found
 
     def answers_on_demand(self, name: str) -> bool:
         """True if a query with constants of a relation evaluates what it asks for, as the relation is not evaluated."""
@@ -325,8 +335,7 @@ class Registry:
         self._register(name, rules_of_body(name, text, self.known, self._session.program.checked))
         try:
             check(self.rules[name])
-            if all(asks_for_some(self.rules[name], each) for each in self.rules[name].reads if self._definition(each)):
-                self.rules[name] = on_demand(self.rules[name], self._definition)
+            self._narrow(name)
             yield name
         finally:
             self._drop(name)
