@@ -16,7 +16,7 @@ class Profile:
 
     def __init__(self):
         self.rules: dict[int, dict] = {}
-        self._known: list = []  # the rules, so that the id of none is given to another
+        self._known: dict[int, list] = {}  # the rules by stratum, so that the id of none is given to another
         self._used: dict[int, dict] = {}  # the entries of the rules that ran since the last call of `spent`
         self._before: dict[int, tuple] = {}  # the costs of rules at that call
 
@@ -29,17 +29,15 @@ class Profile:
                 "file": getattr(span, "file", ""), "line": getattr(span, "line", 0), "recursive": recursive,
                 "runs": 0, "seconds": 0.0, "tuples": 0, "made": 0,
             }  # fmt: skip
-            self._known.append(rule)
+            self._known.setdefault(stratum, []).append(rule)
         entry = self._used[id(rule)] = self.rules[id(rule)]
         return entry
 
     def forget(self, stratum: int) -> None:
         """Drop the costs of a stratum that is not evaluated any more."""
-        gone = {number for number, entry in self.rules.items() if entry["stratum"] == stratum}
-        self._known = [rule for rule in self._known if id(rule) not in gone]
-        for each in (self.rules, self._used, self._before):
-            for number in gone & each.keys():
-                del each[number]
+        for rule in self._known.pop(stratum, ()):
+            for each in (self.rules, self._used, self._before):
+                each.pop(id(rule), None)
 
     def spent(self) -> dict[tuple[str, str], list]:
         """Return the costs since the last call by (relation, rule), as [runs, seconds, heads made, new tuples]. The delta rules
