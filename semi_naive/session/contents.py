@@ -121,7 +121,7 @@ class Epoch(Relations):
     def check(self, name: str) -> None:
         """Raise KeyError for a relation that did not exist then."""
         if self.session.known(name) not in self.tables:
-            raise KeyError(f"{name!r} was not evaluated at epoch {self.number}, as nobody had asked the session for it then")
+            raise KeyError(f"{name!r} was not evaluated at epoch {self.number}: its first use was later")
 
     @property
     def relations(self) -> dict[str, Relation]:  # type: ignore[override]

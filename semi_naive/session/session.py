@@ -133,13 +133,13 @@ class Session(Committing, Relations):
         self._evaluate(name)
         return self._now[name]
 
-    def sleeps(self, name: str) -> bool:
-        """True for a relation of the program that nobody has asked for so far."""
+    def _is_unused(self, name: str) -> bool:
+        """True for a relation of the program that is not evaluated: nothing has used it so far."""
         return name in self.declared and name not in self._now.tables
 
     def _evaluate(self, name: str) -> None:
-        """Evaluate a relation of the program, if nobody has asked for it so far."""
-        if self.sleeps(name):
+        """Evaluate a relation of the program at its first use."""
+        if self._is_unused(name):
             with self.limited(), self.alone():
                 self.registry.need(name, ())
 
@@ -178,7 +178,7 @@ class Session(Committing, Relations):
 
     def is_there(self, name: str) -> bool:
         """True if a query of the relation only reads it, without an evaluation of rules or a wait for a transaction."""
-        if self.registry.is_system(name) or self.sleeps(name):
+        if self.registry.is_system(name) or self._is_unused(name):
             return False
         rules = self.registry.rules.get(name)
         return rules is None or not rules.parameters and name in self._now.tables

@@ -137,7 +137,7 @@ def test_a_transaction_tells_its_client_what_is_its_own(tokens):
         answer = operator("/transactions", [{"delete": "edge", "rows": [[2000, 2002, 2003]]}])[1]
         assert set(answer["changes"]) == {"path"}  # an output, whoever subscribes
         assert ann("/differences/near?since=1&until=2&who=1000") == (200, {"epoch": 2, "changes": []})
-        told = "near was not evaluated for these parameters at epoch 2, as nobody had asked for it then"
+        told = "near was not evaluated for these parameters at epoch 2: its first use was later"
         assert told in bob("/differences/near?since=0&until=2&who=2000")[1]["error"]
 
 

@@ -196,7 +196,7 @@ def test_an_earlier_epoch_has_what_was_asked_for_then():
         assert s.at(1)["path"].count() == 10
         with pytest.raises(KeyError, match="path.* was not evaluated at epoch 0"):
             s.at(0)["path"]
-        with pytest.raises(ValueError, match="path was not evaluated at epoch 0, as nobody had asked for it then"):
+        with pytest.raises(ValueError, match="path was not evaluated at epoch 0: its first use was later"):
             s.between("path", 0, 2)
         assert s.between("path", 1, 2).count() == 5
 

@@ -168,7 +168,7 @@ class Directory:
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
             relation, given = upkeep.program.relations[name], upkeep.relations.facts.given.get(name)
-            whole = upkeep.relations.tables.get(name)  # None if nobody has asked for it
+            whole = upkeep.relations.tables.get(name)  # None before its first use
             anew = name in upkeep.relations.spread or whole is None or isinstance(whole, Implied)
             elsewhere = upkeep.relations.facts.is_shared(name) or anew
             parts = {"given": given, "whole": None if elsewhere else whole}

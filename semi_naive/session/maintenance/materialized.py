@@ -103,9 +103,10 @@ class MaterializedRelations:
             self.spread.pop(name, None)
             self.tables[name] = kept
 
-    def is_asleep(self, number: int) -> bool:
-        """True if nobody has asked for the relations of a stratum so far: they have no tables."""
-        return not self.tables.keys() >= set(self.run.strata[number].relations)
+    def is_materialized(self, number: int) -> bool:
+        """True if the relations of a stratum have tables, which are maintained: because they, or relations that depend on them,
+        are outputs or have been used."""
+        return self.tables.keys() >= set(self.run.strata[number].relations)
 
     def explicit(self, name: str) -> Table:
         """The explicit facts of a relation."""

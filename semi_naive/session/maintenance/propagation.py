@@ -54,7 +54,7 @@ class Propagation:
         heapify(due)
         while due:
             number = heappop(due)
-            if number <= last or self.relations.is_asleep(number):
+            if number <= last or not self.relations.is_materialized(number):
                 continue
             last = number
             for name, each in self._changed(number, stale).items():

@@ -219,7 +219,7 @@ class Recomputation:
     def may_be_implied(self, number: int, closure: Closure) -> bool:
         """True if a closure's edges are in this process, no other stratum reads its pairs, and they may be in this process."""
         readers = self.relations.dependents.readers.get(closure.relation, set()) - {number}
-        read = number in self.run.looping or any(not self.relations.is_asleep(each) for each in readers)
+        read = number in self.run.looping or any(map(self.relations.is_materialized, readers))
         return not read and closure.edges not in self.relations.spread and self.run.config.local_tuples != 0
 
     @property

@@ -70,12 +70,12 @@ class Upkeep:
     # -- the first epoch
 
     def begin(self, given, changeable: set[str], outputs: Iterable[str]) -> None:
-        """Read the facts, and compute the outputs and what they depend on; other relations wait for `wake`. given: as for
-        `Program.run`, but relations that are left out begin empty; changeable: the relations whose facts may change."""
+        """Read the facts, and compute the outputs and the relations that they depend on. given: as for `Program.run`, but
+        relations that are left out begin empty; changeable: the relations whose facts may change."""
         with translate_failures(lambda: self.run.cluster.known):
             self.relations.load(given, changeable)
             self._prepare(changeable)
-            self._compute(self._leave_asleep(self._below(outputs)))
+            self._compute(self._drop_others(self._below(outputs)))
             self._load_kernels()
 
     def _below(self, names: Iterable[str]) -> set[int]:
@@ -94,38 +94,38 @@ class Upkeep:
                 waiting += [homes[name] for name in reads if name in homes]
         return found
 
-    def _leave_asleep(self, awake: set[int]) -> list[int]:
-        """Drop the tables of all other strata: they are neither evaluated nor maintained. Return those that are, ascending."""
+    def _drop_others(self, needed: set[int]) -> list[int]:
+        """Drop the tables of all strata but some, so that only these are evaluated and maintained. Return them, ascending."""
         for number, stratum in enumerate(self.run.strata):
-            if number not in awake:
+            if number not in needed:
                 for name in stratum.relations:
                     self.relations.tables.pop(name, None)
-        return sorted(awake)
+        return sorted(needed)
 
-    def wake(self, name: str) -> bool:
-        """Evaluate a relation that nobody has asked for so far, and what it depends on, and maintain them from now on. Return
-        False if it is evaluated already. After an error, the caller calls `restore`."""
+    def materialize(self, name: str) -> bool:
+        """Evaluate a relation of the program and those that it depends on, and maintain them from now on. Return False if it is
+        there already. After an error, the caller calls `restore`."""
         relations = self.relations
         if name in relations.tables or name not in relations.dependents.homes:
             return False
         limits.measure(self.run.nbytes)
         relations.back_to(relations.state().copy())
-        asleep = sorted(filter(relations.is_asleep, self._below([name])))
+        missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
         with translate_failures(lambda: self.run.cluster.known):
-            self._compute(asleep)
+            self._compute(missing)
         return True
 
     def take_up(self, directory, changeable: set[str], outputs: Iterable[str]) -> tuple[int, list[str]]:
         """Restore a session from its directory (`durability`). Return (last epoch, relations that were derived again because
         their rules have changed). Relations on the partitions and their dependents are derived again, too. Relations that are
-        neither outputs nor in the directory wait for `wake`."""
+        neither outputs nor in the directory are for `materialize`."""
         relations, run = self.relations, self.run
         relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
         epoch, net, saved = directory.take_up(self, changeable)
         self._prepare(changeable)
         stale: set[int] = set()
         missing: set[str] = set()
-        for number in self._leave_asleep(self._below([*outputs, *saved])):
+        for number in self._drop_others(self._below([*outputs, *saved])):
             stratum = run.strata[number]
             names = set(stratum.relations)
             if all(map(relations.facts.is_shared, names)):

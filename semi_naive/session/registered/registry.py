@@ -208,7 +208,7 @@ class Registry:
         first use. key: the values of its parameters."""
         rules = self.rules.get(name) or self._sources.get(name)
         if rules is None:
-            self._wake(name)
+            self._materialize(name)
             return
         for each in sorted(rules.reads):
             self.need(each, ())
@@ -252,12 +252,12 @@ class Registry:
         """True if a query with constants of a relation evaluates what it asks for, as the relation is not evaluated."""
         return self._definition(name) is not None
 
-    def _wake(self, name: str) -> None:
-        """Evaluate a relation of the program that nobody has asked for so far. It is maintained as long as the session is open:
-        to ask again costs nothing."""
+    def _materialize(self, name: str) -> None:
+        """Evaluate a relation of the program at its first use. It is maintained as long as the session is open, so that later
+        uses cost nothing."""
         if name not in self._session.upkeep.relations.tables:
             self._session.save()
-            if self._session.upkeep.wake(name):
+            if self._session.upkeep.materialize(name):
                 self._session.renew(name, self._session.relations.get(name))  # none, if the checks have made it
 
     def _renew(self, rules: Registered) -> None:

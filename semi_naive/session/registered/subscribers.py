@@ -106,7 +106,7 @@ class Subscribers:
         then = self._session.at(epoch)
         if name not in then.tables or key and not rest_of_table(then.tables[self._registry.rules[name].asked], key).count:
             text = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
-            raise ValueError(f"{text}, as nobody had asked for it then: name a later epoch")
+            raise ValueError(f"{text}: its first use was later, so name a later epoch")
         return then.kept(name)
 
     def kept(self, all_changes: Mapping[str, AnyChange]) -> dict[str, Change]:

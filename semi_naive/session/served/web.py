@@ -152,7 +152,7 @@ class Web:
         now, entries = self.session.at(self.session.epoch), []
         for name, relation in self.session.declared.items():
             if request.client.reads_whole(name, self.session.registry):
-                tuples = now[name].count() if name in now.tables else None  # nobody has asked for it
+                tuples = now[name].count() if name in now.tables else None  # before its first use
                 known = {"tuples": tuples, "changeable": name in self.session.changeable}
                 entries.append({"name": name} | _schema_of(relation) | known)
         return {"program": self.name, "epoch": now.number, "relations": entries}
