@@ -19,7 +19,7 @@ def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
     """Make the static joins that a stratum reads, in this process. If one is too large, or reads what is on the partitions, or
     there are checkpoints, return the stratum without them, as it was written. number: that of the stratum."""
     names = {*filter(is_static, stratum.reads)}
-    joins = [(at, each) for at, each in enumerate(run.strata) if names.intersection(each.relations)]
+    joins = [(at, each) for at, each in enumerate(run.strata) if names.intersection(each.relations)] if names else []
     if not joins:
         return stratum
     made = not run.config.checkpoint_dir and all(_is_small(run, join) for _, join in joins)

@@ -89,6 +89,18 @@ def session():
         yield session
 
 
+def test_a_relation_has_no_number_of_tuples_before_its_first_use():
+    text = PATHS.replace(".output path", "")
+    with Program(text).session({"edge": [(1, 2), (2, 3)]}) as session, served(session) as call:
+
+        def tuples() -> dict:
+            return {each["name"]: each["tuples"] for each in call("/relations")[1]["relations"]}
+
+        assert tuples()["path"] is None
+        assert call("/query?atom=path(1,y)")[1]["rows"] == [[2], [3]] and tuples()["path"] is None
+        assert len(call("/relations/path")[1]["rows"]) == 3 and tuples()["path"] == 3
+
+
 def test_transactions_and_queries(session):
     with served(session) as call:
         status, told = call(

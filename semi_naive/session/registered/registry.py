@@ -6,9 +6,10 @@ users share its tuples, and the session's own relations with their indexes. When
 
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from semi_naive.planning.rewrite import walk
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, difference, empty
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Atom, Program, Relation
+from semi_naive.ra.ir import Atom, Program, Relation, Rule
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.rules import (
@@ -233,12 +234,20 @@ class Registry:
             return None
         if checked.loops or not checked.relations[name].plain or name in session.changeable:
             return None
-        rules_of_it = [rule for rule in checked.rules if rule.head.relation == name]
+        rules_of_it = self._rules_of_program[name]
         nodes = (node for rule in rules_of_it for node in walk(rule.body))
         reads = frozenset(node.relation for node in nodes if isinstance(node, Atom))
         relations = {each: checked.relations[each] for each in reads | {name}}
         sums = {each: head for each, head in checked.sums.items() if each == name}
         return Definition(Program(checked.types, relations, rules_of_it, sums=sums), reads)
+
+    @cached_property
+    def _rules_of_program(self) -> dict[str, list[Rule]]:
+        """The rules of the session's program by the relation of their head."""
+        found: dict[str, list[Rule]] = defaultdict(list)
+        for rule in self._session.program.checked.rules:
+            found[rule.head.relation].append(rule)
+        return found
 
     def _narrow(self, name: str) -> None:
         """Let rules compute only what they ask for of relations that are not evaluated, if they ask each for some tuples."""

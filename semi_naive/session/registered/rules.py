@@ -31,6 +31,7 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import CheckedShape, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
+MAX_RULES_ON_DEMAND = 200  # rules that are compiled for one query: some 0.2 s
 # The pragmas allowed in registered rules, which read no files.
 OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")
 
@@ -117,10 +118,13 @@ class Definition:
 def on_demand(rules: Registered, defined: Callable[[str], Definition | None]) -> Registered:
     """Return rules together with those of the relations that they read, and so on, as far as `defined` returns any. So only the
     tuples of these are computed that the constants and parameters of `rules` ask for (`planning.rewriting.magic`). Rules of
-    which all tuples would be computed are left out: `rules` read their relation, as others may do."""
+    which all tuples would be computed are left out: `rules` read their relation, as others may do. Returns `rules` if there are
+    too many others, as each has to be compiled."""
     shared: set[str] = set()
     while True:
         found = _with_definitions(rules, defined, shared)
+        if len(found.checked.rules) > MAX_RULES_ON_DEMAND:
+            return rules
         made = found.compiled().program.relations
         whole = {name for name in found.checked.relations if name != rules.name and f"{rules.name}.{name}" in made}
         if not whole - shared:
