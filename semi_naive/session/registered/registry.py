@@ -6,10 +6,9 @@ users share its tuples, and the session's own relations with their indexes. When
 
 import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,14 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
-from semi_naive.planning.rewrite import walk
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, difference, empty
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Atom, Program, Relation, Rule
+from semi_naive.ra.ir import Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.registered.bodies import NAME, rules_of_body
-from semi_naive.session.registered.rules import (
-    Definition,
-    Inlined,
-    Registered,
-    asks_for_some,
-    on_demand,
-    registered,
-    source,
-)
+from semi_naive.session.registered.demand import Demand
+from semi_naive.session.registered.rules import Inlined, Registered, registered, source
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -57,6 +48,7 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
+        self._demand = Demand(session, self.rules)
         inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
         # All relations that other rules may read.
         self.known: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
@@ -222,44 +214,9 @@ class Registry:
         self._count_use(rules, key, 1)
         self._renew(rules)
 
-    def _definition(self, name: str) -> Definition | None:
-        """Return the rules of a relation, if it is not evaluated and they can be evaluated on demand. Those of the program
-        cannot if the relation may have facts of users, too, or if it recurs in rounds."""
-        if (rules := self.rules.get(name)) is not None:
-            own = [rule for rule in rules.checked.rules if rule.head.relation not in rules.reads]
-            whole = rules.users or rules.parameters or rules.define
-            return None if whole else Definition(replace(rules.checked, rules=own), rules.reads)
-        session, checked = self._session, self._session.program.checked
-        if name not in checked.relations or name in session.upkeep.relations.tables:
-            return None
-        if checked.loops or not checked.relations[name].plain or name in session.changeable:
-            return None
-        rules_of_it = self._rules_of_program[name]
-        nodes = (node for rule in rules_of_it for node in walk(rule.body))
-        reads = frozenset(node.relation for node in nodes if isinstance(node, Atom))
-        relations = {each: checked.relations[each] for each in reads | {name}}
-        sums = {each: head for each, head in checked.sums.items() if each == name}
-        return Definition(Program(checked.types, relations, rules_of_it, sums=sums), reads)
-
-    @cached_property
-    def _rules_of_program(self) -> dict[str, list[Rule]]:
-        """The rules of the session's program by the relation of their head."""
-        found: dict[str, list[Rule]] = defaultdict(list)
-        for rule in self._session.program.checked.rules:
-            found[rule.head.relation].append(rule)
-        return found
-
-    def _narrow(self, name: str) -> None:
-        """Let rules compute only what they ask for of relations that are not evaluated, if they ask each for some tuples."""
-        rules, homes = self.rules[name], self._session.upkeep.relations.dependents.homes
-        if all(asks_for_some(rules, each) for each in rules.reads if self._definition(each)):
-            found = on_demand(rules, self._definition)
-            if found.reads <= {*homes, *self.rules, *self._sources}:
-                self.rules[name] = found
-
     def answers_on_demand(self, name: str) -> bool:
         """True if a query with constants of a relation evaluates what it asks for, as the relation is not evaluated."""
-        return self._definition(name) is not None
+        return self._demand.definition(name) is not None
 
     def _materialize(self, name: str) -> None:
         """Evaluate a relation of the program at its first use. It is maintained as long as the session is open, so that later
@@ -344,7 +301,7 @@ class Registry:
         self._register(name, rules_of_body(name, text, self.known, self._session.program.checked))
         try:
             check(self.rules[name])
-            self._narrow(name)
+            self.rules[name] = self._demand.narrowed(self.rules[name])
             yield name
         finally:
             self._drop(name)

@@ -31,7 +31,6 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.shapes import CheckedShape, Shapes
 
 MAGIC = syntax.Pragma("magic-transform", "*")
-MAX_RULES_ON_DEMAND = 200  # rules that are compiled for one query: some 0.2 s
 # The pragmas allowed in registered rules, which read no files.
 OF_RULES = ("inline-exclude", "legacy", "magic-transform", "magic-transform-exclude", "semantics")
 
@@ -105,61 +104,6 @@ class Registered:
         rules = [rewrite.transform(rule, renamed) for rule in made.program.rules]
         program = replace(made.program, relations=relations, rules=rules)
         return Compiled(program, strata(program))
-
-
-@dataclass(frozen=True)
-class Definition:
-    """The rules of one relation that is not evaluated, in a checked program, and the relations that they read."""
-
-    program: ir.Program
-    reads: frozenset[str]
-
-
-def on_demand(rules: Registered, defined: Callable[[str], Definition | None]) -> Registered:
-    """Return rules together with those of the relations that they read, and so on, as far as `defined` returns any. So only the
-    tuples of these are computed that the constants and parameters of `rules` ask for (`planning.rewriting.magic`). Rules of
-    which all tuples would be computed are left out: `rules` read their relation, as others may do. Returns `rules` if there are
-    too many others, as each has to be compiled."""
-    shared: set[str] = set()
-    while True:
-        found = _with_definitions(rules, defined, shared)
-        if len(found.checked.rules) > MAX_RULES_ON_DEMAND:
-            return rules
-        made = found.compiled().program.relations
-        whole = {name for name in found.checked.relations if name != rules.name and f"{rules.name}.{name}" in made}
-        if not whole - shared:
-            return found
-        shared |= whole
-
-
-def _with_definitions(rules: Registered, defined: Callable[[str], Definition | None], shared: set[str]) -> Registered:
-    """Return rules with those of the relations that they read, for `on_demand`; shared: without the rules of these."""
-    program, reads, waiting = rules.checked, set(), set(rules.reads)
-    while waiting:
-        name = min(waiting)
-        waiting.remove(name)
-        reads.add(name)
-        if name not in shared and (found := defined(name)):
-            more = found.program
-            program = replace(
-                program, types=program.types | more.types, relations=program.relations | more.relations,
-                rules=[*program.rules, *more.rules], sums=program.sums | more.sums,
-            )  # fmt: skip
-            waiting |= found.reads - reads
-    derived = {rule.head.relation for rule in program.rules}
-    program = replace(program, pragmas=program.pragmas | {MAGIC.key: MAGIC.value})
-    return replace(rules, reads=frozenset(reads - derived), make=lambda: program)
-
-
-def asks_for_some(rules: Registered, name: str) -> bool:
-    """True if each atom by which rules read a relation has a constant or a parameter, so that some of its tuples will do."""
-    atoms = [node for node in rewrite.walk(rules.checked.rules) if isinstance(node, ir.Atom)]
-    given = {each for atom in atoms if atom.relation == rules.asked for each in rewrite.variables_of(atom)}
-
-    def is_given(arg) -> bool:
-        return isinstance(arg, ir.Const) or isinstance(arg, ir.Var) and arg.name in given
-
-    return all(any(map(is_given, atom.args)) for atom in atoms if atom.relation == name)
 
 
 def source(relation: ir.Relation) -> Registered:
