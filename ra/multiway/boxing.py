@@ -9,11 +9,15 @@ The life of a box (see `boxes` for how boxes are chosen):
 
 The trace is JSON:
 
-plan, form, order               "multiway"; "boxed"; the variables budget, input_bytes             the bytes of slices that may
-be in memory; the bytes of the tries in their files seconds                         the time of choosing the boxes and running
-them; the tries were in files before
-boxes: ranges, bytes, copied, seconds, count    first and last value of each variable; bytes of its slices; bytes of those that
-                                the previous box did not have; answers
+plan, form, order
+    "multiway"; "boxed"; the variables
+budget, input_bytes
+    the bytes of slices that may be in memory; the bytes of the tries in their files
+seconds
+    the time of choosing the boxes and running them; the tries were in files before
+boxes: ranges, bytes, copied, seconds, count
+    for each box: the first and last value of each variable; the bytes of its slices; the bytes of those that the previous box
+    did not have; the answers
 result: tuples
 """
 
