@@ -59,7 +59,9 @@ class Pushdown:
             return columns
         found = [reduce(np.logical_and, [self._holds(each, columns, values) for each in one]) for one in self.rows]
         needed = reduce(np.logical_or, found)
-        return columns if needed.all() else np.array([column[needed] for column in columns])  # columns[:, needed] takes 8 times
+        if needed.all():
+            return columns
+        return np.array([column[needed] for column in columns])  # columns[:, needed] takes twice the time: it is transposed
 
     def _holds(self, condition: Condition, columns: np.ndarray, values) -> np.ndarray:
         """Return for each row whether a condition holds."""

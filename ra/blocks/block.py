@@ -63,14 +63,11 @@ def snug(bounds: Bounds) -> Packing:
     """
     packing = roomy(bounds)
     widths = [high.bit_length() if low >= 0 else 1 + max(high, ~low).bit_length() for low, high in bounds]
-    words: list[list[int]] = [[]]  # the widths of the fields of each
-    for width in widths:
-        if sum(words[-1]) + width > EVERY:
-            words.append([])
-        words[-1].append(width)
-    if len(words) >= packing.lanes:
+    tight = Packing(tuple(_field(width, low) for width, (low, _) in zip(widths, bounds, strict=True)))
+    if tight.lanes >= packing.lanes:
         return packing
-    wide = [width + (EVERY - sum(word)) // len(word) for word in words for width in word]
+    lanes = [[field.bits for field in tight.fields if field.lane == lane] for lane in range(tight.lanes)]
+    wide = [width + (EVERY - sum(lane)) // len(lane) for lane in lanes for width in lane]
     return _packing(tuple(_field(width, low) for width, (low, _) in zip(wide, bounds, strict=True)))
 
 

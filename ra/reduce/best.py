@@ -55,7 +55,7 @@ class Best(Reduction):
 
     def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
         """Return the best tuple of each key, by an array of the keys; all tuples, if the key is not one column of numbers that
-        are close together. 3 ns a tuple, where sorting takes 20.
+        are close together. 4 to 6 ns a tuple, where sorting takes 10.
 
         >>> [column.tolist() for column in Best("max").thinned([np.arange(600) % 3, np.arange(600)], 600)[0]]
         [[0, 1, 2], [597, 598, 599]]

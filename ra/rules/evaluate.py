@@ -350,10 +350,10 @@ class Evaluate:
         def made(batch: Batch):
             return version.derivation.heads_of(batch, self.context, home.order)
 
-        outbox = Outbox(made, lambda block: parcels.to_home(block, home.keys, home.map, relation.name, self.streams))
-        if relation.reduction:
-            outbox.thinned = relation.reduction.thinned
-        return outbox
+        def ship(block: Block):
+            return parcels.to_home(block, home.keys, home.map, relation.name, self.streams)
+
+        return Outbox(made, ship, thinned=relation.reduction.thinned if relation.reduction else None)
 
 
 @dataclass

@@ -64,9 +64,9 @@ class Extreme(Weigh):
 
 
 def extreme_only(body: list, op: str, target: Term | None) -> list:
-    """Return the steps of a body of whose values of `target` the least or the greatest is needed. If it is a number that the
-    last join binds in the column after its keys, this join finds it alone: an access to an index, whatever the size of the
-    group. op: of the aggregate."""
+    """Return the steps of a body, of which only the least or the greatest value of `target` is needed. If that is a number in
+    the column after the keys of the last join, this join yields the first or the last tuple of a group alone: one search in an
+    index, whatever the size of the group. op: of the aggregate."""
     last = body[-1] if body else None
     if op not in ("min", "max") or not isinstance(target, Var) or target.kind != Kind.NUMBER or type(last) is not Join:
         return body

@@ -182,19 +182,17 @@ class ParquetFile(File):
         spans = self.spans()
         if self.relation.arity and (len(spans) > 1 or self.pushdown and self.pushdown.rows):
             return partial(self._of_groups, spans)
-        return in_one_piece(partial(self._of_table, [read_parquet(self.path, self)]))
+        return in_one_piece(partial(self._of_table, read_parquet(self.path, self)))
 
     def _of_groups(self, spans: list, values) -> Iterator[np.ndarray]:
         """Read one row group after the other: only one of them is in memory as Arrow has it."""
         return (some for span in spans for some, _ in self.read(span, values))
 
-    def _of_table(self, tables: list, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
-        """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system. tables: the
-        table alone, which is taken out of the list, so that nobody holds it."""
+    def _of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
+        """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system."""
         import pyarrow as pa
 
-        columns = self.columns_of(tables[0], values, part or self.path, first_row)
-        tables.clear()
+        columns = self.columns_of(table, values, part or self.path, first_row)
         pa.default_memory_pool().release_unused()  # Arrow's pool would keep the memory of the table
         return columns
 
@@ -206,7 +204,7 @@ class ParquetFile(File):
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row, its rows)."""
         part, group, first_row, rows = span
-        yield self._of_table([read_row_group(self.path, part, group, self)], values, part, first_row), rows
+        yield self._of_table(read_row_group(self.path, part, group, self), values, part, first_row), rows
 
     def lines_before(self, span) -> int:
         return 0

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import is_not
+from typing import TypeVar
 
 from semi_naive.ra import ir
+
+T = TypeVar("T")  # of vertices: a relation, a stratum
 
 NODES = frozenset([
     ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,
@@ -227,15 +230,16 @@ def dependencies(program: ir.Program) -> dict[str, set[str]]:
     return depends_on
 
 
-def reachable(starts: Iterable[str], edges: dict[str, set[str]]) -> set[str]:
+def reachable(starts: Iterable[T], edges: Mapping[T, Iterable[T]]) -> set[T]:
     """Return all nodes that can be reached, the starts included.
 
     >>> sorted(reachable("a", {"a": {"b"}, "b": {"c"}, "c": set(), "d": {"a"}}))
     ['a', 'b', 'c']
     """
-    found, waiting = set(), list(starts)
+    found: set[T] = set()
+    waiting = list(starts)
     while waiting:
-        if (name := waiting.pop()) not in found:
-            found.add(name)
-            waiting.extend(edges.get(name, ()))
+        if (vertex := waiting.pop()) not in found:
+            found.add(vertex)
+            waiting.extend(edges.get(vertex, ()))
     return found

@@ -76,7 +76,7 @@ CHAIN = [(i, i + 1) for i in range(800)]
     ],
 )
 def test_a_query_with_constants_makes_the_tuples_that_it_asks_for(text, given, answers):
-    """Of 320,400 pairs; neither relations of the program nor registered ones are evaluated as a whole."""
+    """`path` and `friends` have 320,400 pairs each. Neither is evaluated as a whole."""
     visit, visited = Work.visit, []
     with Program(TEXT).session({"edge": CHAIN}) as s:
         s.register("friends", FRIENDS)
@@ -174,7 +174,7 @@ def test_nothing_is_asked_for_by_looking_at_the_system():
         assert "path" in s.explain() and evaluated(s) == {"edge", "start"}
 
 
-def test_what_cannot_be_evaluated_stays_unasked(caplog):
+def test_what_cannot_be_evaluated_stays_unasked():
     """The error is the reader's; transactions, and everything else, go on."""
     with Program(TEXT).session({"edge": [*EDGES, (7, 0)]}) as s:
         for _ in range(2):

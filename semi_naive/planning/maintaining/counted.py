@@ -24,7 +24,7 @@ from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, T
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # the literals of a body whose bindings can be counted
 WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds whose sums can be updated by subtraction
-MIN_GROUP_BINDINGS = 1 << 10  # of a group that is counted: a smaller one is computed again in 10 µs
+MIN_GROUP_BINDINGS = 1 << 10  # of a group that is counted: a smaller one is computed again in 0.5 ms
 GroupSize = Callable[[dict[int, Atom], set[str]], float]  # (the atoms of a body, the variables of its groups) → their bindings
 
 
@@ -51,8 +51,8 @@ class CountedAggregate:
 
 def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSize) -> CountedAggregate | None:
     """Return the aggregate at a place of a rule's body if it can be maintained by gains and losses: its own atoms bind all
-    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic, or its groups large, as it is
-    faster to compute the changed groups of others again. Else return None."""
+    variables that it shares with the rest of the rule. If it shares any, its body must be cyclic or its groups large: a small
+    group of a body without a cycle is computed again in less time. Else return None."""
     literal = rule.body[place]
     sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
     if not (literal.op == "count" or sums) or not all(isinstance(inner_literal, LITERALS) for inner_literal in literal.body):
@@ -70,12 +70,14 @@ def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSi
     return CountedAggregate(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
 
 
-def small(atoms: dict[int, Atom], shared: set[str]) -> float:
-    """The size of groups of which nothing is known."""
+def unknown(atoms: dict[int, Atom], shared: set[str]) -> float:
+    """Return the size of groups about which nothing is known: they count as small."""
     return 1.0
 
 
-def replaced(rule: Rule, named: Callable[[], str], group_size: GroupSize = small) -> tuple[list[Rule], list[CountedAggregate]]:
+def replaced(
+    rule: Rule, named: Callable[[], str], group_size: GroupSize = unknown
+) -> tuple[list[Rule], list[CountedAggregate]]:
     """Replace the aggregates of a rule that can be maintained by counts, and return these as well.
 
     >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
@@ -97,7 +99,7 @@ def replaced(rule: Rule, named: Callable[[], str], group_size: GroupSize = small
     return rules, found
 
 
-def counting(stratum: Stratum, group_size: GroupSize = small) -> tuple[Stratum, list[CountedAggregate]]:
+def counting(stratum: Stratum, group_size: GroupSize = unknown) -> tuple[Stratum, list[CountedAggregate]]:
     """Replace the aggregates of a stratum that can be maintained by counts, and return these as well."""
     number = count()
     rules: list[Rule] = []

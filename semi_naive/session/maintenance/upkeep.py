@@ -13,6 +13,7 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.host.jit import load_kernels
 from semi_naive.planning.maintaining import maintaining
+from semi_naive.planning.rewrite import reachable
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
@@ -81,18 +82,21 @@ class Upkeep:
     def _below(self, names: Iterable[str]) -> set[int]:
         """Return the strata that derive some relations, those that they depend on, and strata without rules, which have facts
         alone."""
-        strata, relations, homes = self.run.strata, self.program.relations, self.relations.dependents.homes
-        without_rules = (number for number, each in enumerate(strata) if not each.rules and is_plain(each, relations))
-        found, waiting = set(), [*without_rules, *(homes[name] for name in names if name in homes)]
-        while waiting:
-            number = waiting.pop()
-            if number not in found:
-                found.add(number)
-                loops = [loop for loop in self.run.compiled.loops.values() if number in loop.numbers]
-                waiting += [each for loop in loops for each in loop.numbers]
-                reads = strata[number].reads.union(*(loop.of.read for loop in loops))
-                waiting += [homes[name] for name in reads if name in homes]
-        return found
+        homes = self.relations.dependents.homes
+
+        def deriving(some: Iterable[str]) -> list[int]:
+            return [homes[name] for name in some if name in homes]
+
+        edges = {number: deriving(stratum.reads) for number, stratum in enumerate(self.run.strata)}
+        for loop in self.run.compiled.loops.values():
+            for number in loop.numbers:
+                edges[number] += [*loop.numbers, *deriving(loop.of.read)]
+        return reachable([*self._without_rules(), *deriving(names)], edges)
+
+    def _without_rules(self) -> list[int]:
+        """Return the strata without rules, whose relations have facts alone."""
+        relations = self.program.relations
+        return [number for number, each in enumerate(self.run.strata) if not each.rules and is_plain(each, relations)]
 
     def _drop_others(self, needed: set[int]) -> list[int]:
         """Drop the tables of all strata but some, so that only these are evaluated and maintained. Return them, ascending."""
@@ -154,8 +158,7 @@ class Upkeep:
         run, facts = self.run, self.relations.facts
         facts.read_text(run, self.program.rules)
         run.recovery = Recovery(run, lambda names: None)
-        plain = [each for number, each in enumerate(run.strata)
-                 if not each.rules and number not in run.looping and is_plain(each, self.program.relations)]  # fmt: skip
+        plain = [run.strata[number] for number in self._without_rules() if number not in run.looping]
         facts.base = {name for each in plain for name in each.relations} & changeable
 
     def _compute(self, numbers: Iterable[int]) -> None:

@@ -14,7 +14,7 @@ from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.registered.rules import Known, inferred_types, standing_for
+from semi_naive.session.registered.rules import Known, declarations_read, inferred_types
 
 NAME = "query"  # of the relation of the answers, and of the text in errors
 EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'
@@ -73,9 +73,6 @@ def rules_of_body(name: str, text: str, known: Known, program: ir.Program) -> st
 def _types_of_variables(variables: list[str], body, known: Known, program: ir.Program) -> Mapping[str, str]:
     """Infer the type of each variable of a body; number where the body does not determine it, which the check of the rules
     then accepts or reports."""
-    read = {node.relation for node in walk(body) if isinstance(node, syntax.Atom)} & known.keys()
-    declared = [
-        each for name in sorted(read) for each in standing_for(known[name], NAME) if isinstance(each, syntax.RelationDecl)
-    ]
+    declared = declarations_read(walk(body), known, NAME)
     found = inferred_types(variables, [*program.typed, *declared, syntax.Clause((syntax.Atom(NAME, ()),), body)])
     return {name: found.get(name, "number") for name in variables}

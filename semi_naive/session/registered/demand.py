@@ -72,10 +72,11 @@ class Demand:
             found = self._with_definitions(rules, shared)
             if len(found.checked.rules) > MAX_RULES or not all(map(self._can_be_evaluated, found.reads)):
                 return rules
-            made = found.compiled().program.relations
-            whole = {name for name in found.checked.relations if name != rules.name and f"{rules.name}.{name}" in made}
+            made = found.compiled()
+            own = {f"{rules.name}.{name}": name for name in found.checked.relations if name != rules.name}
+            whole = {own[name] for name in own.keys() & made.program.relations.keys()}  # computed without a demand
             if not whole - shared:
-                return found
+                return replace(found, prepared=made)
             shared |= whole
 
     def _can_be_evaluated(self, name: str) -> bool:

@@ -56,6 +56,7 @@ class Registered:
     itself is evaluated only for its own subscriptions and queries.
     users: the number of subscriptions, queries and evaluated rules that use the relation; strata: the numbers of its strata
     while it has users.
+    prepared: the rules after all passes, if they were compiled for a look at them.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Registered:
     define: Callable[[str], list] | None = None
     users: int = 0
     strata: list[int] = field(default_factory=list)
+    prepared: Compiled | None = None
 
     @cached_property
     def checked(self) -> ir.Program:
@@ -89,6 +91,8 @@ class Registered:
 
     def compiled(self) -> Compiled:
         """The rules after all passes. Relations that the passes add get unique names, which begin with the relation's."""
+        if self.prepared:
+            return self.prepared
         given = {*self.reads, *self.inputs} & self.checked.relations.keys()
         made = apply_passes(self.checked, {self.name}, given)
         own = f"{self.name}.", f"{self.name}@"
@@ -129,6 +133,17 @@ def standing_for(known: Readable, reader: str) -> list:
     if isinstance(known, Registered) and known.define is not None:
         return known.define(reader)
     return [_declaration(known.relation if isinstance(known, Registered) else known)]
+
+
+def declarations_of(known: Readable, reader: str) -> list[syntax.RelationDecl]:
+    """The declarations among the statements that define a relation for a reader's rules: see `standing_for`."""
+    return [each for each in standing_for(known, reader) if isinstance(each, syntax.RelationDecl)]
+
+
+def declarations_read(nodes: Iterable, known: Known, reader: str) -> list[syntax.RelationDecl]:
+    """The declarations of the known relations that atoms among some nodes of a reader's rules read."""
+    read = {node.relation for node in nodes if isinstance(node, syntax.Atom)} & known.keys()
+    return [each for name in sorted(read) for each in declarations_of(known[name], reader)]
 
 
 def registered(name: str, text: str, known: Known, program: ir.Program, shapes: Shapes) -> Registered:
@@ -319,7 +334,9 @@ class _Rules:
                     found = [each.fields for each in declared[type_].branches if each.name == term.name]
                     waiting += [(term.args, [field for _, field in fields]) for fields in found]
         if missing := [f"${each}" for each in self.parameters if each not in types]:
-            types |= {name[1:]: type_ for name, type_ in inferred_types(missing, self._typed_statements()).items()}
+            known = declarations_read(self.nodes, self.known, self.name)
+            inferred = inferred_types(missing, [*self.program.typed, *known, *self.source.statements])
+            types |= {name[1:]: type_ for name, type_ in inferred.items()}
         for each in self.parameters:
             if each not in types:
                 span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${each}")
@@ -328,20 +345,13 @@ class _Rules:
         taken = {attribute for each in self.own.values() for attribute, _ in each.attributes}
         return [(_unused_name(each, taken), types[each]) for each in self.parameters]
 
-    def _typed_statements(self) -> list:
-        """The statements that tell the types of variables: declarations of types and relations, and the clauses."""
-        read = {node.relation for node in self.nodes if isinstance(node, syntax.Atom)} & self.known.keys()
-        known = [each for name in sorted(read) for each in standing_for(self.known[name], self.name)
-                 if isinstance(each, syntax.RelationDecl)]  # fmt: skip
-        return [*self.program.typed, *known, *self.source.statements]
-
     def _attributes(self, relation: str) -> list[str]:
         """The types of the attributes of a relation; empty if it is unknown."""
         if relation in self.own:
             return [type_ for _, type_ in self.own[relation].attributes]
         if relation not in self.known:
             return []
-        declared = (each for each in standing_for(self.known[relation], self.name) if isinstance(each, syntax.RelationDecl))
+        declared = declarations_of(self.known[relation], self.name)
         return [type_ for each in declared if each.name == relation for _, type_ in each.attributes]
 
     def statements(self, within: str = "") -> list:
