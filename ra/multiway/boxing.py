@@ -3,8 +3,7 @@
 The life of a box (see `boxes` for how boxes are chosen):
 
 1. The driver describes it: ranges of ids, and the slices of the tries that it needs.
-2. The process that runs it releases the slices that only the previous box needed, and copies the new ones from the mapped
-   files.
+2. The process that runs it releases the slices that only the previous box needed, and reads the new ones from the files.
 3. The query's kernel joins the slices, its variables restricted to the box's ranges. Every answer is in exactly one box.
 
 The trace is JSON:
@@ -15,6 +14,8 @@ budget, input_bytes
     the bytes of slices that may be in memory; the bytes of the tries in their files
 seconds
     the time of choosing the boxes and running them; the tries were in files before
+reads: probes, pages, bytes
+    pages of the files that choosing boxes asked for, those of them that were read, and the bytes of the slices that were read
 boxes: ranges, bytes, copied, seconds, count
     for each box: the first and last value of each variable; the bytes of its slices; the bytes of those that the previous box
     did not have; the answers
@@ -24,19 +25,20 @@ result: tuples
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.multiway.leapfrog import Leapfrog, Nest, nest
+from semi_naive.ra.multiway.leapfrog import NO_LIMIT, Leapfrog, checked_order, nest
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.paged import PagedTrie, Reads, StoredTrie
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import copy_slice, siblings
-from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
@@ -68,25 +70,19 @@ def run_boxed(
     threads: int | None = None,
     sc=None,
     local_dir: str | None = None,
+    sink: Callable[[np.ndarray], object] | None = None,
 ) -> Boxed:
     """Evaluate a query box by box, with at most `budget` bytes of slices in memory at a time.
 
     With a SparkContext, its tasks share the boxes, and the budget is that of each task; without, `threads` threads run one box
     after the other. Beyond the budget, a thread takes a byte an id for every set that is restricted further, and the answer
-    takes memory. Writes the tries to `local_dir` (default: the system's temporary directory) first. Raises BudgetTooSmall,
-    which says what works.
+    takes memory, unless a `sink` takes its rows, (n, variables) int64, as they come. Writes the tries to `local_dir` (default:
+    the system's temporary directory) first. Raises BudgetTooSmall, which says what works.
     """
     store = Store.create(local_dir)
     try:
         shelf = Shelf.of(query, relations, store, sc)
-        boxes = warn_of_many_boxes(shelf.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
-        keep, begun = 0 if count else len(shelf.order), time.perf_counter()
-        parts = list(shelf.on_spark(sc, list(boxes), keep) if sc else shelf.here(boxes, keep, threads))
-        return shelf.result(budget, keep, parts, time.perf_counter() - begun)
-    except Exception as error:  # Spark's own, in which what a task said is a text
-        if told := RunMissing.told(str(error)):
-            raise RunsLost(f"{told[0]}: {told[1]} on {told[2]}: ask again") from None
-        raise
+        return shelf.run(budget, count=count, threads=threads, sc=sc, sink=sink)
     finally:
         store.remove()
         if sc and not on_this_host(sc.master):
@@ -130,21 +126,43 @@ class Shelf:
     query: ConjunctiveQuery
     order: tuple[str, ...]
     domain: Domain
-    files: dict[TrieKey, TrieFile]
-    rooms: dict[tuple, np.ndarray] = field(default_factory=dict)
+    files: dict[TrieKey, StoredTrie]
+    reads: Reads = field(default_factory=Reads)
 
     @classmethod
-    def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, store: Store, sc=None) -> "Shelf":
-        """Build the tries, one after the other, and write them to files; on a cluster every host gets a copy."""
-        join = Leapfrog.of(query, relations)
-        files = {}
-        for number, key in enumerate(dict.fromkeys(join.shape.tries)):
-            trie, name = join.tries.trie(*key), f"{number}.trie"
-            files[key] = TrieFile.share(trie, sc, store, name) if sc else TrieFile.write(trie, store.path(name))
-        return cls(query, join.shape.order, join.tries.domain, files)
+    def of(cls, query: ConjunctiveQuery, relations, store: Store, sc=None) -> "Shelf":
+        """Write the tries to files, one after the other; on a cluster every host gets a copy. relations: {name: columns},
+        `Tries`, or another object that writes tries and has their statistics."""
+        tries = Tries.of(relations) if isinstance(relations, Mapping) else relations
+        order = checked_order(query, tries)
+        keys = dict.fromkeys(Shape(query, order).tries)
+        return cls(
+            query, order, tries.domain, {key: tries.stored(key, store, str(number), sc) for number, key in enumerate(keys)}
+        )
 
-    def open(self) -> dict[TrieKey, TrieArray]:
-        return {key: file.open() for key, file in self.files.items()}
+    def open(self) -> dict[TrieKey, PagedTrie]:
+        return {key: file.open(self.reads) for key, file in self.files.items()}
+
+    def run(self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink=None, most: int = NO_LIMIT) -> Boxed:
+        """Choose boxes, and evaluate them; see `run_boxed`. most: numbers of the rows that one of the threads has before they
+        are taken, as far as boxes can be divided."""
+        keep, begun = 0 if count else len(self.order), time.perf_counter()
+        try:
+            boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
+            parts = list(self.on_spark(sc, list(boxes), keep) if sc else self.here(boxes, keep, threads, sink, most))
+        except Exception as error:  # Spark's own, in which what a task said is a text
+            if told := RunMissing.told(str(error)):
+                raise RunsLost(f"{told[0]}: {told[1]} on {told[2]}: ask again") from None
+            raise
+        return self.result(budget, keep, parts, time.perf_counter() - begun, sink)
+
+    def bytes_beside(self, keep: int) -> tuple[int, int]:
+        """Return the bytes of memory that evaluation takes beside slices: for the tries, and for each thread. keep: see
+        `Generator`."""
+        tries = self.open()
+        compiled = nest(self.query, self.order, keep, None, tuple(range(len(tries))))
+        rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
+        return sum(file.kept_bytes for file in self.files.values()), compiled.marks * self.domain.size + 4 * int(rooms.sum())
 
     def boxes(self, budget: int, most: float = 1.0) -> Boxes:
         """Return the boxes of the query under a budget of bytes. most: see `Boxes`."""
@@ -153,26 +171,30 @@ class Shelf:
         ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
         return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
 
-    def here(self, boxes, keep: int, threads: int | None = None) -> Iterator[Done]:
-        """Run boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`."""
+    def here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[Done]:
+        """Run boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`; sink
+        and most: see `run`."""
         tries, slices = self.open(), {}
         for box in boxes:
             start, previous = time.perf_counter(), set(slices)
             slices = provisioned(box, slices, tries)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))))
-            loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], self._rooms(compiled, box, tries))
-            parts = list(loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2)))
-            rows = np.concatenate([np.empty((0, keep), np.int64), *(rows for _, rows in parts if keep)])
+            rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
+            loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
+            count, kept = 0, [np.empty((0, keep), np.int64)]
+            for found, rows in loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2), most=most):
+                count += found
+                if keep and sink:
+                    sink(self._decoded(rows))
+                elif keep:
+                    kept.append(rows)
             bytes = {piece: trie.bytes for piece, trie in slices.items()}
             copied = sum(size for piece, size in bytes.items() if piece not in previous)
-            count = sum(count for count, _ in parts)
-            yield Done(box, count, rows, sum(bytes.values()), copied, time.perf_counter() - start)
+            yield Done(box, count, np.concatenate(kept), sum(bytes.values()), copied, time.perf_counter() - start)
 
-    def _rooms(self, compiled: Nest, box: Box, tries: dict[TrieKey, TrieArray]) -> np.ndarray:
-        """Return the buffer sizes for a box, computed from the whole tries and shared by boxes of the same slicing."""
-        if box.levels not in self.rooms:
-            self.rooms[box.levels] = compiled.rooms([tries[key] for key in compiled.shape.tries])
-        return self.rooms[box.levels]
+    def _decoded(self, ids: np.ndarray) -> np.ndarray:
+        """Return rows of ids as rows of values, columns in the order of the query's variables."""
+        return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids, self.query.variables)
 
     def on_spark(self, sc, boxes: list[Box], keep: int) -> list[Done]:
         """Divide the boxes among tasks in consecutive ranges of about equal bytes, as neighbours share slices. Takes one Spark
@@ -193,31 +215,30 @@ class Shelf:
         shape = Shape(self.query, self.order)
         if shape.constants:
             return self
-        return replace(self, domain=Domain(0, self.domain.size, NOTHING), rooms={})
+        return replace(self, domain=Domain(0, self.domain.size, NOTHING))
 
-    def result(self, budget: int, keep: int, parts: list[Done], seconds: float) -> Boxed:
+    def result(self, budget: int, keep: int, parts: list[Done], seconds: float, sink=None) -> Boxed:
         """Merge the boxes' results: decode the rows, add up the counts, record the trace."""
-        total = sum(done.count for done in parts)
-        rows = None
+        total, rows = sum(done.count for done in parts), None
         if keep:
-            ids = np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)])
-            rows = Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(
-                ids, self.query.variables
-            )
+            rows = self._decoded(np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)]))
         elif not self.order:
             rows = np.empty((min(total, 1), 0), np.int64)
-        return Boxed(total, rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
+        if sink and rows is not None and rows.size:  # of tasks
+            sink(rows)
+        return Boxed(total, None if sink else rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
 
     def _trace(self, budget: int, parts: list[Done], seconds: float) -> dict:
         """Return the record of the run, without its result."""
-        bytes = sum(np.dtype(dtype).itemsize * length for file in self.files.values() for dtype, length in file.sections)
+        bytes = sum(file.bytes for file in self.files.values())
         boxes = [
             {"ranges": self._values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
              "count": done.count}
             for done in parts
         ]  # fmt: skip
         facts = {"version": VERSION, "plan": "multiway", "form": "boxed", "order": list(self.order)}
-        return facts | {"budget": budget, "input_bytes": bytes, "seconds": seconds, "boxes": boxes}
+        facts |= {"budget": budget, "input_bytes": bytes, "seconds": seconds, "reads": asdict(self.reads)}
+        return facts | {"boxes": boxes}
 
     def _values(self, box: Box) -> list[list[int]]:
         """Return the first and the last value of each range of a box."""
@@ -239,7 +260,7 @@ class RunBoxes:
             yield from self.shelf.here(boxes, self.keep, threads=1)
 
 
-def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, TrieArray]) -> dict[Slice, TrieArray]:
+def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, PagedTrie]) -> dict[Slice, TrieArray]:
     """Return the slices of a box by their descriptions. Those in `held` are reused; the others are copied after unused ones
     have been released."""
     now = {piece: held[piece] for piece in box.slices if piece in held}

@@ -22,12 +22,14 @@ from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
+from semi_naive.ra.words import distinct
 
 PIECES = 48  # ranges of the first variable's values for each thread: threads end at most one range apart
 LEAST_PIECE = 1 << 16  # children of the values of a range, at least: clearing the marks takes as long as scanning thousands
 LEAST_FINE_PIECE = 1 << 10  # the same if limits are checked between two ranges, or they are shared among tasks
 AHEAD = 4  # ranges for each thread that are started before the first result is taken
 ROOM = 1 << 12  # the initial capacity of an output, in numbers
+NO_LIMIT = 1 << 62  # numbers of an output
 
 
 def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
@@ -61,10 +63,7 @@ class Leapfrog:
     def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
         """Check a query and choose its variable order, beginning with `first` if given."""
         tries = Tries.of(relations)
-        query.check(tries.relations)
-        order = query.order or orders.choose_order(query, tries, first)
-        orders.check_first(order, first)
-        return cls(query, Shape(query, tuple(order)), tries)
+        return cls(query, Shape(query, checked_order(query, tries, first)), tries)
 
     @cached_property
     def arrays(self) -> list[TrieArray]:
@@ -104,6 +103,15 @@ class Leapfrog:
         return out
 
 
+def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the variable order of a query over `Tries`, or another object with their statistics; it begins with `first`.
+    Raises QueryError for a query that cannot be evaluated."""
+    query.check(tries.arities)
+    order = query.order or orders.choose_order(query, tries, first)
+    orders.check_first(order, first)
+    return tuple(order)
+
+
 def looped(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
     """Return loops over whole tries, given by slot. Each variable loops over the shortest of the tries that begin with it."""
     roots = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
@@ -120,7 +128,9 @@ def nest(
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
     bounded = frozenset(depth for depth in sliced if depth >= 0)
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
-    return Nest(shape, compile_kernel(generator.kernel()), generator.width, generator.first, generator.buffers)
+    kernel = compile_kernel(generator.kernel())
+    depths = sorted(bounded | {0}) if order else []
+    return Nest(shape, kernel, generator.width, generator.first, generator.buffers, len(generator.terms.marked), depths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +140,8 @@ class Nest:
     width: the number of columns of the output.
     first: the slots of the tries by which the first variable's values may be divided; None if they may not.
     buffers: the intersections that are stored.
+    marks: the number of byte maps of the domain.
+    bounded: the depths of the variables that a box restricts, ascending.
     """
 
     shape: Shape
@@ -137,6 +149,8 @@ class Nest:
     width: int
     first: list[int] | None
     buffers: list
+    marks: int
+    bounded: list[int]
 
     def rooms(self, tries: list[TrieArray]) -> np.ndarray:
         """Return the buffer size of each stored intersection: one more than the smallest of its members' widest ranges."""
@@ -161,10 +175,26 @@ class Loops:
     tries: list[TrieArray]
     arguments: list
 
-    def run(self, box: np.ndarray) -> tuple[int, np.ndarray]:
-        """Return the count and the rows of one box (variables, 2): for each depth the lowest id, and the first id above it."""
-        count, numbers = self.nest.kernel(np.append(box.ravel(), ROOM), *self.arguments)
+    def run(self, box: np.ndarray, most: int = NO_LIMIT) -> tuple[int, np.ndarray]:
+        """Return the count and the rows of one box (variables, 2): for each depth the lowest id, and the first id above it.
+        most: numbers of the rows; if there are more, the count is -1, and no rows are returned."""
+        count, numbers = self.nest.kernel(np.append(box.ravel(), [most, min(ROOM, most)]), *self.arguments)
         return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
+
+    def divided(self, box: np.ndarray, found: tuple[int, np.ndarray], most: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the result of a box, or, if it has too many rows, those of its halves: it is divided by its first variable that
+        has several ids, if the loops are bounded by that variable. Otherwise the rows are as many as there are."""
+        if found[0] >= 0:
+            yield found
+            return
+        depth = next((depth for depth in self.nest.bounded if box[depth, 1] - box[depth, 0] > 1), None)
+        if depth is None:
+            yield self.run(box)
+            return
+        for low, high in ((box[depth, 0], box[depth].sum() >> 1), (box[depth].sum() >> 1, box[depth, 1])):
+            half = box.copy()
+            half[depth] = low, high
+            yield from self.divided(half, self.run(half, most), most)
 
     def pieces(
         self,
@@ -173,6 +203,7 @@ class Loops:
         share: tuple[int, int] | None = None,
         first: int = 0,
         parts: int | None = None,
+        most: int = NO_LIMIT,
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the results of ranges of the first variable, in order, computed by a number of threads slightly ahead of the
         consumer.
@@ -180,6 +211,7 @@ class Loops:
         box: restricts the variables.
         share: (number, count): only every `count`-th range, for one of several tasks. first: the number of ranges to leave out.
         parts: the number of threads for which the values are divided into ranges, by default `threads`.
+        most: numbers of the rows of a result, if the ranges can be divided so far.
         """
         box = self.whole() if box is None else box
         threads = cpus() if threads is None else threads
@@ -187,21 +219,22 @@ class Loops:
         ranges = self._ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
         boxes = [self._between(box, low, high) for low, high in ranges]
         if threads == 1 or len(boxes) < 2:
-            return map(self.run, boxes)
-        return self._threaded(boxes, threads)
+            return (each for box in boxes for each in self.divided(box, self.run(box, most), most))
+        return self._threaded(boxes, threads, most)
 
-    def _threaded(self, boxes, threads) -> Iterator[tuple[int, np.ndarray]]:
+    def _threaded(self, boxes, threads: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
         """Run the boxes on a pool of threads and yield their results in order, at most `threads * AHEAD` ahead."""
         pool = _pool(threads)
-        ahead = deque(pool.submit(self.run, box) for box in boxes[: threads * AHEAD])
+        ahead = deque((box, pool.submit(self.run, box, most)) for box in boxes[: threads * AHEAD])
         try:
-            for box in (*boxes[threads * AHEAD :], *[None] * len(ahead)):
-                found = ahead.popleft().result()
-                if box is not None:
-                    ahead.append(pool.submit(self.run, box))
-                yield found
+            for following in (*boxes[threads * AHEAD :], *[None] * len(ahead)):
+                box, future = ahead.popleft()
+                found = future.result()
+                if following is not None:
+                    ahead.append((following, pool.submit(self.run, following, most)))
+                yield from self.divided(box, found, most)
         finally:  # the caller may stop early
-            for future in ahead:
+            for _, future in ahead:
                 future.cancel()
 
     def whole(self) -> np.ndarray:
@@ -217,20 +250,30 @@ class Loops:
         return box
 
     def _ranges(self, box: np.ndarray, threads: int, shared: bool = False) -> list[tuple[int, int]]:
-        """Divide the first variable's ids into ranges such that the tries that begin with it have about equally many tuples in
-        each. shared: among tasks; the ranges may be smaller, so that no task is left without any."""
+        """Divide the first variable's ids into ranges such that the largest trie that begins with it has about equally many
+        children in each. shared: among tasks; the ranges may be smaller, so that no task is left without any."""
         fine = shared or limits.are_set()
         if self.nest.first is None or threads == 1 and not fine:
             return [tuple(box[0])] if len(box) else [(0, 0)]
         low, high = map(int, box[0])
-        weights = sum((_weights(self.tries[slot], low, high) for slot in self.nest.first), np.ones(max(high - low, 0)))
-        cumulative_weights = np.cumsum(weights)
-        if not cumulative_weights.size:
+        if low >= high:
             return []
-        pieces = min(threads * PIECES, 1 + int(cumulative_weights[-1]) // (LEAST_FINE_PIECE if fine else LEAST_PIECE))
-        cuts = np.searchsorted(cumulative_weights, np.linspace(0, cumulative_weights[-1], pieces + 1)[1:-1])
-        bounds = np.unique(np.concatenate([[low], low + cuts, [high]]))
-        return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+        ids, ends = self._weighed(low, high)
+        pieces = min(threads * PIECES, 1 + int(ends[-1] - ends[0]) // (LEAST_FINE_PIECE if fine else LEAST_PIECE))
+        cuts = np.searchsorted(ends, np.linspace(ends[0], ends[-1], pieces + 1)[1:-1].astype(ends.dtype))
+        bounds = distinct(np.concatenate([[low], ids[np.minimum(cuts, len(ids) - 1)], [high]])).tolist()
+        return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+    def _weighed(self, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids of the first variable in [low, high), and the ends of their children, one more than ids."""
+        trie = max((self.tries[slot] for slot in self.nest.first), key=len, default=None)
+        if trie is not None:
+            begin, end = np.searchsorted(trie.values[0], np.array([low, high], np.int32)).tolist()
+            if begin < end:
+                ends = trie.index[0][begin : end + 1] if trie.index else np.arange(begin, end + 1)
+                return trie.values[0][begin:end], ends
+        ids = np.arange(low, high, LEAST_FINE_PIECE)  # below a constant: their children are not known
+        return ids, LEAST_FINE_PIECE * np.arange(len(ids) + 1)
 
 
 @cache
@@ -242,13 +285,3 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
-
-
-def _weights(trie: TrieArray, low: int, high: int) -> np.ndarray:
-    """Return the number of children of each id in [low, high)."""
-    if not trie.index:
-        return np.zeros(high - low)
-    weights = np.zeros(high - low)
-    begin, end = np.searchsorted(trie.values[0], [low, high])
-    weights[trie.values[0][begin:end] - low] = np.diff(trie.index[0][begin : end + 1])
-    return weights

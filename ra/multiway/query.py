@@ -129,13 +129,13 @@ class ConjunctiveQuery:
             groups = [group for group in groups if not group & terms] + [terms.union(*touching)]
         return len(groups) <= 1
 
-    def check(self, relations: Mapping | None = None) -> None:
-        """Raise QueryError if the query cannot be evaluated; if relations are given, also for unknown names and wrong
-        arities."""
+    def check(self, arities: Mapping[str, int] | None = None) -> None:
+        """Raise QueryError if the query cannot be evaluated; if the arities of all relations are given, also for unknown names
+        and wrong arities."""
         for comparison in self.comparisons:
             _check_comparison(comparison)
         for atom in self.atoms:
-            _check_atom(atom, relations)
+            _check_atom(atom, arities)
         self._check_bound()
         if self.order is not None:
             self.check_order(self.order)
@@ -198,18 +198,17 @@ def _check_term(term, where: str) -> None:
         raise QueryError(f"the constant {term.value} in {where} does not fit in 64 bits")
 
 
-def _check_atom(atom: QueryAtom, relations: Mapping | None) -> None:
-    """Raise QueryError unless an atom's terms are valid and, if relations are given, its relation exists with that arity."""
+def _check_atom(atom: QueryAtom, arities: Mapping[str, int] | None) -> None:
+    """Raise QueryError unless an atom's terms are valid and, if arities are given, its relation exists with that arity."""
     for term in atom.terms:
         _check_term(term, str(atom))
     if not atom.terms:
         raise QueryError(f"{atom} has no terms: a relation joined here has one column at least")
-    if relations is None:
+    if arities is None:
         return
-    if atom.relation not in relations:
-        raise QueryError(f"{atom}: no relation is called {atom.relation}; there are {', '.join(relations) or 'none'}")
-    arity = len(_checked_columns(relations[atom.relation]))
-    if arity != len(atom.terms):
+    if atom.relation not in arities:
+        raise QueryError(f"{atom}: no relation is called {atom.relation}; there are {', '.join(arities) or 'none'}")
+    if (arity := arities[atom.relation]) != len(atom.terms):
         raise QueryError(f"{atom} has {len(atom.terms)} terms, and the relation {atom.relation} has {arity} columns")
 
 

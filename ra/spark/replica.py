@@ -1,6 +1,7 @@
 """Arrays that every host needs completely: memory-mapped from one file on each host, which all its workers share."""
 
 import contextlib
+import io
 import os
 from dataclasses import dataclass
 
@@ -23,15 +24,26 @@ class Replica:
         """Write an array (n,) of 8-byte elements for all hosts. Takes one write, and one broadcast if `sc` is the context of a
         cluster."""
         array = np.ascontiguousarray(array)
-        words = array.view(np.uint64)
-        run = write_run(store.path(name), words)
-        return cls(run, array.dtype.str, None if sc is None or on_this_host(sc.master) else sc.broadcast(words))
+        return cls.of(write_run(store.path(name), array.view(np.uint64)), sc, array.dtype.str)
 
-    def open(self) -> np.ndarray:
-        """Return the array, mapped into memory; write its file first if this host has none."""
+    @classmethod
+    def of(cls, run: Run, sc, dtype: str = "<u8") -> "Replica":
+        """Share a run that the driver has written. Takes one broadcast if `sc` is the context of a cluster."""
+        return cls(run, dtype, None if sc is None or on_this_host(sc.master) else sc.broadcast(run.mapped()))
+
+    def _here(self) -> Run:
+        """Return the run; its file is written first if this host has none."""
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value)
-        return self.run.open().view(self.dtype)
+        return self.run
+
+    def open(self) -> np.ndarray:
+        """Return the array, mapped into memory."""
+        return self._here().open().view(self.dtype)
+
+    def readable(self) -> io.FileIO:
+        """Open the file, to be read in parts: see `Run.readable`."""
+        return self._here().readable()
 
     def close(self) -> None:
         """Delete the file and the broadcast. No task may read it afterwards."""

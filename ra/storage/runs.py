@@ -6,20 +6,21 @@ Each process that opens a run verifies the file once: 0.8 ns a word.
 """
 
 import contextlib
+import io
 import mmap
 import os
 import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from semi_naive.host import leftovers, private
-from semi_naive.ra.storage.checksum import Checksum, checksum_of
+from semi_naive.ra.storage.checksum import Checksum, checksum_of, checksum_of_file
 from semi_naive.ra.storage.missing import DAMAGED, RunMissing
 from semi_naive.ra.words import drop, merge_all, seek_word
 
@@ -47,13 +48,29 @@ class Run:
     def open(self) -> np.ndarray:
         """The words, mapped, and verified by the first in this process to open the run."""
         words = self.mapped()
-        if self not in _verified:
-            if self.words and checksum_of(words) != self.checksum:
-                raise RunMissing(self.path, what=DAMAGED)
-            if len(_verified) >= MAX_VERIFIED_RUNS:
-                _verified.clear()
-            _verified.add(self)
+        self._verify(lambda: checksum_of(words) if self.words else self.checksum)
         return words
+
+    def readable(self) -> io.FileIO:
+        """The file, open to be read in parts, so that it takes no memory; verified, by reading it, by the first in this process
+        to open the run."""
+        try:
+            self._verify(lambda: checksum_of_file(self.path))
+            return open(self.path, "rb", buffering=0)
+        except FileNotFoundError:
+            raise RunMissing(self.path) from None
+        except OSError:
+            raise RunMissing(self.path, what=DAMAGED) from None
+
+    def _verify(self, checksum: Callable[[], int]) -> None:
+        """Compare the checksum of the content, unless that was done in this process."""
+        if self in _verified:
+            return
+        if checksum() != self.checksum:
+            raise RunMissing(self.path, what=DAMAGED)
+        if len(_verified) >= MAX_VERIFIED_RUNS:
+            _verified.clear()
+        _verified.add(self)
 
     def mapped(self) -> np.ndarray:
         """Map the words of the file; only their number is checked. Copy-on-write, because kernels take writable arrays; the

@@ -1,6 +1,7 @@
 """A graph as a relation of two columns, both numbers or both symbols: the input of a closure."""
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,42 @@ def load_edges(source: Source) -> Edges:
     """The edges of a source, read in this process. Names get ids in order of first appearance, sources first."""
     names = SymbolTable()
     return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
+
+
+def edge_pieces(
+    source, piece_bytes: int, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None
+) -> tuple[Iterator[np.ndarray], Callable]:
+    """Return the edges of any data that `edge_source` accepts in pieces (2, n) int64, and a function that returns the names,
+    see `Edges`, once all pieces are read. Text is read `piece_bytes` at a time, or BLOCK_BYTES if it is compressed; parquet by
+    row groups; other data is in memory, or one piece."""
+    if isinstance(source, Edges):
+        return iter([source.pairs.T]), lambda: source.names
+    source, names = edge_source(source, header, expand_symmetric, strings, any_ids, delimiter), SymbolTable()
+    values, named = Values(names), source.relation.kinds[0] == Kind.SYMBOL
+    pieces = (some for part in source.each() for some in _pieces_of(part, values, piece_bytes))
+    return pieces, lambda: names.array() if named else None
+
+
+def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.ndarray]:
+    """Yield the columns of a file, or of other data, in pieces."""
+    from semi_naive.io.parallel import check_reports, with_line_in_file
+    from semi_naive.io.sources import File, TextFile, byte_ranges
+
+    if not isinstance(source, File) or not source.can_spread:
+        yield source.columns(values)
+        return
+    spans = source.spans()
+    if isinstance(source, TextFile) and spans and spans[-1][1] is not None:
+        spans = byte_ranges(spans[0][0], spans[-1][1], piece_bytes)
+    rows = 0
+    for span in spans:
+        try:
+            for columns, found in source.read(span, values):
+                rows += found
+                yield columns
+        except BadInput as fault:
+            raise with_line_in_file(source, span, fault) from None
+    check_reports(source, [(rows, None)])
 
 
 def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Source:

@@ -12,6 +12,7 @@ from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
+from semi_naive.subgraph_queries.stored import Rows, StoredGraph
 from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.tuples import Tuples, dictionary_encoded
 
@@ -93,9 +94,14 @@ def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
     return tuple(VARIABLES[pattern.names.index(name)] for name in order)
 
 
-def find_matches(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
-    """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. Plans that
-    keep a trace call `trace` with it."""
+def find_matches(query: ConjunctiveQuery, vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
+    """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. vertices:
+    `Vertices`, or, for the plan boxed, a `StoredGraph`. Plans that keep a trace call `trace` with it."""
+    if isinstance(vertices, StoredGraph):
+        boxed, rows = vertices.search(query, count, memory, _context(spark) if spark is not None else None)
+        if trace:
+            trace(boxed.trace)
+        return boxed.count if count else rows
     tries = vertices.want({atom.relation for atom in query.atoms})
     if plan == "leapfrog" and _elsewhere(spark):
         found = shares.run_shares(query, tries, _context(spark), count=count)
@@ -135,15 +141,16 @@ def _context(spark):
 
 @dataclass(frozen=True)
 class Subgraphs(Tuples):
-    """The matches of a pattern, one a row, in memory: 4 bytes for each vertex of a match.
+    """The matches of a pattern, one a row: 4 bytes for each vertex of a match, in memory, or in a file if the graph was.
 
     columns: the pattern's vertices.
     trace: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`); None for leapfrog.
     """
 
     vertices_of_pattern: tuple
-    matches: np.ndarray
-    graph: Vertices
+    matches: np.ndarray | Rows
+    graph: Vertices | StoredGraph
+    values: np.ndarray
     query: ConjunctiveQuery
     plan: str
     trace: dict | None = None
@@ -164,13 +171,14 @@ class Subgraphs(Tuples):
 
     def to_batches(self, dictionaries: bool = False):
         """An iterator of pyarrow RecordBatches of the graph's own vertices: int64, or strings."""
-        return in_threads(lambda begin: self._batch(begin, dictionaries), range(0, len(self.matches), ROWS))
+        count = self.matches.piece if isinstance(self.matches, Rows) else ROWS
+        return in_threads(lambda begin: self._batch(begin, begin + count, dictionaries), range(0, len(self.matches), count))
 
-    def _batch(self, begin: int, dictionaries: bool):
-        """Return the record batch that begins at a row."""
+    def _batch(self, begin: int, end: int, dictionaries: bool):
+        """Return the record batch of some rows."""
         import pyarrow as pa
 
-        columns = [pa.array(self.graph.values[column]) for column in self.matches[begin : begin + ROWS].T]
+        columns = [pa.array(self.values[column]) for column in self.matches[begin:end].T]
         if self.graph.names is not None and dictionaries:
             columns = [pa.DictionaryArray.from_arrays(column.cast(pa.int32()), self.graph.names) for column in columns]
         elif self.graph.names is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from semi_naive.host.memory import at
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, find_matches
 from semi_naive.subgraph_queries.patterns import Pattern
+from semi_naive.subgraph_queries.stored import StoredGraph
 from semi_naive.subgraph_queries.vertices import Vertices
 
 HELPS = (
@@ -39,6 +40,7 @@ def subgraphs(
     factorised: bool = True,
     spark: Any = None,
     trace: Callable[[dict], object] | None = None,
+    local_dir: str | None = None,
     **reading: Any,
 ) -> "int | Subgraphs":
     """Count the subgraphs of a graph that match a pattern, or with `count=False` return a table of them (`Subgraphs`).
@@ -72,7 +74,8 @@ def subgraphs(
     """
     _check_options(plan, memory, trace)
     pattern = Pattern.of(pattern, directed)
-    with at(lambda: "the search for subgraphs", HELPS), _vertices_of(graph, directed, reading) as vertices:
+    stored = (memory, local_dir) if _plan(plan, memory) == "boxed" and not triangles else None
+    with at(lambda: "the search for subgraphs", HELPS), _vertices_of(graph, directed, stored, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
@@ -87,11 +90,16 @@ def subgraphs(
         record = records[-1] if records else None
         if trace and record:
             trace(record)
-        return found * embeddings if count else Subgraphs(pattern.names, found, vertices, query, _plan(plan, memory), record)
+        if count:
+            return found * embeddings
+        return Subgraphs(pattern.names, found, vertices, vertices.values, query, _plan(plan, memory), record)
 
 
-def _vertices_of(graph, directed: bool, reading: dict):
-    return nullcontext(graph) if isinstance(graph, Vertices) else Vertices.of(graph, directed, **reading)
+def _vertices_of(graph, directed: bool, stored: tuple[int, str | None] | None, reading: dict):
+    """Return the graph with numbered vertices: as given, or read. stored: (memory, folder), if it is to be in files."""
+    if isinstance(graph, Vertices):
+        return nullcontext(graph)
+    return StoredGraph.of(graph, directed, *stored, **reading) if stored else Vertices.of(graph, directed, **reading)
 
 
 def _check_options(plan: str, memory: int | None, trace=None) -> None:

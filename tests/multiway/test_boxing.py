@@ -17,8 +17,9 @@ from semi_naive.graphs import generators
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
+from semi_naive.ra.multiway.tries.paged import write_trie
 from semi_naive.ra.multiway.tries.slices import bytes_of, copy_slice, least_bytes, siblings
-from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.runs import Store
 
@@ -103,15 +104,15 @@ def test_the_list_of_a_value_that_is_too_long_spills(oriented):  # noqa: F811
 
 
 def test_tries_that_are_damaged_on_disk_are_one_clear_error(monkeypatch):
-    write = TrieFile.write
+    write = Tries.stored
 
-    def damaged(trie, path):
-        file = write(trie, path)
-        with open(path, "r+b") as words:
+    def damaged(tries, *place):
+        stored = write(tries, *place)
+        with open(stored.arrays.file.path, "r+b") as words:
             words.write(b"\1")
-        return file
+        return stored
 
-    monkeypatch.setattr(TrieFile, "write", damaged)
+    monkeypatch.setattr(Tries, "stored", damaged)
     with pytest.raises(RunsLost, match="a run is damaged or cut short: .*0.trie"):
         boxing.run_boxed(TRIANGLE, {"e": np.arange(20).reshape(2, 10).T}, 6_000, count=True)
 
@@ -149,8 +150,9 @@ ids = st.integers(0, 9)
 
 @given(rows=st.sets(st.tuples(ids, ids, ids), min_size=1), path=st.lists(ids, max_size=2), low=ids, high=st.integers(0, 10))
 @settings(deadline=None)
-def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(rows, path, low, high):
-    trie = TrieArray.build(np.array(list(rows)).T, 10)
+def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(tmp_path_factory, rows, path, low, high):
+    store = Store.create(str(tmp_path_factory.mktemp("slice")))
+    trie = write_trie([np.array(sorted(rows)).T], 3, 10, store, "0").open()
     high = max(low, high)
     of = siblings(trie, path)
     piece = copy_slice(of, low, high)

@@ -258,6 +258,8 @@ class Generator:
             self._product(deeper, counted)
         with self.guarded([f"{counted} != 0"] if counted else []):
             with self.block(f"if made + {self.width} > out.size:"):
+                with self.block("if made >= box[-2]:"):
+                    self.write("return -1, out[:0].copy()")
                 self.write("out = longer_array(out, 64)")
             for column in range(self.keep):
                 name = f"x{column}" if column in self.shape.joined else f"r{column}"

@@ -1,5 +1,7 @@
 """Several arrays in one file, which is memory-mapped, so that only the parts that are used are read from disk."""
 
+import io
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -9,6 +11,7 @@ from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.storage.runs import Run, write_run
 
 Sections = tuple[tuple[str, int], ...]  # dtype and length of each array; every one begins at a multiple of 8 bytes
+PIECE_NUMBERS = 1 << 16  # numbers that are moved at a time
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,23 @@ class ArrayFile:
         words = np.concatenate([_padded(array) for array in arrays])
         return cls(Replica.share(sc, store, name, words), _sections(arrays))
 
+    @classmethod
+    def assemble(cls, paths: list[str], sections: Sections, store, name: str, sc=None) -> "ArrayFile":
+        """Move the contents of a file for each array to one file; on every host, if a context is given."""
+        run = write_run(store.path(name), _words_of(paths, sections))
+        return cls(run if sc is None else Replica.of(run, sc), sections)
+
+    def begins(self) -> Iterator[int]:
+        """Yield the byte at which each array begins."""
+        begin = 0
+        for dtype, length in self.sections:
+            yield begin
+            begin += -(-length * np.dtype(dtype).itemsize // 8) * 8
+
+    def readable(self) -> io.FileIO:
+        """Open the file, to be read in parts; its content is verified. Raises RunMissing."""
+        return self.file.readable()
+
     def open(self) -> Iterator[np.ndarray]:
         """Yield the arrays, mapped into memory."""
         words, begin = self.file.open(), 0
@@ -37,6 +57,15 @@ class ArrayFile:
             word_count = -(-length * np.dtype(dtype).itemsize // 8)
             yield words[begin : begin + word_count].view(dtype)[:length]
             begin += word_count
+
+
+def _words_of(paths: list[str], sections: Sections) -> Iterator[np.ndarray]:
+    """Yield the contents of files as words, the end of each padded with zeros. Removes the files."""
+    for path, (dtype, _) in zip(paths, sections, strict=True):
+        with open(path, "rb", buffering=0) as file:
+            os.unlink(path)
+            while (piece := np.fromfile(file, dtype, PIECE_NUMBERS)).size:
+                yield _padded(piece)
 
 
 def _padded(array: np.ndarray) -> np.ndarray:

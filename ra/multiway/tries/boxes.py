@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
 from semi_naive.ra.multiway.query import ConjunctiveQuery
+from semi_naive.ra.multiway.tries.paged import PagedTrie
 from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
-from semi_naive.ra.multiway.tries.trie import TrieArray
 
 RATIO = 4  # ratio of the bytes that a dimension may use to those of the last dimension
 
@@ -98,7 +98,7 @@ def cost(state: PartialBox, group: Group, sibling_range: Siblings, low: int, hig
 
 @dataclass
 class Boxes:
-    """An iterable of the boxes of a query over tries in mapped files; probing reads a few pages of them.
+    """An iterable of the boxes of a query over tries in files; probing reads a few pages of them.
 
     ids: the id of each constant of atoms, -1 if it is not in the domain.
     ranks: for each literal of comparisons, the number of domain values below it, and not above it.
@@ -107,7 +107,7 @@ class Boxes:
 
     query: ConjunctiveQuery
     order: tuple[str, ...]
-    tries: dict[TrieKey, TrieArray]
+    tries: dict[TrieKey, PagedTrie]
     size: int  # the size of the domain
     ids: list[int]
     ranks: list[tuple[int, int]]
@@ -256,7 +256,7 @@ class Boxes:
                 at = of.at(low)
                 if at >= of.end:
                     return self.size
-                low = int(of.values[at])
+                low = of.values[at]
         return low
 
     def narrowed(self, state: PartialBox) -> PartialBox | None:

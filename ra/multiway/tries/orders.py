@@ -8,8 +8,6 @@ is Σ in(y) · out(y) ÷ |edge|; a hub that occurs often makes it much larger th
 from collections.abc import Sequence
 from itertools import permutations
 
-import numpy as np
-
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom, QueryError
 from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import Shape
@@ -115,7 +113,7 @@ class Estimate:
 
     def _offer(self, atom: QueryAtom, name: str, bound: Sequence[str]) -> tuple[float, bool]:
         """Return (expected number of values that an atom has for a variable, True if it depends on the variable bound last)."""
-        tuples = len(self.relations.relations[atom.relation][0])
+        tuples = self.relations.tuples(atom.relation)
         columns = [column for column, term in enumerate(atom.terms) if term in bound]
         if not columns and not any(not isinstance(term, str) for term in atom.terms):
             return float(self._distinct(atom, name)), False
@@ -132,28 +130,24 @@ class Estimate:
         name, key = atom.terms[column], (atom.relation, column)
         if not isinstance(name, str):
             found = self.relations.domain.find(name.value)
-            return float(self.relations.degree(*key)[found]) if found >= 0 else 0.0
+            return float(self.relations.degree_of(*key, found)) if found >= 0 else 0.0
         others = [other for other in self._atoms(name) if other is not atom and set(other.terms) & set(bound) - {name}]
         offered = [(other.relation, other.terms.index(name)) for other in others]
         if not offered:
-            return len(self.relations.relations[atom.relation][0]) / max(self._distinct(atom, name), 1)
+            return self.relations.tuples(atom.relation) / max(self._distinct(atom, name), 1)
         return min(self._met(other, key) for other in offered)
 
     def _met(self, other: tuple[str, int], key: tuple[str, int]) -> float:
         """Return the expected degree in a column of the values that the tuples of another column have there."""
         if (other, key) not in self.dots:
-            left, right = self.relations.degree(*other), self.relations.degree(*key)
-            products = np.einsum(
-                "i,i->", left, right, dtype=float
-            )  # left @ right would wake the threads of a BLAS: 1.5 to 8 ms
-            self.dots[other, key] = float(products) / max(int(left.sum()), 1)
+            self.dots[other, key] = self.relations.products(other, key) / max(self.relations.tuples(other[0]), 1)
         return self.dots[other, key]
 
     def _distinct(self, atom: QueryAtom, name: str) -> int:
         """Return the number of distinct values of a variable in an atom."""
         key = (atom.relation, atom.terms.index(name))
         if key not in self.distincts:
-            self.distincts[key] = int(np.count_nonzero(self.relations.degree(*key)))
+            self.distincts[key] = self.relations.distinct(*key)
         return self.distincts[key]
 
 

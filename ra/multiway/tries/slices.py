@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from semi_naive.ra.multiway.tries.paged import PagedArray, PagedTrie
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
 ID, POSITION = 4, 8  # bytes of an id (a value or an entry of the directory), and of a position (an entry of an index)
@@ -15,7 +16,7 @@ ID, POSITION = 4, 8  # bytes of an id (a value or an entry of the directory), an
 class Siblings(NamedTuple):
     """A sibling range of a trie: the positions [begin, end) of the level that is reached along `path`."""
 
-    trie: TrieArray
+    trie: PagedTrie
     path: tuple[int, ...]
     begin: int
     end: int
@@ -25,23 +26,22 @@ class Siblings(NamedTuple):
         return len(self.path)
 
     @property
-    def values(self) -> np.ndarray:
+    def values(self) -> PagedArray:
         return self.trie.values[self.level]
 
     def at(self, target: int) -> int:
-        """Return the position of the first value not below an id. The id is converted to the type of the values: otherwise all
-        values would be converted."""
-        return self.begin + int(self.values[self.begin : self.end].searchsorted(np.int32(target)))
+        """Return the position of the first value not below an id."""
+        return self.trie.position(self.level, self.begin, self.end, target)
 
 
-def siblings(trie: TrieArray, path: Sequence[int]) -> Siblings:
+def siblings(trie: PagedTrie, path: Sequence[int]) -> Siblings:
     """Return the range below a path of ids; an empty range if the trie lacks the path."""
     current = Siblings(trie, (), 0, len(trie.values[0]))
     for id in path:
         at = current.at(id)
         has_id = at < current.end and current.values[at] == id
         index = trie.index[current.level]
-        begin, end = (int(index[at]), int(index[at + 1])) if has_id else (0, 0)
+        begin, end = (index[at], index[at + 1]) if has_id else (0, 0)
         current = Siblings(trie, (*current.path, id), begin, end)
     return current
 
@@ -51,7 +51,7 @@ def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
     ranges = [(of.at(low), of.at(high))]
     for index in of.trie.index[of.level :]:
         begin, end = ranges[-1]
-        ranges.append((int(index[begin]), int(index[end])))
+        ranges.append((index[begin], index[end]))
     return ranges
 
 
@@ -66,12 +66,11 @@ def bytes_of(of: Siblings, low: int, high: int) -> int:
 def copy_slice(of: Siblings, low: int, high: int) -> TrieArray:
     """Copy a slice into memory: a trie of the path's ids, then of everything at and below the ids in [low, high)."""
     ranges = levels(of, low, high)
-    values = [of.trie.values[of.level + i][begin:end].copy() for i, (begin, end) in enumerate(ranges)]
+    values = [of.trie.values[of.level + i].read(begin, end) for i, (begin, end) in enumerate(ranges)]
     tables = zip(of.trie.index[of.level :], ranges[:-1], strict=True)
-    index = [table[begin : end + 1] - table[begin] for table, (begin, end) in tables]
+    index = [_from_zero(table.read(begin, end + 1)) for table, (begin, end) in tables]
     if not of.level:
-        part = of.trie.directory[low - of.trie.base : high - of.trie.base + 1]
-        directory = part - part[:1]
+        directory = _from_zero(of.trie.directory.read(low, high + 1))
         return TrieArray(tuple(values), tuple(index), low, directory)
     above = [np.array([id], np.int32) for id in of.path]
     single = [np.array([0, 1]) for _ in above[1:]] + [np.array([0, len(values[0])])]
@@ -85,13 +84,11 @@ def least_bytes(arity: int) -> int:
 
 
 def span(of: Siblings, low: int, high: int) -> tuple[int, int]:
-    """Return (least, greatest + 1) of the children of the ids in [low, high); (0, 0) if there are none.
+    """Return bounds [least, greatest + 1) of the children of the ids in [low, high); (0, 0) if there are none."""
+    return of.trie.span(of.level, *levels(of, low, high)[0])
 
-    Reads the ends of each sibling range below.
-    """
-    begin, end = levels(of, low, high)[0]
-    bounds = of.trie.index[of.level][begin : end + 1]
-    children = of.trie.values[of.level + 1]
-    if len(bounds) < 2:
-        return 0, 0
-    return int(children[bounds[:-1]].min()), int(children[bounds[1:] - 1].max()) + 1
+
+def _from_zero(positions: np.ndarray) -> np.ndarray:
+    """Subtract the first position from all, in place."""
+    positions -= int(positions[0])
+    return positions
