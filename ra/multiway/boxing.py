@@ -188,6 +188,7 @@ class Shelf:
                     sink(self._decoded(rows))
                 elif keep:
                     kept.append(rows)
+            del loops  # it has the slices that the next box will release
             bytes = {piece: trie.bytes for piece, trie in slices.items()}
             copied = sum(size for piece, size in bytes.items() if piece not in previous)
             yield Done(box, count, np.concatenate(kept), sum(bytes.values()), copied, time.perf_counter() - start)

@@ -165,8 +165,8 @@ class StoredGraph:
 
     def tuples(self, relation: str) -> int:
         """Return the number of tuples of a relation."""
-        if relation == "edge":
-            return self.source.size * (1 if self.directed else 2)
+        if relation == "edge" or not self.directed:
+            return self.source.size * (2 if relation == "edge" and not self.directed else 1)
         return sum(len(ids) for ids, _ in self._pairs(relation))
 
     def distinct(self, relation: str, column: int) -> int:
