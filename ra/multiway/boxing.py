@@ -27,17 +27,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
 from semi_naive.ra.multiway.leapfrog import NO_LIMIT, Leapfrog, checked_order, nest
 from semi_naive.ra.multiway.query import ConjunctiveQuery
-from semi_naive.ra.multiway.tries.boxes import Box, Boxes, Slice
+from semi_naive.ra.multiway.tries.boxes import RATIOS, Box, Boxes, Slice, boxing_cost, dimensions_of
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.paged import PagedTrie, Reads, StoredTrie
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
-from semi_naive.ra.multiway.tries.slices import copy_slice, siblings
+from semi_naive.ra.multiway.tries.slices import ID, POSITION, copy_slice, siblings
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.lost import RunsLost
@@ -49,6 +50,7 @@ from semi_naive.ra.storage.runs import Store
 log = logging.getLogger("semi_naive")
 
 MANY = 10_000  # boxes from which a warning says that the budget is small
+SCANNED_PER_BYTE = 0.5  # values that are scanned in the time of copying a byte: 0.3 ns against 0.6
 TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
@@ -81,7 +83,7 @@ def run_boxed(
     """
     store = Store.create(local_dir)
     try:
-        shelf = Shelf.of(query, relations, store, sc)
+        shelf = Shelf.of(query, relations, store, sc, budget)
         return shelf.run(budget, count=count, threads=threads, sc=sc, sink=sink)
     finally:
         store.remove()
@@ -130,11 +132,13 @@ class Shelf:
     reads: Reads = field(default_factory=Reads)
 
     @classmethod
-    def of(cls, query: ConjunctiveQuery, relations, store: Store, sc=None) -> "Shelf":
+    def of(cls, query: ConjunctiveQuery, relations, store: Store, sc=None, budget: int | None = None) -> "Shelf":
         """Write the tries to files, one after the other; on a cluster every host gets a copy. relations: {name: columns},
-        `Tries`, or another object that writes tries and has their statistics."""
+        `Tries`, or another object that writes tries and has their statistics. budget: the bytes of slices for which the
+        variable order is chosen; by default all tries fit."""
         tries = Tries.of(relations) if isinstance(relations, Mapping) else relations
-        order = checked_order(query, tries)
+        copying = partial(_cost_of_copies, query, tries, budget) if budget else (lambda order: 0.0)
+        order = checked_order(query, tries, beside=copying)
         keys = dict.fromkeys(Shape(query, order).tries)
         return cls(
             query, order, tries.domain, {key: tries.stored(key, store, str(number), sc) for number, key in enumerate(keys)}
@@ -247,6 +251,21 @@ class Shelf:
         if not self.domain.size:
             return [[0, 0] for _ in box.ranges]
         return [self.domain.decode(np.array([low, min(max(high - 1, low), last)])).tolist() for low, high in box.ranges]
+
+
+def _cost_of_copies(query: ConjunctiveQuery, tries, budget: int, order: tuple[str, ...]) -> float:
+    """Return the expected cost of the slices of boxes under a variable order, in values scanned."""
+    sizes = [sum(_expected_bytes(tries, key) for key in keys) for keys in dimensions_of(Shape(query, order))]
+    return SCANNED_PER_BYTE * min(boxing_cost(sizes, budget, ratio) for ratio in RATIOS)
+
+
+def _expected_bytes(tries, key: TrieKey) -> int:
+    """Return the expected size of a trie, if tuples have few prefixes in common from the second column on."""
+    tuples = tries.tuples(key.relation)
+    if len(key.order) == 1:
+        return ID * (tries.domain.size + tuples)
+    above = tries.distinct(key.relation, key.order[0]) + (len(key.order) - 2) * tuples
+    return ID * (tries.domain.size + tuples) + (ID + POSITION) * above
 
 
 @dataclass

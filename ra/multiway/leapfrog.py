@@ -103,11 +103,11 @@ class Leapfrog:
         return out
 
 
-def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = ()) -> tuple[str, ...]:
+def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = (), **choice) -> tuple[str, ...]:
     """Return the variable order of a query over `Tries`, or another object with their statistics; it begins with `first`.
-    Raises QueryError for a query that cannot be evaluated."""
+    choice: see `choose_order`. Raises QueryError for a query that cannot be evaluated."""
     query.check(tries.arities)
-    order = query.order or orders.choose_order(query, tries, first)
+    order = query.order or orders.choose_order(query, tries, first, **choice)
     orders.check_first(order, first)
     return tuple(order)
 

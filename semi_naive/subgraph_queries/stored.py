@@ -132,7 +132,7 @@ class StoredGraph:
         """Count or list the matches of a query within `memory` bytes: slices, the pages and fences of tries, the marks of
         threads, and rows that are not written yet. Up to SMALL_BYTES of these do not count. With a context, each task has
         slices of so many bytes. Raises BudgetTooSmall."""
-        shelf = Shelf.of(query, self, self.store, sc)
+        shelf = Shelf.of(query, self, self.store, sc, memory)
         tries, thread = shelf.bytes_beside(0 if count else len(query.variables))
         threads = max(min(cpus(), memory // 4 // max(thread, 1)), 1)
         listing = 0 if count else memory // LISTING_SHARE

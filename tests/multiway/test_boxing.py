@@ -16,6 +16,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import boxing, leapfrog
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom
+from semi_naive.ra.multiway.tries import boxes
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.paged import write_trie
 from semi_naive.ra.multiway.tries.slices import bytes_of, copy_slice, least_bytes, siblings
@@ -70,8 +71,9 @@ def test_less_memory_makes_more_boxes(oriented, query):  # noqa: F811
         before = len(boxed.trace["boxes"])
 
 
-def test_all_dimensions_but_the_last_have_the_same_share(tmp_path):
+def test_all_dimensions_but_the_last_have_the_same_share(tmp_path, monkeypatch):
     """Of a budget for three, 4 : 4 : 1, where no two of them have the same slice."""
+    monkeypatch.setattr(boxes, "RATIOS", (4,))
     store, budget = Store.create(str(tmp_path)), 3_000
     shelf = boxing.Shelf.of(CLIQUE, {"e": np.sort(generators.gnp(150, 0.1, seed=1), axis=1)}, store)
     tries = shelf.open()

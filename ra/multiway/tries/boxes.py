@@ -4,16 +4,15 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
 
 1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's share of the
    budget, found by probing the tries. Atoms over one relation share slices.
-2. Each dimension but the last may use four times as much of the budget as the last. The slices of the last are copied most
-   often, so the ranges of the others should be few. With a fifth for each but the last, the three dimensions of 4-cliques made
-   three times as many boxes.
+2. Each dimension but the last may use a multiple of the budget of the last, between 1 and 32, that is expected to cost least.
+   The slices of the last are copied most often, so the ranges of the others should be few; but small slices make many boxes.
 3. If the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its next
    variable, which becomes a dimension.
 4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, make it empty.
 5. If all tries fit, they are one box.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -23,7 +22,9 @@ from semi_naive.ra.multiway.tries.paged import PagedTrie
 from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 
-RATIO = 4  # ratio of the bytes that a dimension may use to those of the last dimension
+RATIOS = (1, 2, 4, 8, 16, 32)  # of the bytes that a dimension may use to those of the last dimension
+BOX_BYTES = 1 << 21  # bytes that are copied in the time that it takes to choose a box and to begin its loops: 0.7 ms
+KEPT_SPANS = 1 << 12
 
 
 class BudgetTooSmall(ValueError):
@@ -118,6 +119,8 @@ class Boxes:
         self.shape = Shape(self.query, self.order)
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
+        self.spans: dict[Slice, tuple[int, int]] = {}
+        self.ratio = self._best_ratio()
 
     def __iter__(self) -> Iterator[Box]:
         """Yield the boxes. Raises BudgetTooSmall if a tuple of each atom does not fit into one."""
@@ -133,6 +136,11 @@ class Boxes:
         if start and self.most == 1 and (box := self._everything(start)).bytes <= self.budget:
             return iter([box])
         return self._from(start, 0) if start else iter(())
+
+    def _best_ratio(self) -> int:
+        """Return the ratio with the least expected cost."""
+        sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
+        return min(RATIOS, key=lambda ratio: boxing_cost(sizes, self.budget, ratio))
 
     def _everything(self, state: PartialBox) -> Box:
         """Return the box of whole tries, which is the join without boxes."""
@@ -183,10 +191,7 @@ class Boxes:
 
         if size(low + 1) > allowed:
             return low + 1, self._spilled(state, below, low, allowed)
-        fits, exceeds = low + 1, last + 1
-        while exceeds - fits > 1:
-            middle = (fits + exceeds) >> 1
-            fits, exceeds = (middle, exceeds) if size(middle) <= allowed else (fits, middle)
+        fits = longest(size, allowed, low + 1, last)
         for group, of in below.items():
             state = state.slice(group, *cost(state, group, of, low, fits))
         return fits, state
@@ -199,7 +204,7 @@ class Boxes:
         later = [atom for atom in range(len(self.keys)) if atom not in current | done]
         dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
         least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
-        allowed = min(state.left * RATIO // (RATIO * dimensions + 1), state.left - least) if later else state.left
+        allowed = min(state.left * self.ratio // (self.ratio * dimensions + 1), state.left - least) if later else state.left
         if depth == 0 and self.most < 1:
             whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
             allowed = min(allowed, max(int(whole * self.most), 1))
@@ -264,7 +269,7 @@ class Boxes:
         ranges = list(state.ranges)
         for group, piece in state.taken.items():
             if len(group.terms) < len(group.trie.order) and self._positive(group) and piece.low < piece.high:
-                low, high = span(siblings(self.tries[group.trie], piece.path), piece.low, piece.high)
+                low, high = self._span(piece)
                 for member in (self.shape.members[atom] for atom in group.atoms if not self.shape.members[atom].negated):
                     _narrow_range(ranges, member.path[len(group.terms)], low, high)
         for _ in range(2):
@@ -273,6 +278,14 @@ class Boxes:
         if any(ranges[depth][0] >= ranges[depth][1] for depth in self.shape.joined):
             return None
         return replace(state, ranges=tuple(ranges))
+
+    def _span(self, piece: Slice) -> tuple[int, int]:
+        """Return the bounds of the children of a slice's first level; kept for the boxes that share the slice."""
+        if piece not in self.spans:
+            if len(self.spans) >= KEPT_SPANS:
+                self.spans.clear()
+            self.spans[piece] = span(siblings(self.tries[piece.trie], piece.path), piece.low, piece.high)
+        return self.spans[piece]
 
     def _compare(self, ranges: list, op: str, left, right) -> None:
         """Narrow both sides of a comparison of two variables, or of a variable and a literal."""
@@ -313,6 +326,52 @@ class Boxes:
         by_slot = {(group.trie, group.terms): piece for group, piece in state.taken.items()}
         pieces = tuple(by_slot[slot] for slot in self.slots[state.levels])
         return Box(state.ranges, state.levels, pieces, self.budget - state.left)
+
+
+def dimensions_of(shape: Shape) -> list[set[TrieKey]]:
+    """Return the tries that are sliced by each dimension, in the order of the variables."""
+    found: dict[int, set[TrieKey]] = {}
+    for member, level in zip(shape.members, levels_of(shape.members), strict=True):
+        found.setdefault(member.path[level - 1], set()).add(shape.tries[member.slot])
+    return [found[depth] for depth in sorted(found) if depth >= 0]
+
+
+def longest(size: Callable[[int], int], allowed: int, fits: int, last: int) -> int:
+    """Return the greatest end up to `last` whose size is allowed, given one that fits. Sizes grow about evenly, so the end is
+    interpolated between one that fits and one that does not, in turn with bisection: 6 to 10 sizes in place of 20.
+
+    >>> asked = []
+    >>> longest(lambda end: asked.append(end) or 3 * end, 1000, 1, 1 << 20), len(asked) < 8
+    (333, True)
+    """
+    if (whole := size(last)) <= allowed:
+        return last
+    exceeds, below, above, interpolate = last, size(fits), whole, True
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) >> 1
+        if interpolate:
+            share = (allowed - below) / (above - below)
+            middle = min(max(fits + int(share * (exceeds - fits)), fits + 1), exceeds - 1)
+        interpolate = not interpolate
+        if (found := size(middle)) <= allowed:
+            fits, below = middle, found
+        else:
+            exceeds, above = middle, found
+    return fits
+
+
+def boxing_cost(sizes: list[int], budget: int, ratio: int) -> float:
+    """Return the expected cost of boxes, in bytes copied. All slices of a dimension are copied for each combination of slices
+    of those before. sizes: the bytes of the tries of each dimension; ratio: of the shares of the budget of the others to that
+    of the last."""
+    if sum(sizes) <= budget or not sizes:
+        return float(sum(sizes))
+    part = max(budget / (ratio * (len(sizes) - 1) + 1), 1)
+    boxes = copied = 1.0
+    for number, size in enumerate(sizes):
+        copied += boxes * size
+        boxes *= max(size / (part * (1 if number + 1 == len(sizes) else ratio)), 1)
+    return copied + boxes * BOX_BYTES
 
 
 def _narrow_range(ranges: list, term: int, low: int, high: int) -> None:

@@ -5,7 +5,7 @@ from degrees, so that skew is included. For example, the expected number of chil
 is Σ in(y) · out(y) ÷ |edge|; a hub that occurs often makes it much larger than the average of out(y).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom, QueryError
@@ -19,8 +19,14 @@ LOOKUP = 10.0  # the cost of binding a prefix, in values scanned: 6 ns against 0
 RUN = 4  # ratio of costs up to which an order is preferred if its last variables are joined by bits
 
 
-def choose_order(query: ConjunctiveQuery, relations: Tries, first: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the variable order with the least expected cost. The variables in `first`, in any order, come first.
+def choose_order(
+    query: ConjunctiveQuery,
+    relations: Tries,
+    first: Sequence[str] = (),
+    beside: Callable[[tuple[str, ...]], float] = lambda order: 0.0,
+) -> tuple[str, ...]:
+    """Return the variable order with the least expected cost. The variables in `first`, in any order, come first. beside: a
+    cost of an order that is added to that of its loops, in values scanned.
 
     Each variable is joined to an earlier one by some atom if possible. A variable that an equation assigns comes as soon as the
     equation's other variables are bound. Reads each joined column once (cached in `relations`), then takes 10 µs an order.
@@ -33,7 +39,7 @@ def choose_order(query: ConjunctiveQuery, relations: Tries, first: Sequence[str]
     orders = [order for order in (with_equations(query, c) for c in candidates) if _begins_with_set(order, first)]
     if not orders:
         raise QueryError(f"no variable order begins with {', '.join(first)}: equations need other variables before them")
-    costs = {order: estimate.cost(order) for order in orders}
+    costs = {order: estimate.cost(order) + beside(order) for order in orders}
     good = sorted((order for order in orders if costs[order] <= RUN * min(costs.values())), key=costs.__getitem__)
     return next((order for order in good if has_run(query, order)), good[0])
 

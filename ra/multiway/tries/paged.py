@@ -25,7 +25,7 @@ FENCE = PAGE_BYTES // 4  # values of a page; the first of each is kept in memory
 ENDS_BLOCK = 32  # positions of a level whose children's least and greatest value is kept in memory
 CACHED_PAGES = 16  # pages of an array that are kept
 TUPLES = 1 << 16  # tuples that are written at a time
-MOST_IDS = (1 << 31) - 1
+FEW = 1 << 14  # children of some positions that are read at once; of more, only the first and the last of each position
 
 
 @dataclass
@@ -69,8 +69,15 @@ class PagedArray:
         number, inside = divmod(at, PAGE_BYTES // self.dtype.itemsize)
         return int(self.page(number)[inside])
 
+    def few(self, begin: int, end: int) -> np.ndarray:
+        """Return a copy of a short range, past the cache."""
+        pages = 1 + (end - begin) * self.dtype.itemsize // PAGE_BYTES
+        self.reads.probes += pages
+        self.reads.pages += pages
+        return self._read(begin, end)
+
     def read(self, begin: int, end: int) -> np.ndarray:
-        """Return a copy of a range."""
+        """Return a copy of a range, for a slice."""
         self.reads.bytes += (end - begin) * self.dtype.itemsize
         return self._read(begin, end)
 
@@ -92,6 +99,7 @@ class PagedTrie:
     fences: tuple[np.ndarray, ...]
     ends: tuple[np.ndarray, ...]
     widths: tuple[int, ...]  # the size of the largest sibling range of each level
+    bytes: int  # of the file
 
     def widest(self, level: int) -> int:
         return self.widths[level]
@@ -108,16 +116,24 @@ class PagedTrie:
 
     def span(self, level: int, begin: int, end: int) -> tuple[int, int]:
         """Return (least, greatest + 1) of the children of positions [begin, end) of a level; (0, 0) if there are none. Reads
-        the ends of the sibling ranges at positions of blocks that are not whole."""
+        the children at positions of blocks that are not whole."""
         if end <= begin:
             return 0, 0
         first, last = -(-begin // ENDS_BLOCK), end // ENDS_BLOCK
-        rest = range(begin, end) if first > last else (*range(begin, first * ENDS_BLOCK), *range(last * ENDS_BLOCK, end))
-        least, greatest = self.ends[level][:, first:last]
-        bounds, children = self.index[level], self.values[level + 1]
-        low = min([children[bounds[at]] for at in rest], default=MOST_IDS)
-        high = max([children[bounds[at + 1] - 1] for at in rest], default=-1)
-        return min(low, int(least.min(initial=low))), max(high, int(greatest.max(initial=high))) + 1
+        rest = [(begin, end)] if first > last else [(begin, first * ENDS_BLOCK), (last * ENDS_BLOCK, end)]
+        found = [self.ends[level][:, first:last], *(self._ends(level, *each) for each in rest if each[0] < each[1])]
+        return min(int(ends[0].min()) for ends in found if ends.size), max(
+            int(ends[1].max()) for ends in found if ends.size
+        ) + 1
+
+    def _ends(self, level: int, begin: int, end: int) -> np.ndarray:
+        """Return the first and the last children of some positions, (2, n)."""
+        bounds, children = self.index[level].few(begin, end + 1), self.values[level + 1]
+        low, high = int(bounds[0]), int(bounds[-1])
+        if high - low > FEW:
+            return np.array([[children[at] for at in bounds[:-1].tolist()], [children[at - 1] for at in bounds[1:].tolist()]])
+        some, bounds = children.few(low, high), bounds - low
+        return np.stack([some[bounds[:-1]], some[bounds[1:] - 1]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +163,7 @@ class StoredTrie:
             PagedArray(file, np.dtype(dtype), begin, length, reads)
             for begin, (dtype, length) in zip(self.arrays.begins(), self.arrays.sections, strict=True)
         )
-        return PagedTrie(tuple(levels[::2]), tuple(levels[1::2]), directory, self.fences, self.ends, self.widths)
+        return PagedTrie(tuple(levels[::2]), tuple(levels[1::2]), directory, self.fences, self.ends, self.widths, self.bytes)
 
 
 def write_trie(pieces: Iterable[tuple[np.ndarray, ...]], arity: int, size: int, store: Store, name: str, sc=None) -> StoredTrie:
