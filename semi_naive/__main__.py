@@ -360,11 +360,13 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
 @click.option(
     "--memory", type=Bytes(), metavar="BYTES",
-    help="Bound the edges in a box (boxed), or proposals in flight, of 8 bytes each (bigjoin): 500000, 64M, 2G.",
+    help="Keep the graph in files, and take so much memory (boxed), or bound proposals in flight, of 8 bytes each (bigjoin):"
+    " 64M, 2G.",
 )  # fmt: skip
+@click.option("--local-dir", metavar="DIR", help="Keep these files there, not in the system's temporary folder.")
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
-def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memory, trace, header):
+def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memory, local_dir, trace, header):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs
     from semi_naive.io.results.outputs import output_format
@@ -374,6 +376,7 @@ def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memo
         output_format(output)
     pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
     options = {"directed": directed, "symmetry": not every, "homomorphisms": homomorphisms, "plan": plan, "memory": memory}
+    options["local_dir"] = local_dir
     keep = partial(_write_records, trace=trace, plot=None) if trace else None
     found = subgraphs(_graph_of(edges, {"header": header}), pattern, count=not output, trace=keep, **options)
     if output:

@@ -182,7 +182,7 @@ class Shelf:
         for box in boxes:
             start, previous = time.perf_counter(), set(slices)
             slices = provisioned(box, slices, tries)
-            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))))
+            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), most < NO_LIMIT)
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             count, kept = 0, [np.empty((0, keep), np.int64)]

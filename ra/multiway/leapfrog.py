@@ -120,13 +120,18 @@ def looped(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: D
 
 @lru_cache(maxsize=1024)
 def nest(
-    query: ConjunctiveQuery, order: tuple[str, ...], keep: int, levels: tuple[int, ...] | None, roots: tuple[int, ...]
+    query: ConjunctiveQuery,
+    order: tuple[str, ...],
+    keep: int,
+    levels: tuple[int, ...] | None,
+    roots: tuple[int, ...],
+    divisible: bool = False,
 ) -> "Nest":
     """Return the compiled loops of a query. levels: see `Shape`; roots: slots in order of preference, if a variable may loop
-    over several."""
+    over several; divisible: the values of the second variable can be divided, too."""
     shape = Shape(query, order, levels)
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
-    bounded = frozenset(depth for depth in sliced if depth >= 0)
+    bounded = frozenset(depth for depth in sliced if depth >= 0) | set(range(1, len(order))[:divisible])
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     kernel = compile_kernel(generator.kernel())
     depths = sorted(bounded | {0}) if order else []

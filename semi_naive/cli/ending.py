@@ -28,6 +28,7 @@ SHORTEST_LOOK, LONGEST_LOOK = 0.01, 0.5  # seconds between two looks at the memo
 # New objects between two looks for garbage: all that is imported would be gone through again and again. A look at 50,000 takes
 # 10 ms, a twentieth of a small program, which makes no more than that.
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
+LIMITED_STACK_BYTES = 2 << 20  # bytes of a thread's stack under a limit, which counts stacks as used; 8 MB otherwise
 PANDAS = "PySpark does not yet fully support pandas"  # pandas 3 makes pyspark warn; no command uses pandas
 SHOW_CURSOR = "\x1b[?25h"  # a progress bar hides the cursor
 SAID = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "its terminal is gone"}
@@ -144,10 +145,18 @@ def exit_process() -> None:
         os._exit(Ending.status)
 
 
+def set_up_libraries() -> None:
+    """Set what libraries read when they are loaded."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices, of which there are none, take 0.07 s
+    if import_module("semi_naive.host.memory_limits").is_process_limited():
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool would reserve all up to the limit
+        threading.stack_size(LIMITED_STACK_BYTES)
+
+
 def command() -> None:
     """The command `semi-naive`."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices, of which there are none, take 0.07 s
+    set_up_libraries()
     atexit.register(exit_process)  # called after all that is registered later
     warnings.filterwarnings("ignore", PANDAS, FutureWarning)
     listen()

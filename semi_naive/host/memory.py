@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.memory_limits import (
     ADDRESSES,
+    DATA,
     ENOUGH_FREE_BYTES,
     MACHINE,
     NEAR_LIMIT_FRACTION,
@@ -26,7 +27,7 @@ DRIVER_SHARE = 0.4  # share of all memory that the driver alone may use before a
 SIGNS = (
     "MemoryError", "Unable to allocate", "array is too big", "Maximum allowed dimension", "OutOfMemoryError",
     "Cannot allocate memory", "std::bad_alloc", "malloc of size", "realloc of size", "insufficient memory",
-    "Could not reserve enough space", "error reserving", "failed to map segment",
+    "Could not reserve enough space", "error reserving", "failed to map segment", "can't start new thread",
 )  # fmt: skip
 HELPS = (
     "a smaller local_tuples has strata evaluated on the partitions sooner, where tuples are in files; with more partitions, a"
@@ -89,8 +90,8 @@ def _ours(room: Room) -> bool:
 
 def bytes_before_kill() -> tuple[float, OutOfMemory | None]:
     """The bytes left before the system kills a process, and the error once less than half of `check_memory`'s reserve is left.
-    A shortage of address space is an error of its own. Costs 0.1 ms while memory suffices."""
-    room = min((room for room in rooms() if room.of != ADDRESSES), key=lambda each: each.left, default=None)
+    A shortage of address space or of data is an error of its own. Costs 0.1 ms while memory suffices."""
+    room = min((room for room in rooms() if room.of not in (ADDRESSES, DATA)), key=lambda each: each.left, default=None)
     if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None
     return (room.left, OutOfMemory(str(room), *where())) if _ours(room) else (float("inf"), None)
@@ -107,7 +108,7 @@ def is_memory(error: BaseException | str) -> bool:
     """True if an error, or Spark's text of one, reports a failed allocation."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, (str, ValueError, OSError, ImportError)) and any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, (str, ValueError, OSError, ImportError, RuntimeError)) and any(sign in str(error) for sign in SIGNS)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,8 @@ ENOUGH_FREE_BYTES = 1 << 30  # free bytes that suffice under any limit
 UNLIMITED_BYTES = 1 << 60
 MACHINE = "this machine's memory"
 ADDRESSES = "this process's address space (ulimit -v)"
+DATA = "this process's data (ulimit -d)"
+OWN_LIMITS = {ADDRESSES: ("RLIMIT_AS", 0), DATA: ("RLIMIT_DATA", 5)}  # their names, and their usage's place in /proc/self/statm
 
 
 @dataclass
@@ -59,19 +61,25 @@ def rooms() -> Iterator[Room]:
     with contextlib.suppress(OSError, ValueError, KeyError):
         told = _numbers(Path("/proc/meminfo"))
         yield Room(1024 * (told["MemTotal:"] - told["MemAvailable:"]), 1024 * told["MemTotal:"], MACHINE)
-    if (most := _address_space()) < UNLIMITED_BYTES:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            yield Room(pages * os.sysconf("SC_PAGE_SIZE"), most, ADDRESSES)
+    for of, (limit_name, field) in OWN_LIMITS.items():
+        if (most := _own_limit(limit_name)) < UNLIMITED_BYTES:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                pages = int(Path("/proc/self/statm").read_text().split()[field])
+                yield Room(pages * os.sysconf("SC_PAGE_SIZE"), most, of)
 
 
-def _address_space() -> int:
-    """Return the limit of this process's address space in bytes."""
+def is_process_limited() -> bool:
+    """True if this process has a limit of its own (ulimit)."""
+    return any(_own_limit(name) < UNLIMITED_BYTES for name, _ in OWN_LIMITS.values())
+
+
+def _own_limit(name: str) -> int:
+    """Return a limit of this process in bytes, by its name in the module `resource`."""
     try:
         import resource
     except ImportError:  # not on Windows
         return UNLIMITED_BYTES
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    soft, _ = resource.getrlimit(getattr(resource, name))
     return UNLIMITED_BYTES if soft == resource.RLIM_INFINITY else soft
 
 

@@ -19,8 +19,8 @@ from semi_naive.subgraph_queries.stored import StoredGraph
 from semi_naive.subgraph_queries.vertices import Vertices
 
 HELPS = (
-    "a graph takes some 60 bytes an edge while it is read and numbered, whatever the plan; after that the plan boxed (with"
-    " memory, --memory) keeps to a number of bytes, and bigjoin has its indexes on the partitions of Spark"
+    "a graph takes some 60 bytes an edge while it is read and numbered; the plan boxed (with memory, --memory) has it in files,"
+    " and takes so many bytes beside the 150 MB of the libraries"
 )
 PLANS = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
 
@@ -60,8 +60,12 @@ def subgraphs(
     plan        "leapfrog" in memory, by two threads or more, or by all executors of a `spark` that has other hosts; "boxed"
                 within `memory`; "bigjoin" and "bigjoin-s" over the partitions of Spark. "auto": leapfrog, or boxed if `memory`
                 is given
-    memory      bytes of the slices of a box; BiGJoin has a proposal in flight for each 8 of them, and does not bound the bytes
-                of a task
+    memory      boxed: bytes of memory, beside some 150 MB for libraries and compiled loops. The graph is read in pieces and
+                sorted into files, and is never in memory as a whole, nor are listed matches; 16 MB are taken in any case, and
+                names of vertices and data that is in memory already come on top. `Vertices` are in memory: for them it
+                bounds the slices of a box. BiGJoin has a proposal in flight for each 8 bytes, and does not bound the bytes of
+                a task
+    local_dir   the folder of the files (default: the system's temporary one): 60 bytes an edge while they are sorted
     triangles   compute the relation of all triangles first, and join it in place of the edges of triangles. Useful for plans
                 that search an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)
     factorised  for counts of undirected patterns by leapfrog, without `order` and `triangles`: count independent parts of the

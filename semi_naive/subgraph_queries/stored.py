@@ -148,7 +148,7 @@ class StoredGraph:
             sink=None if count else lambda some: rows.append(some.astype(np.int32)[:, order].ravel()),
         )  # fmt: skip
         width = len(query.variables)
-        return found, None if count else Rows(rows, width, max(listing // (32 * width), 1))
+        return found, None if count else Rows(rows, width, max(listing // (64 * width), 1))
 
     @property
     def values(self) -> np.ndarray:
