@@ -5,6 +5,7 @@ is read, not mapped, as mapped pages count as memory of the process.
 """
 
 import io
+import mmap
 import os
 from collections.abc import Iterator
 
@@ -16,16 +17,18 @@ from semi_naive.ra.words import merge_all, sort_unique
 
 BUFFER_COPIES = 3  # arrays of the buffer's size: the buffer, those of the sort, and what the caller holds of it
 MERGE_COPIES = 4  # the same for the blocks of a merge: read, merged in pairs, and returned
-LEAST_WORDS = 1 << 12  # words of a buffer, and of a block, at least
+LEAST_WORDS = 1 << 12  # words of a buffer at least
+MAPPED_BYTES = 1 << 20  # bytes of an array that is worth a system call
+LEAST_BLOCK_WORDS = 1 << 9  # words of a block at least: a page
 
 
 class ExternalSort:
-    """A sort of words. bytes: the memory that it may take, buffers of the sort and of the merge included; a block of 32 KB for
+    """A sort of words. bytes: the memory that it may take, buffers of the sort and of the merge included; a block of 4 KB for
     each run is taken in any case."""
 
     def __init__(self, store: Store, name: str, bytes: int):
         self.path, self.bytes = store.path(name), bytes
-        self.buffer = np.empty(max(bytes // (8 * BUFFER_COPIES), LEAST_WORDS), np.uint64)
+        self.buffer = returned_array(max(bytes // (8 * BUFFER_COPIES), LEAST_WORDS), np.uint64)
         self.used = 0
         self.ends: list[int] = [0]  # the ends of the runs in the file, in words
 
@@ -60,26 +63,45 @@ class ExternalSort:
 
     def _merged(self, file: io.FileIO) -> Iterator[np.ndarray]:
         """Yield the words of all runs in a file."""
-        block = max(self.bytes // (8 * MERGE_COPIES * (len(self.ends) - 1)), LEAST_WORDS)
-        ranges = list(zip(self.ends[:-1], self.ends[1:], strict=True))
-        blocks = [np.empty(0, np.uint64) for _ in ranges]
+        runs = len(self.ends) - 1
+        size = max(self.bytes // (8 * MERGE_COPIES * runs), LEAST_BLOCK_WORDS)
+        begins, ends = np.array(self.ends[:-1]), np.array(self.ends[1:])  # of the words that are not read yet
+        blocks = [np.empty(0, np.uint64) for _ in range(runs)]
+        left, first, last = np.zeros(runs, np.int64), np.zeros(runs, np.uint64), np.zeros(runs, np.uint64)
         while True:
-            for number, (begin, end) in enumerate(ranges):
-                if not blocks[number].size and begin < end:
-                    blocks[number] = read_array(file, np.uint64, 8 * begin, min(block, end - begin))
-                    ranges[number] = begin + blocks[number].size, end
-            if not any(each.size for each in blocks):
+            for run in np.flatnonzero((2 * left < size) & (begins < ends)).tolist():
+                count = min(size - int(left[run]), int(ends[run] - begins[run]))
+                blocks[run] = np.concatenate([blocks[run], read_array(file, np.uint64, 8 * int(begins[run]), count)])
+                begins[run] += count
+                left[run], first[run], last[run] = blocks[run].size, blocks[run][0], blocks[run][-1]
+            if not left.any():
                 return
-            unread = [each[-1] for each, (begin, end) in zip(blocks, ranges, strict=True) if begin < end]
-            cuts = [np.searchsorted(each, min(unread), "right") if unread else each.size for each in blocks]
-            yield merge_all([each[:cut] for each, cut in zip(blocks, cuts, strict=True)])
-            blocks = [each[cut:] for each, cut in zip(blocks, cuts, strict=True)]
+            unread = begins < ends
+            bound = last[unread].min() if unread.any() else last.max()
+            taken = []
+            for run in np.flatnonzero((left > 0) & (first <= bound)).tolist():
+                cut = int(np.searchsorted(blocks[run], bound, "right"))
+                taken.append(blocks[run][:cut])
+                blocks[run] = blocks[run][cut:].copy()
+                left[run] -= cut
+                if left[run]:
+                    first[run] = blocks[run][0]
+            yield merge_all(taken)
+
+
+def returned_array(count: int, dtype) -> np.ndarray:
+    """Return an uninitialized array (count,) whose memory the system has back as soon as it is dropped. What `np.empty` has
+    taken may stay with the process: up to 60 MB of arrays of less than 32 MB."""
+    size = count * np.dtype(dtype).itemsize
+    if size < MAPPED_BYTES or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return np.empty(count, dtype)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype)
 
 
 def read_array(file: io.FileIO, dtype, begin: int, count: int) -> np.ndarray:
     """Read an array of `count` numbers from the byte `begin` of an unbuffered file on. Raises EOFError if the file ends
     before."""
-    out = np.empty(count, dtype)
+    out = returned_array(count, dtype)
     view = memoryview(out).cast("B")
     file.seek(begin)
     while view:

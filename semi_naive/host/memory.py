@@ -48,6 +48,14 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def give_back() -> None:
+    """Return memory that this process has freed to the system, where the C library can; it would keep some."""
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class OutOfMemory(MemoryError):
     """Memory is exhausted, or about to be. said: the usage, or the failed allocation. place: the work in progress. helps:
     advice.
@@ -108,7 +116,9 @@ def is_memory(error: BaseException | str) -> bool:
     """True if an error, or Spark's text of one, reports a failed allocation."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, (str, ValueError, OSError, ImportError, RuntimeError)) and any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, (str, ValueError, OSError, ImportError, RuntimeError)) and any(
+        sign in str(error) for sign in SIGNS
+    )
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.host import private
+from semi_naive.host.memory import give_back
 from semi_naive.host.numbers import quantity
 from semi_naive.host.threads import cpus
 from semi_naive.io.edges import edge_pieces
@@ -41,6 +42,11 @@ class Column:
     path: str
     dtype: np.dtype
     size: int = 0
+
+    @classmethod
+    def create(cls, path: str, dtype) -> "Column":
+        with open(path, "xb", opener=private.opener):
+            return cls(path, np.dtype(dtype))
 
     def append(self, numbers: np.ndarray) -> None:
         with open(self.path, "ab", opener=private.opener) as file:
@@ -75,8 +81,7 @@ class Rows:
 
     def __init__(self, column: Column, width: int, piece: int):
         self.count, self.width, self.piece, self.lock = column.size // width, width, piece, threading.Lock()
-        with open(column.path, "ab", opener=private.opener):  # there may be no match
-            self.file = open(column.path, "rb", buffering=0)
+        self.file = open(column.path, "rb", buffering=0)
         column.remove()
 
     def __len__(self) -> int:
@@ -141,6 +146,7 @@ class StoredGraph:
         if budget <= 0:
             needed = quantity(tries + thread - SMALL_BYTES, "byte")
             raise BudgetTooSmall(f"memory={memory:,} leaves nothing for edges: {needed} are for pages and marks of vertices")
+        give_back()
         rows = self._column()
         order = np.argsort(query.variables)
         found = shelf.run(
@@ -226,7 +232,7 @@ class StoredGraph:
         return f"graph.{self.files}"
 
     def _column(self, dtype=np.int32) -> Column:
-        return Column(self.store.path(self._path()), np.dtype(dtype))
+        return Column.create(self.store.path(self._path()), dtype)
 
     def _sort(self) -> ExternalSort:
         return ExternalSort(self.store, self._path(), self.memory // SORT_SHARE)
