@@ -83,7 +83,7 @@ def boxed(percent: int):
 
     def engine(graph: PatternSearch, spark, timeout: float) -> Sample:
         shelf = graph.once("shelf", lambda: _shelf(graph))
-        whole = sum(np.dtype(dtype).itemsize * length for file in shelf.files.values() for dtype, length in file.sections)
+        whole = sum(file.bytes for file in shelf.files.values())
         budget = max(whole * percent // 100, 1)
         graph.once(f"warm {percent}", lambda: list(shelf.here(shelf.boxes(budget), 0, None)))
         begun = time.perf_counter()

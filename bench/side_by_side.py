@@ -103,7 +103,8 @@ def compared(task: Task, engines: dict[str, list[str]], folder: Path, options) -
             if any(sample.stopped for sample in samples[name]):
                 continue
             out = folder / "out" / task.name / name
-            sample = watched([*words, "-F", str(task.facts), f"-j{options.jobs or cpus()}"], out, options.timeout)
+            given = ["-F", str(task.facts), f"-j{options.jobs or cpus()}", "-D", str(out)]
+            sample = watched([*words, *given], out, options.timeout)
             say(f"{task.name}: {name} {sample.seconds:.2f} s" + " (stopped)" * sample.stopped)
             samples[name].append(sample)
             if not sample.stopped:
@@ -115,12 +116,12 @@ def compared(task: Task, engines: dict[str, list[str]], folder: Path, options) -
 
 
 def watched(words: list[str], out: Path, timeout: float) -> ShellRun:
-    """A command's run with its results in the folder `out`, its standard output among them. Python keeps the bytecode of
-    its modules, as it does for users."""
+    """A command's run with its standard output in the folder `out`, where its other results may be, too. Python keeps the
+    bytecode of its modules, as it does for users."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     report = out.with_suffix(".json")
-    command = [sys.executable, "-m", "bench.watched", str(timeout), str(report), *words, "-D", str(out)]
+    command = [sys.executable, "-m", "bench.watched", str(timeout), str(report), *words]
     with open(out / "stdout", "wb") as printed, open(out.with_suffix(".err"), "w+b") as told:
         subprocess.run(command, check=True, stdout=printed, stderr=told, env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""})
         found = json.loads(report.read_text())

@@ -95,7 +95,10 @@ def returned_array(count: int, dtype) -> np.ndarray:
     size = count * np.dtype(dtype).itemsize
     if size < MAPPED_BYTES or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.empty(count, dtype)
-    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype)
+    try:
+        return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype)
+    except OSError:
+        raise MemoryError(f"Unable to allocate {size:,} bytes") from None
 
 
 def read_array(file: io.FileIO, dtype, begin: int, count: int) -> np.ndarray:
