@@ -86,13 +86,15 @@ def run_boxed(
         shelf = Shelf.of(query, relations, store, sc, budget)
         return shelf.run(budget, count=count, threads=threads, sc=sc, sink=sink)
     finally:
-        store.remove()
-        if sc and not on_this_host(sc.master):
-            _remove_elsewhere(store, sc)
+        remove_tries(store, sc)
 
 
-def _remove_elsewhere(store: Store, sc) -> None:
-    """Delete the tries that other hosts have written."""
+def remove_tries(store: Store, sc) -> None:
+    """Delete the tries of a folder, also those that other hosts have written. sc: the context whose hosts have them, or
+    None."""
+    store.remove()
+    if sc is None or on_this_host(sc.master):
+        return
     with contextlib.suppress(Exception):  # Spark may have been stopped
         jobs = PartitionedJobs(sc, cores(sc))
         jobs.remove(store)

@@ -18,7 +18,7 @@ from semi_naive.ra.multiway.tries.trie import TrieArray
 from semi_naive.ra.storage import external_sort
 from semi_naive.ra.storage.external_sort import ExternalSort
 from semi_naive.ra.storage.runs import Store
-from semi_naive.subgraph_queries import stored
+from semi_naive.subgraph_queries import columns, stored
 
 EDGES = np.asarray(graphs.rmat(9, 6000))
 PEAK = """
@@ -39,7 +39,8 @@ def store(tmp_path):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Pieces of 1,024 edges, windows of 128 vertices, runs of 64 words."""
+    """Pieces of 100 edges, windows of 128 vertices, runs of 64 words."""
+    monkeypatch.setattr(columns, "LEAST_PIECE", 100)
     monkeypatch.setattr(stored, "LEAST_MEMORY", 1 << 12)
     monkeypatch.setattr(external_sort, "LEAST_WORDS", 1 << 6)
     monkeypatch.setattr(external_sort, "LEAST_BLOCK_WORDS", 1 << 3)
