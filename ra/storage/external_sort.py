@@ -45,7 +45,7 @@ class ExternalSort:
     def _write_run(self) -> None:
         run = sort_unique(self.buffer[: self.used], over=True)
         with open(self.path, "ab", opener=private.opener) as file:
-            run.tofile(file)
+            file.write(memoryview(run))  # a full disk is an error of the system, as it is not by `tofile`
         self.ends.append(self.ends[-1] + run.size)
         self.used = 0
 

@@ -35,7 +35,7 @@ class Column:
 
     def append(self, numbers: np.ndarray) -> None:
         with open(self.path, "ab", opener=private.opener) as file:
-            numbers.astype(self.dtype, copy=False).tofile(file)
+            file.write(memoryview(np.ascontiguousarray(numbers, self.dtype)))
         self.size += len(numbers)
 
     def pieces(self, piece: int) -> Iterator[np.ndarray]:
@@ -84,7 +84,7 @@ class Columns:
         """Yield the pieces of columns of one size, side by side."""
         return zip(*(column.pieces(self.piece) for column in columns), strict=True)
 
-    def made(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[Column, ...]:
+    def written(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[Column, ...]:
         """Return new columns with these pieces, given side by side."""
         out = tuple(self.new(dtype) for dtype in dtypes)
         for some in pieces:

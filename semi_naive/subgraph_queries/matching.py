@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from semi_naive.host.memory import at
+from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, find_matches
 from semi_naive.subgraph_queries.patterns import Pattern
 from semi_naive.subgraph_queries.stored import StoredGraph
@@ -76,10 +77,11 @@ def subgraphs(
     The leapfrog plan needs 20 bytes for each edge and direction; the table needs 4 bytes for each vertex of a match. Raises
     ValueError for an invalid pattern, and for a `memory` that no box fits into; BadInput if the graph cannot be read.
     """
-    _check_options(plan, memory, trace)
+    _check_options(plan, memory, trace, local_dir)
     pattern = Pattern.of(pattern, directed)
     stored = (memory, local_dir) if _plan(plan, memory) == "boxed" and not triangles else None
-    with at(lambda: "the search for subgraphs", HELPS), _vertices_of(graph, directed, stored, reading) as vertices:
+    place = at(lambda: "the search for subgraphs", HELPS)
+    with place, translate_failures(folder=local_dir), _vertices_of(graph, directed, stored, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
@@ -106,7 +108,7 @@ def _vertices_of(graph, directed: bool, stored: tuple[int, str | None] | None, r
     return StoredGraph.of(graph, directed, *stored, **reading) if stored else Vertices.of(graph, directed, **reading)
 
 
-def _check_options(plan: str, memory: int | None, trace=None) -> None:
+def _check_options(plan: str, memory: int | None, trace=None, local_dir: str | None = None) -> None:
     """Raise ValueError for unknown options, and for options that the plan does not support."""
     if plan not in PLANS:
         raise ValueError(f"the plan {plan!r} is unknown: expected {', '.join(PLANS)}")
@@ -116,6 +118,8 @@ def _check_options(plan: str, memory: int | None, trace=None) -> None:
         raise ValueError("plan='boxed' keeps to a number of bytes: give memory=")
     if plan == "leapfrog" and memory is not None:
         raise ValueError("plan='leapfrog' has everything in memory: use plan='boxed' to keep to memory=")
+    if local_dir is not None and _plan(plan, memory) != "boxed":
+        raise ValueError("local_dir= is where plan='boxed' has its files: give memory=")
     if trace is not None and _plan(plan, memory) == "leapfrog":
         raise ValueError("plan='leapfrog' keeps no trace: use plan='boxed' with memory=, 'bigjoin' or 'bigjoin-s'")
 

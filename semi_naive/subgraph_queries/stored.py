@@ -194,7 +194,7 @@ class StoredGraph:
         """Write the edges, and number the vertices."""
         pieces, names = edge_pieces(graph, self.columns.memory // PIECE_SHARE, **reading)
         extent = [1 << 63, -(1 << 63)]
-        raw = self.columns.made(self._measured(pieces, extent), np.int64, np.int64)
+        raw = self.columns.written(self._measured(pieces, extent), np.int64, np.int64)
         self.names = names()
         ends, values = self._as_ids(raw, *extent)
         ends = self._distinct(ends)
@@ -216,7 +216,9 @@ class StoredGraph:
         if not numbers:
             return raw, Values(0, 0, None)
         if high - low < max(SMALL, SPARSE * numbers) and high - low < (1 << 31) - 1:
-            ends = columns.made(((source - low, target - low) for source, target in columns.pieces(*raw)), np.int32, np.int32)
+            ends = columns.written(
+                ((source - low, target - low) for source, target in columns.pieces(*raw)), np.int32, np.int32
+            )
             for column in raw:
                 column.remove()
             return ends, Values(low, high - low + 1, None)
@@ -224,7 +226,7 @@ class StoredGraph:
         for column in raw:
             for some in column.pieces(columns.piece):
                 sort.add(some.view(np.uint64) ^ SIGN)
-        (values,) = columns.made((((some ^ SIGN).view(np.int64),) for some in sort.pieces()), np.int64)
+        (values,) = columns.written((((some ^ SIGN).view(np.int64),) for some in sort.pieces()), np.int64)
         if values.size >= 1 << 31:
             raise TooManyValues(f"{values.size:,} vertices, and there is room for 2^31")
         return tuple(columns.positions_in(column, values) for column in raw), Values(0, values.size, values)
@@ -237,7 +239,7 @@ class StoredGraph:
             sort.add(packed(*self._directed(source[keep], target[keep])))
         for end in ends:
             end.remove()
-        return self.columns.made(map(unpacked, sort.pieces()), np.int32, np.int32)
+        return self.columns.written(map(unpacked, sort.pieces()), np.int32, np.int32)
 
     def _directed(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return edges; of an undirected graph, from the smaller number to the larger."""
@@ -250,7 +252,7 @@ class StoredGraph:
         degrees.remove()
         if values.values is not None:
             return rank, self.columns.values_at(order, values.values, np.int64)
-        (numbered,) = self.columns.made(((some + np.int64(values.low),) for (some,) in self.columns.pieces(order)), np.int64)
+        (numbered,) = self.columns.written(((some + np.int64(values.low),) for (some,) in self.columns.pieces(order)), np.int64)
         order.remove()
         return rank, numbered
 
@@ -258,7 +260,7 @@ class StoredGraph:
         """Return the edges by the vertices' numbers."""
         columns = [self.columns.values_at(end, rank) for end in ends]
         rank.remove()
-        found = self.columns.made((self._directed(*some) for some in self.columns.pieces(*columns)), np.int32, np.int32)
+        found = self.columns.written((self._directed(*some) for some in self.columns.pieces(*columns)), np.int32, np.int32)
         for column in columns:
             column.remove()
         return found

@@ -1,5 +1,6 @@
 """Graphs in files: any memory gives the matches of the graph in memory, in as many pieces, windows and runs as it takes."""
 
+import errno
 import gzip
 import os
 import subprocess
@@ -15,6 +16,7 @@ from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.tries import paged
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
 from semi_naive.ra.multiway.tries.trie import TrieArray
+from semi_naive.ra.spark.failures import DiskFull
 from semi_naive.ra.storage import external_sort
 from semi_naive.ra.storage.external_sort import ExternalSort
 from semi_naive.ra.storage.runs import Store
@@ -186,3 +188,13 @@ def test_the_peak_of_memory_does_not_grow_with_the_graph(tmp_path):
     files, memory = peaks[large, 16 << 20], 16 << 20
     assert files - peaks[small, memory] <= 1.3 * memory
     assert files < peaks[large,] - 20e6
+
+
+def test_a_full_disk_is_one_error_that_names_the_folder(tmp_path, monkeypatch):
+    def full(column, numbers):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(columns.Column, "append", full)
+    with pytest.raises(DiskFull, match="no space left in .*: the setting local_dir names another folder"):
+        subgraphs(EDGES, "triangle", plan="boxed", memory=50_000, local_dir=str(tmp_path))
+    assert not os.listdir(tmp_path)

@@ -69,7 +69,7 @@ class PagedArray:
         number, inside = divmod(at, PAGE_BYTES // self.dtype.itemsize)
         return int(self.page(number)[inside])
 
-    def few(self, begin: int, end: int) -> np.ndarray:
+    def read_few(self, begin: int, end: int) -> np.ndarray:
         """Return a copy of a short range, past the cache."""
         pages = 1 + (end - begin) * self.dtype.itemsize // PAGE_BYTES
         self.reads.probes += pages
@@ -128,11 +128,11 @@ class PagedTrie:
 
     def _ends(self, level: int, begin: int, end: int) -> np.ndarray:
         """Return the first and the last children of some positions, (2, n)."""
-        bounds, children = self.index[level].few(begin, end + 1), self.values[level + 1]
+        bounds, children = self.index[level].read_few(begin, end + 1), self.values[level + 1]
         low, high = int(bounds[0]), int(bounds[-1])
         if high - low > FEW:
             return np.array([[children[at] for at in bounds[:-1].tolist()], [children[at - 1] for at in bounds[1:].tolist()]])
-        some, bounds = children.few(low, high), bounds - low
+        some, bounds = children.read_few(low, high), bounds - low
         return np.stack([some[bounds[:-1]], some[bounds[1:] - 1]])
 
 
@@ -290,7 +290,7 @@ class _Section:
         self.file = open(path, "wb", opener=private.opener)
 
     def write(self, numbers: np.ndarray) -> None:
-        np.asarray(numbers, self.kind).tofile(self.file)
+        self.file.write(memoryview(np.ascontiguousarray(numbers, self.kind)))
         self.length += len(numbers)
 
     def close(self) -> None:
