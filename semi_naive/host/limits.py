@@ -19,6 +19,7 @@ depends on the data and on the plans, never on a clock: so a decision that is ma
 import contextlib
 import math
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from threading import Lock
@@ -165,10 +166,11 @@ class OverBudget(Exception):
 
 
 class Work:
-    """The bindings that an evaluation has visited. most: its budget."""
+    """The bindings that an evaluation has visited. most: its budget; block: returns None once the block has ended that has the
+    budget."""
 
-    def __init__(self, most: float):
-        self.most, self.bindings, self.alone = most, 0, Lock()
+    def __init__(self, most: float, block: Callable[[], object | None]):
+        self.most, self.block, self.bindings, self.alone = most, block, 0, Lock()
 
     def visit(self, bindings: int) -> None:
         """Count bindings. Raises OverBudget above the budget."""
@@ -178,7 +180,17 @@ class Work:
             raise OverBudget
 
 
+class Block:
+    """Exists as long as a block with a budget runs."""
+
+
 _work: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+def _current() -> Work | None:
+    """Return the work that is counted. An interrupt may end a block before it can reset the variable; its work is dropped."""
+    work = _work.get()
+    return None if work is None or work.block() is None else work
 
 
 @contextlib.contextmanager
@@ -190,20 +202,22 @@ def budget(most: float = math.inf) -> Iterator[Work]:
     >>> work.bindings
     3
     """
-    token = _work.set(Work(most))
+    block = Block()
+    work = Work(most, weakref.ref(block))
+    token = _work.set(work)
     try:
-        yield _work.get()  # type: ignore[misc]
+        yield work
     finally:
         _work.reset(token)
 
 
 def visit(bindings: int) -> None:
     """Count bindings, if the evaluation has a budget. 0.1 µs if not."""
-    if (work := _work.get()) is not None:
+    if (work := _current()) is not None:
         work.visit(bindings)
 
 
 def bindings_left() -> float:
     """The bindings that may still be visited."""
-    work = _work.get()
+    work = _current()
     return math.inf if work is None else max(0, work.most - work.bindings)

@@ -1,6 +1,9 @@
 """Limits of an evaluation: a deadline, bytes, and a client that has left. All ways to evaluate end there, with one error."""
 
+import contextvars
+import math
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -313,3 +316,12 @@ def test_the_commands_have_limits(run, tmp_path, monkeypatch, machine):
     assert status == 2 and "query_bytes=much: expected a number of bytes, such as 500000, 64M or 2G" in errors
     status, _, errors = run("run", "p.dl", "--query-seconds", "soon")
     assert status == 2 and "query_seconds=soon: expected a number, or none" in errors
+
+
+def test_a_budget_ends_with_its_block_even_if_an_interrupt_prevents_the_reset():
+    def interrupted():
+        limits._work.set(limits.Work(5, weakref.ref(limits.Block())))
+        limits.visit(6)
+        return limits.bindings_left()
+
+    assert contextvars.copy_context().run(interrupted) == math.inf
