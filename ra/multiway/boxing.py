@@ -25,7 +25,7 @@ result: tuples
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
@@ -72,19 +72,18 @@ def run_boxed(
     threads: int | None = None,
     sc=None,
     local_dir: str | None = None,
-    sink: Callable[[np.ndarray], object] | None = None,
 ) -> Boxed:
     """Evaluate a query box by box, with at most `budget` bytes of slices in memory at a time.
 
     With a SparkContext, its tasks share the boxes, and the budget is that of each task; without, `threads` threads run one box
     after the other. Beyond the budget, a thread takes a byte an id for every set that is restricted further, and the answer
-    takes memory, unless a `sink` takes its rows, (n, variables) int64, as they come. Writes the tries to `local_dir` (default:
-    the system's temporary directory) first. Raises BudgetTooSmall, which says what works.
+    takes memory. Writes the tries to `local_dir` (default: the system's temporary directory) first. Raises BudgetTooSmall,
+    which says what works.
     """
     store = Store.create(local_dir)
     try:
         shelf = Shelf.of(query, relations, store, sc, budget)
-        return shelf.run(budget, count=count, threads=threads, sc=sc, sink=sink)
+        return shelf.run(budget, count=count, threads=threads, sc=sc)
     finally:
         remove_tries(store, sc)
 
@@ -150,8 +149,8 @@ class Shelf:
         return {key: file.open(self.reads) for key, file in self.files.items()}
 
     def run(self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink=None, most: int = NO_LIMIT) -> Boxed:
-        """Choose boxes, and evaluate them; see `run_boxed`. most: numbers of the rows that one of the threads has before they
-        are taken, as far as boxes can be divided."""
+        """Choose boxes, and evaluate them; see `run_boxed`. sink: takes the rows, (n, variables) int64, as they come. most:
+        numbers of the rows that one of the threads has before they are taken, as far as boxes can be divided."""
         keep, begun = 0 if count else len(self.order), time.perf_counter()
         try:
             boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))

@@ -45,7 +45,7 @@ class ExternalSort:
     def _write_run(self) -> None:
         run = sort_unique(self.buffer[: self.used], over=True)
         with open(self.path, "ab", opener=private.opener) as file:
-            file.write(memoryview(run))  # a full disk is an error of the system, as it is not by `tofile`
+            file.write(memoryview(run))  # `tofile` hides the error number of a full disk
         self.ends.append(self.ends[-1] + run.size)
         self.used = 0
 
@@ -90,8 +90,8 @@ class ExternalSort:
 
 
 def returned_array(count: int, dtype) -> np.ndarray:
-    """Return an uninitialized array (count,) whose memory the system has back as soon as it is dropped. What `np.empty` has
-    taken may stay with the process: up to 60 MB of arrays of less than 32 MB."""
+    """Return an uninitialized array (count,). Its memory returns to the system when it is dropped. The allocator of `np.empty`
+    keeps freed arrays of up to 32 MB: with 24 MB, triangles of 50 million edges peaked at 137 MB, and at 114 by this."""
     size = count * np.dtype(dtype).itemsize
     if size < MAPPED_BYTES or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.empty(count, dtype)

@@ -180,7 +180,7 @@ class Work:
             raise OverBudget
 
 
-class Block:
+class BudgetBlock:
     """Exists as long as a block with a budget runs."""
 
 
@@ -202,7 +202,7 @@ def budget(most: float = math.inf) -> Iterator[Work]:
     >>> work.bindings
     3
     """
-    block = Block()
+    block = BudgetBlock()
     work = Work(most, weakref.ref(block))
     token = _work.set(work)
     try:

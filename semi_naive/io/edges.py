@@ -67,15 +67,13 @@ def load_edges(source: Source) -> Edges:
     return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
 
-def edge_pieces(
-    source, piece_bytes: int, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None
-) -> tuple[Iterator[np.ndarray], Callable]:
+def edge_pieces(source, piece_bytes: int, **reading) -> tuple[Iterator[np.ndarray], Callable]:
     """Return the edges of any data that `edge_source` accepts in pieces (2, n) int64, and a function that returns the names,
     see `Edges`, once all pieces are read. Text is read `piece_bytes` at a time, or BLOCK_BYTES if it is compressed; parquet by
-    row groups; other data is in memory, or one piece."""
+    row groups; other data is in memory, or one piece. reading: the options of `edge_source`."""
     if isinstance(source, Edges):
         return iter([source.pairs.T]), lambda: source.names
-    source, names = edge_source(source, header, expand_symmetric, strings, any_ids, delimiter), SymbolTable()
+    source, names = edge_source(source, **reading), SymbolTable()
     values, named = Values(names), source.relation.kinds[0] == Kind.SYMBOL
     pieces = (some for part in source.each() for some in _pieces_of(part, values, piece_bytes))
     return pieces, lambda: names.array() if named else None

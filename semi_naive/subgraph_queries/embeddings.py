@@ -12,7 +12,7 @@ from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
-from semi_naive.subgraph_queries.stored import Rows, StoredGraph
+from semi_naive.subgraph_queries.stored import StoredGraph, StoredRows
 from semi_naive.subgraph_queries.vertices import Vertices
 from semi_naive.tuples import Tuples, dictionary_encoded
 
@@ -148,7 +148,7 @@ class Subgraphs(Tuples):
     """
 
     vertices_of_pattern: tuple
-    matches: np.ndarray | Rows
+    matches: np.ndarray | StoredRows
     graph: Vertices | StoredGraph
     values: np.ndarray
     query: ConjunctiveQuery
@@ -171,7 +171,7 @@ class Subgraphs(Tuples):
 
     def to_batches(self, dictionaries: bool = False):
         """An iterator of pyarrow RecordBatches of the graph's own vertices: int64, or strings."""
-        count = self.matches.piece if isinstance(self.matches, Rows) else ROWS
+        count = self.matches.piece if isinstance(self.matches, StoredRows) else ROWS
         return in_threads(lambda begin: self._batch(begin, begin + count, dictionaries), range(0, len(self.matches), count))
 
     def _batch(self, begin: int, end: int, dictionaries: bool):

@@ -119,7 +119,7 @@ def _check_options(plan: str, memory: int | None, trace=None, local_dir: str | N
     if plan == "leapfrog" and memory is not None:
         raise ValueError("plan='leapfrog' has everything in memory: use plan='boxed' to keep to memory=")
     if local_dir is not None and _plan(plan, memory) != "boxed":
-        raise ValueError("local_dir= is where plan='boxed' has its files: give memory=")
+        raise ValueError("local_dir= requires plan='boxed', which writes files there: give memory=")
     if trace is not None and _plan(plan, memory) == "leapfrog":
         raise ValueError("plan='leapfrog' keeps no trace: use plan='boxed' with memory=, 'bigjoin' or 'bigjoin-s'")
 

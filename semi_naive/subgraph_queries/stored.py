@@ -1,8 +1,8 @@
 """A graph in files, for subgraph queries within a number of bytes of memory: its edges are never in memory as a whole.
 
 The edges are read in pieces. Vertices are numbered by ascending degree, as in `vertices`, by external sorts and by passes over
-the edges (`columns`). Tries are written from sorted edges. After Zinn, "General-Purpose Join Algorithms for Listing Triangles
-in Large Graphs" (2015), §3.
+the edges (`number_files`). Tries are written from sorted edges. After Zinn, "General-Purpose Join Algorithms for Listing
+Triangles in Large Graphs" (2015), §3.
 """
 
 import threading
@@ -20,11 +20,12 @@ from semi_naive.ra.multiway.boxing import Boxed, Shelf, remove_tries
 from semi_naive.ra.multiway.leapfrog import AHEAD
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import BudgetTooSmall
-from semi_naive.ra.multiway.tries.domain import NOTHING, SIGN, SMALL, SPARSE, Domain, TooManyValues
+from semi_naive.ra.multiway.tries.domain import NOTHING, SIGN, Domain, TooManyValues, is_dense
 from semi_naive.ra.multiway.tries.paged import StoredTrie, write_trie
 from semi_naive.ra.storage.external_sort import read_array
+from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
-from semi_naive.subgraph_queries.columns import PIECE_SHARE, Column, Columns, packed, unpacked
+from semi_naive.subgraph_queries.number_files import PIECE_SHARE, NumberFiles, packed, unpacked
 
 SMALL_BYTES = 8 << 20  # bytes beside the slices that `memory` need not bound
 LISTING_SHARE = 4  # rows that are not written yet may take this part of the memory
@@ -33,19 +34,19 @@ RELATIONS = {"up": 2, "down": 2, "edge": 2}
 
 
 @dataclass(frozen=True)
-class Values:
+class VertexValues:
     """The values of ids: those of a column, ascending; without one, the number `low` and those that follow."""
 
     low: int
     size: int
-    values: Column | None
+    values: NumberFile | None
 
 
-class Rows:
+class StoredRows:
     """Matches in a file, (n, width) int32, which are read in slices. piece: the rows that may be in memory. The file has no
     name any more, and its place on the disk is free once no object reads it."""
 
-    def __init__(self, column: Column, width: int, piece: int):
+    def __init__(self, column: NumberFile, width: int, piece: int):
         self.count, self.width, self.piece, self.lock = column.size // width, width, piece, threading.Lock()
         self.file = open(column.path, "rb", buffering=0)
         column.remove()
@@ -70,12 +71,12 @@ class StoredGraph:
 
     store: Store
     directed: bool
-    columns: Columns
+    columns: NumberFiles
     names: object = None  # a pyarrow array of strings, or None
-    numbered: Column = field(init=False)
-    source: Column = field(init=False)
-    target: Column = field(init=False)
-    degrees: dict[tuple[str, int], Column] = field(default_factory=dict)
+    numbered: NumberFile = field(init=False)
+    source: NumberFile = field(init=False)
+    target: NumberFile = field(init=False)
+    degrees: dict[tuple[str, int], NumberFile] = field(default_factory=dict)
     context: object = None  # the SparkContext whose hosts have tries
 
     @classmethod
@@ -86,7 +87,7 @@ class StoredGraph:
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         store = Store.create(local_dir)
-        stored = cls(store, directed, Columns(store, max(memory, LEAST_MEMORY)))
+        stored = cls(store, directed, NumberFiles(store, max(memory, LEAST_MEMORY)))
         try:
             stored._read(graph, reading)
             return stored
@@ -104,7 +105,7 @@ class StoredGraph:
         """Remove the files, those on other hosts included."""
         remove_tries(self.store, self.context)
 
-    def search(self, query: ConjunctiveQuery, count: bool, memory: int, sc=None) -> tuple[Boxed, Rows | None]:
+    def search(self, query: ConjunctiveQuery, count: bool, memory: int, sc=None) -> tuple[Boxed, StoredRows | None]:
         """Count or list the matches of a query within `memory` bytes: slices, the pages and fences of tries, the marks of
         threads, and rows that are not written yet. Up to SMALL_BYTES of these do not count. With a context, each task has
         slices of so many bytes. Raises BudgetTooSmall."""
@@ -126,7 +127,7 @@ class StoredGraph:
             sink=None if count else lambda some: rows.append(some.astype(np.int32)[:, order].ravel()),
         )  # fmt: skip
         width = len(query.variables)
-        return found, None if count else Rows(rows, width, max(listing // (64 * width), 1))
+        return found, None if count else StoredRows(rows, width, max(listing // (64 * width), 1))
 
     @property
     def values(self) -> np.ndarray:
@@ -180,7 +181,7 @@ class StoredGraph:
             if relation != "up" and not self.directed:
                 yield target, source
 
-    def _degree(self, relation: str, column: int) -> Column:
+    def _degree(self, relation: str, column: int) -> NumberFile:
         """Return for each id the number of tuples with it in a column. Takes a pass over the relation for each window."""
         key = relation, column
         if key not in self.degrees:
@@ -210,18 +211,18 @@ class StoredGraph:
                 extent[:] = min(extent[0], int(some.min())), max(extent[1], int(some.max()))
                 yield some
 
-    def _as_ids(self, raw: tuple[Column, ...], low: int, high: int) -> tuple[tuple[Column, ...], Values]:
+    def _as_ids(self, raw: tuple[NumberFile, ...], low: int, high: int) -> tuple[tuple[NumberFile, ...], VertexValues]:
         """Return the edges with ids of vertices in the order of their values, and the values by id."""
         numbers, columns = 2 * raw[0].size, self.columns
         if not numbers:
-            return raw, Values(0, 0, None)
-        if high - low < max(SMALL, SPARSE * numbers) and high - low < (1 << 31) - 1:
+            return raw, VertexValues(0, 0, None)
+        if is_dense(low, high, numbers):
             ends = columns.written(
                 ((source - low, target - low) for source, target in columns.pieces(*raw)), np.int32, np.int32
             )
             for column in raw:
                 column.remove()
-            return ends, Values(low, high - low + 1, None)
+            return ends, VertexValues(low, high - low + 1, None)
         sort = columns.sort()
         for column in raw:
             for some in column.pieces(columns.piece):
@@ -229,9 +230,9 @@ class StoredGraph:
         (values,) = columns.written((((some ^ SIGN).view(np.int64),) for some in sort.pieces()), np.int64)
         if values.size >= 1 << 31:
             raise TooManyValues(f"{values.size:,} vertices, and there is room for 2^31")
-        return tuple(columns.positions_in(column, values) for column in raw), Values(0, values.size, values)
+        return tuple(columns.positions_in(column, values) for column in raw), VertexValues(0, values.size, values)
 
-    def _distinct(self, ends: tuple[Column, ...]) -> tuple[Column, ...]:
+    def _distinct(self, ends: tuple[NumberFile, ...]) -> tuple[NumberFile, ...]:
         """Return the edges without loops and duplicates; of an undirected graph, in one direction."""
         sort = self.columns.sort()
         for source, target in self.columns.pieces(*ends):
@@ -245,7 +246,7 @@ class StoredGraph:
         """Return edges; of an undirected graph, from the smaller number to the larger."""
         return (source, target) if self.directed else (np.minimum(source, target), np.maximum(source, target))
 
-    def _ranks(self, degrees: Column, values: Values) -> tuple[Column, Column]:
+    def _ranks(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
         """Return for each id its number by ascending degree, and for each number the vertex's value."""
         order = self.columns.sorting_positions(degrees)
         rank = self.columns.sorting_positions(order)
@@ -256,7 +257,7 @@ class StoredGraph:
         order.remove()
         return rank, numbered
 
-    def _renumbered(self, ends: tuple[Column, ...], rank: Column) -> tuple[Column, ...]:
+    def _renumbered(self, ends: tuple[NumberFile, ...], rank: NumberFile) -> tuple[NumberFile, ...]:
         """Return the edges by the vertices' numbers."""
         columns = [self.columns.values_at(end, rank) for end in ends]
         rank.remove()

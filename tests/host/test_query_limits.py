@@ -320,7 +320,7 @@ def test_the_commands_have_limits(run, tmp_path, monkeypatch, machine):
 
 def test_a_budget_ends_with_its_block_even_if_an_interrupt_prevents_the_reset():
     def interrupted():
-        limits._work.set(limits.Work(5, weakref.ref(limits.Block())))
+        limits._work.set(limits.Work(5, weakref.ref(limits.BudgetBlock())))
         limits.visit(6)
         return limits.bindings_left()
 

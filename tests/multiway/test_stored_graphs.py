@@ -19,8 +19,9 @@ from semi_naive.ra.multiway.tries.trie import TrieArray
 from semi_naive.ra.spark.failures import DiskFull
 from semi_naive.ra.storage import external_sort
 from semi_naive.ra.storage.external_sort import ExternalSort
+from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
-from semi_naive.subgraph_queries import columns, stored
+from semi_naive.subgraph_queries import number_files, stored
 
 EDGES = np.asarray(graphs.rmat(9, 6000))
 PEAK = """
@@ -42,7 +43,7 @@ def store(tmp_path):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Pieces of 100 edges, windows of 128 vertices, runs of 64 words."""
-    monkeypatch.setattr(columns, "LEAST_PIECE", 100)
+    monkeypatch.setattr(number_files, "LEAST_PIECE", 100)
     monkeypatch.setattr(stored, "LEAST_MEMORY", 1 << 12)
     monkeypatch.setattr(external_sort, "LEAST_WORDS", 1 << 6)
     monkeypatch.setattr(external_sort, "LEAST_BLOCK_WORDS", 1 << 3)
@@ -194,7 +195,7 @@ def test_a_full_disk_is_one_error_that_names_the_folder(tmp_path, monkeypatch):
     def full(column, numbers):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(columns.Column, "append", full)
+    monkeypatch.setattr(NumberFile, "append", full)
     with pytest.raises(DiskFull, match="no space left in .*: the setting local_dir names another folder"):
         subgraphs(EDGES, "triangle", plan="boxed", memory=50_000, local_dir=str(tmp_path))
     assert not os.listdir(tmp_path)

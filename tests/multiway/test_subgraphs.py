@@ -251,7 +251,7 @@ BAD = [
     ("triangle", {"memory": 0}, "expected a number of bytes"),
     ("triangle", {"plan": "boxed"}, "give memory="),
     ("triangle", {"plan": "leapfrog", "memory": 1 << 20}, "use plan='boxed'"),
-    ("triangle", {"local_dir": "/tmp"}, "local_dir= is where plan='boxed' has its files: give memory="),
+    ("triangle", {"local_dir": "/tmp"}, "local_dir= requires plan='boxed', which writes files there: give memory="),
 ]
 
 

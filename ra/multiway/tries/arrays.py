@@ -1,13 +1,13 @@
 """Several arrays in one file, which is memory-mapped, so that only the parts that are used are read from disk."""
 
 import io
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Run, write_run
 
 Sections = tuple[tuple[str, int], ...]  # dtype and length of each array; every one begins at a multiple of 8 bytes
@@ -34,9 +34,10 @@ class ArrayFile:
         return cls(Replica.share(sc, store, name, words), _sections(arrays))
 
     @classmethod
-    def assemble(cls, paths: list[str], sections: Sections, store, name: str, sc=None) -> "ArrayFile":
-        """Move the contents of a file for each array to one file; on every host, if a context is given."""
-        run = write_run(store.path(name), _words_of(paths, sections))
+    def assemble(cls, files: list[NumberFile], store, name: str, sc=None) -> "ArrayFile":
+        """Move arrays, each in a file, to one file; on every host, if a context is given."""
+        run = write_run(store.path(name), _words_of(files))
+        sections = tuple((file.dtype.str, file.size) for file in files)
         return cls(run if sc is None else Replica.of(run, sc), sections)
 
     def begins(self) -> Iterator[int]:
@@ -59,13 +60,11 @@ class ArrayFile:
             begin += word_count
 
 
-def _words_of(paths: list[str], sections: Sections) -> Iterator[np.ndarray]:
+def _words_of(files: list[NumberFile]) -> Iterator[np.ndarray]:
     """Yield the contents of files as words, the end of each padded with zeros. Removes the files."""
-    for path, (dtype, _) in zip(paths, sections, strict=True):
-        with open(path, "rb", buffering=0) as file:
-            os.unlink(path)
-            while (piece := np.fromfile(file, dtype, PIECE_NUMBERS)).size:
-                yield _padded(piece)
+    for file in files:
+        yield from map(_padded, file.pieces(PIECE_NUMBERS))
+        file.remove()
 
 
 def _padded(array: np.ndarray) -> np.ndarray:

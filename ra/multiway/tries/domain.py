@@ -35,7 +35,7 @@ class Domain:
         if not columns:
             return cls(0, 0, NOTHING)
         low, high = min(int(column.min()) for column in columns), max(int(column.max()) for column in columns)
-        if high - low < max(SMALL, SPARSE * sum(column.size for column in columns)) and high - low < (1 << 31) - 1:
+        if is_dense(low, high, sum(column.size for column in columns)):
             return cls(low, high - low + 1, NOTHING)
         words = np.concatenate([column.view(np.uint64) ^ SIGN for column in map(np.ascontiguousarray, columns)])
         names = (sort_unique(words) ^ SIGN).view(np.int64)
@@ -65,3 +65,14 @@ class Domain:
         """Return the id of a value, or -1."""
         found = self.rank(value)
         return found if found < self.rank(value, after=True) else -1
+
+
+def is_dense(low: int, high: int, count: int) -> bool:
+    """True if `count` values between two bounds, both included, have their distances from `low` as ids."""
+    return high - low < max(SMALL, SPARSE * count) and high - low < (1 << 31) - 1
+
+
+def check_tuples(count: int) -> None:
+    """Raise TooManyValues if a trie cannot have so many tuples."""
+    if count >= 1 << 31:
+        raise TooManyValues(f"{count:,} tuples in one trie, and there is room for 2^31: split the relation")

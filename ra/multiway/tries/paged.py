@@ -5,7 +5,6 @@ search reads at most one page of a level, as the first value of each page is kep
 child of each block of positions, by which boxes narrow the ranges of variables.
 """
 
-import contextlib
 import io
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -13,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.host import private
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
-from semi_naive.ra.multiway.tries.domain import TooManyValues
+from semi_naive.ra.multiway.tries.domain import check_tuples
 from semi_naive.ra.storage.external_sort import read_array
 from semi_naive.ra.storage.missing import DAMAGED, RunMissing
+from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
 
 PAGE_BYTES = 4096
@@ -30,11 +29,11 @@ FEW = 1 << 14  # children of some positions that are read at once; of more, only
 
 @dataclass
 class Reads:
-    """What has been read of files: pages that were asked for, pages that were read, and the bytes of slices."""
+    """Counts of reads of files."""
 
-    probes: int = 0
-    pages: int = 0
-    bytes: int = 0
+    probes: int = 0  # pages requested, cached ones included
+    pages: int = 0  # pages read from files
+    bytes: int = 0  # bytes of slices read
 
 
 @dataclass(eq=False)
@@ -170,11 +169,10 @@ def write_trie(pieces: Iterable[tuple[np.ndarray, ...]], arity: int, size: int, 
     """Write a trie of tuples of ids below `size`, given as columns in ascending pieces without duplicates. Takes memory for a
     piece. sc: a context whose hosts all get the file."""
     writer = _Writer(arity, size, store, name)
-    with contextlib.closing(writer):
-        for columns in pieces:
-            for begin in range(0, len(columns[0]), TUPLES):
-                writer.add([np.asarray(column[begin : begin + TUPLES], np.int32) for column in columns])
-        return writer.finish(sc)
+    for columns in pieces:
+        for begin in range(0, len(columns[0]), TUPLES):
+            writer.add([np.asarray(column[begin : begin + TUPLES], np.int32) for column in columns])
+    return writer.finish(sc)
 
 
 class _Writer:
@@ -183,7 +181,9 @@ class _Writer:
     def __init__(self, arity: int, size: int, store: Store, name: str):
         self.arity, self.size, self.store, self.name = arity, size, store, name
         kinds = [kind for _ in range(arity) for kind in (np.int32, np.int64)][:-1]
-        self.sections = [_Section(store.path(f"{name}.{number}"), kind) for number, kind in enumerate([np.int32, *kinds])]
+        self.sections = [
+            NumberFile.create(store.path(f"{name}.{number}"), kind) for number, kind in enumerate([np.int32, *kinds])
+        ]
         self.directory, self.values, self.index = self.sections[0], self.sections[1::2], self.sections[2::2]
         self.fences: list[list[np.ndarray]] = [[] for _ in range(arity)]
         self.ends = [_Ends() for _ in range(arity - 1)]
@@ -192,10 +192,6 @@ class _Writer:
         self.opened = [0] * (arity - 1)  # the begin of the last sibling range of each level but the first
         self.listed = 0  # ids whose entry in the directory is written
 
-    def close(self) -> None:
-        for section in self.sections:
-            section.close()
-
     def add(self, columns: list[np.ndarray]) -> None:
         """Add some tuples, which follow the ones before."""
         starts = self._starts(columns)
@@ -203,7 +199,7 @@ class _Writer:
             self._add_index(level, starts[level], starts[level + 1], columns[level + 1]) for level in range(self.arity - 1)
         ]
         first_ids = columns[0][starts[0]]
-        self._add_directory(first_ids, entries[0] if entries else self.values[0].length + np.arange(first_ids.size))
+        self._add_directory(first_ids, entries[0] if entries else self.values[0].size + np.arange(first_ids.size))
         for level, column in enumerate(columns):
             self._add_values(level, column[starts[level]])
         self.last = [int(column[-1]) for column in columns]
@@ -220,13 +216,13 @@ class _Writer:
 
     def _add_values(self, level: int, values: np.ndarray) -> None:
         section = self.values[level]
-        self.fences[level].append(values[-section.length % FENCE :: FENCE].copy())
-        section.write(values)
+        self.fences[level].append(values[-section.size % FENCE :: FENCE].copy())
+        section.append(values)
 
     def _add_index(self, level: int, starts: np.ndarray, below: np.ndarray, child: np.ndarray) -> np.ndarray:
         """Add the entries of the index of a level, and return them. starts: the rows at which its values begin; below: those of
         their children; child: the column of the children."""
-        entries = self.values[level + 1].length + np.searchsorted(below, starts)
+        entries = self.values[level + 1].size + np.searchsorted(below, starts)
         sizes = np.diff(np.concatenate([[self.opened[level]], entries]))
         self.widths[level + 1] = max(self.widths[level + 1], int(sizes.max(initial=0)))
         before = child[starts - 1]
@@ -234,7 +230,7 @@ class _Writer:
             before[0] = self.last[level + 1]
         self.ends[level].add(child[starts], before)
         self.opened[level] = int(entries[-1]) if entries.size else self.opened[level]
-        self.index[level].write(entries)
+        self.index[level].append(entries)
         return entries
 
     def _add_directory(self, ids: np.ndarray, entries: np.ndarray) -> None:
@@ -248,7 +244,7 @@ class _Writer:
             if end == begin + 1:
                 self._fill(int(gaps[begin]), int(entries[begin]))
             else:
-                self.directory.write(np.repeat(entries[begin:end], gaps[begin:end]))
+                self.directory.append(np.repeat(entries[begin:end], gaps[begin:end]))
             begin = end
         if len(ids):
             self.listed = int(ids[-1]) + 1
@@ -256,45 +252,23 @@ class _Writer:
     def _fill(self, count: int, entry: int) -> None:
         """Add an entry to the directory many times."""
         while count > 0:
-            self.directory.write(np.full(min(count, TUPLES), entry, np.int32))
+            self.directory.append(np.full(min(count, TUPLES), entry, np.int32))
             count -= TUPLES
 
     def finish(self, sc=None) -> StoredTrie:
         """Complete the arrays, and write them to one file."""
-        total = self.values[-1].length
-        if total >= 1 << 31:
-            raise TooManyValues(f"{total:,} tuples in one trie, and there is room for 2^31: split the relation")
-        self._fill(self.size + 1 - self.listed, self.values[min(1, self.arity - 1)].length)
+        check_tuples(self.values[-1].size)
+        self._fill(self.size + 1 - self.listed, self.values[min(1, self.arity - 1)].size)
         for level, index in enumerate(self.index):
-            below = self.values[level + 1].length
-            if index.length:
+            below = self.values[level + 1].size
+            if index.size:
                 self.widths[level + 1] = max(self.widths[level + 1], below - self.opened[level])
                 self.ends[level].finish(self.last[level + 1])
-            index.write(np.array([below]))
-        self.widths[0] = self.values[0].length
-        self.close()
-        arrays = ArrayFile.assemble(
-            [section.path for section in self.sections],
-            tuple((np.dtype(section.kind).str, section.length) for section in self.sections),
-            self.store, f"{self.name}.trie", sc,
-        )  # fmt: skip
+            index.append(np.array([below]))
+        self.widths[0] = self.values[0].size
+        arrays = ArrayFile.assemble(self.sections, self.store, f"{self.name}.trie", sc)
         fences = tuple(np.concatenate([np.empty(0, np.int32), *own]) for own in self.fences)
         return StoredTrie(arrays, fences, tuple(ends.array() for ends in self.ends), tuple(self.widths))
-
-
-class _Section:
-    """A file to which numbers of one type are appended."""
-
-    def __init__(self, path: str, kind):
-        self.path, self.kind, self.length = path, kind, 0
-        self.file = open(path, "wb", opener=private.opener)
-
-    def write(self, numbers: np.ndarray) -> None:
-        self.file.write(memoryview(np.ascontiguousarray(numbers, self.kind)))
-        self.length += len(numbers)
-
-    def close(self) -> None:
-        self.file.close()
 
 
 class _Ends:

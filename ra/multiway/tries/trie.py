@@ -15,7 +15,7 @@ import numpy as np
 from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.multiway.query import relation_columns
 from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
-from semi_naive.ra.multiway.tries.domain import Domain, TooManyValues
+from semi_naive.ra.multiway.tries.domain import Domain, check_tuples
 from semi_naive.ra.multiway.tries.paged import StoredTrie, write_trie
 
 
@@ -43,8 +43,7 @@ class TrieArray:
                 index.append(np.append(np.searchsorted(positions, parent_begins), positions.size))
             values.append(column[positions])
             parent_begins = positions
-        if len(columns[0]) >= 1 << 31:
-            raise TooManyValues(f"{len(columns[0]):,} tuples in one trie, and there is room for 2^31: split the relation")
+        check_tuples(len(columns[0]))
         return cls(tuple(values), tuple(index), 0, directory_of(values[0], np.diff(index[0]) if index else 1, size))
 
     @property

@@ -4,14 +4,13 @@ A pass reads a column a piece at a time. Where it needs the values of ids, it ha
 is repeated for each window.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.host import private
-from semi_naive.ra.storage.external_sort import ExternalSort, read_array
+from semi_naive.ra.storage.external_sort import ExternalSort
+from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
 
 PIECE_SHARE = 64  # a piece may take this part of the memory: some ten arrays of its size exist at a time
@@ -21,39 +20,8 @@ LEAST_PIECE = 1 << 10  # numbers of a piece
 
 
 @dataclass
-class Column:
-    """Numbers of one type in a file, to which pieces are appended and from which they are read in order."""
-
-    path: str
-    dtype: np.dtype
-    size: int = 0
-
-    @classmethod
-    def create(cls, path: str, dtype) -> "Column":
-        with open(path, "xb", opener=private.opener):
-            return cls(path, np.dtype(dtype))
-
-    def append(self, numbers: np.ndarray) -> None:
-        with open(self.path, "ab", opener=private.opener) as file:
-            file.write(memoryview(np.ascontiguousarray(numbers, self.dtype)))
-        self.size += len(numbers)
-
-    def pieces(self, piece: int) -> Iterator[np.ndarray]:
-        """Yield the numbers, `piece` at a time."""
-        with open(self.path, "rb", buffering=0) as file:
-            for begin in range(0, self.size, piece):
-                yield read_array(file, self.dtype, begin * self.dtype.itemsize, min(piece, self.size - begin))
-
-    def mapped(self) -> np.ndarray:
-        return np.memmap(self.path, self.dtype, "r", shape=(self.size,)) if self.size else np.empty(0, self.dtype)
-
-    def remove(self) -> None:
-        os.unlink(self.path)
-
-
-@dataclass
-class Columns:
-    """A place for columns. memory: the bytes that a pass may take; files: the number of files made so far."""
+class NumberFiles:
+    """A folder of columns, each in a file. memory: the bytes that a pass may take; files: the number of files made so far."""
 
     store: Store
     memory: int
@@ -73,18 +41,18 @@ class Columns:
         self.files += 1
         return f"column.{self.files}"
 
-    def new(self, dtype=np.int32) -> Column:
+    def new(self, dtype=np.int32) -> NumberFile:
         """Return an empty column."""
-        return Column.create(self.store.path(self._name()), dtype)
+        return NumberFile.create(self.store.path(self._name()), dtype)
 
     def sort(self) -> ExternalSort:
         return ExternalSort(self.store, self._name(), self.memory // SORT_SHARE)
 
-    def pieces(self, *columns: Column) -> Iterator[tuple[np.ndarray, ...]]:
+    def pieces(self, *columns: NumberFile) -> Iterator[tuple[np.ndarray, ...]]:
         """Yield the pieces of columns of one size, side by side."""
         return zip(*(column.pieces(self.piece) for column in columns), strict=True)
 
-    def written(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[Column, ...]:
+    def written(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[NumberFile, ...]:
         """Return new columns with these pieces, given side by side."""
         out = tuple(self.new(dtype) for dtype in dtypes)
         for some in pieces:
@@ -92,7 +60,7 @@ class Columns:
                 column.append(numbers)
         return out
 
-    def positions_in(self, column: Column, values: Column) -> Column:
+    def positions_in(self, column: NumberFile, values: NumberFile) -> NumberFile:
         """Return the positions of a column's numbers among ascending values, and remove the column."""
 
         def of_window(begin: int, window: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +69,7 @@ class Columns:
 
         return self._by_windows(column, values, of_window, np.int32)
 
-    def values_at(self, column: Column, values: Column, dtype=np.int32) -> Column:
+    def values_at(self, column: NumberFile, values: NumberFile, dtype=np.int32) -> NumberFile:
         """Return the values at the positions that a column has, and remove the column."""
 
         def of_window(begin: int, window: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,10 +78,10 @@ class Columns:
 
         return self._by_windows(column, values, of_window, dtype)
 
-    def _by_windows(self, column: Column, values: Column, of_window, dtype) -> Column:
+    def _by_windows(self, column: NumberFile, values: NumberFile, of_window, dtype) -> NumberFile:
         """Replace the numbers of a column by a function of (begin of a window, a window of values, a piece), which returns the
         places that it replaces and their numbers. Takes a pass over the column for each window."""
-        found: Column | None = None
+        found: NumberFile | None = None
         for number, window in enumerate(values.pieces(self.window)):
             out = self.new(dtype)
             earlier = found.pieces(self.piece) if found else None
@@ -128,7 +96,7 @@ class Columns:
         column.remove()
         return found or self.new(dtype)
 
-    def counts(self, pieces: Callable[[], Iterable[np.ndarray]], size: int) -> Column:
+    def counts(self, pieces: Callable[[], Iterable[np.ndarray]], size: int) -> NumberFile:
         """Return how often each id below `size` occurs. Takes a pass over the pieces for each window."""
         out = self.new()
         for begin in range(0, size, self.window):
@@ -140,7 +108,7 @@ class Columns:
             out.append(counts)
         return out
 
-    def sorting_positions(self, column: Column) -> Column:
+    def sorting_positions(self, column: NumberFile) -> NumberFile:
         """Return the positions of a column's numbers in their ascending order; of equal numbers, ascending positions."""
         sort, begin, out = self.sort(), 0, self.new()
         for some in column.pieces(self.piece):
