@@ -37,15 +37,15 @@ def compile_into(folder: str) -> None:
 def compile_share(folder: str, share: int, of: int) -> None:
     """Compile every `of`-th kernel from number `share` on, unless this user's cache has it, and copy its machine code into the
     folder."""
-    from semi_naive.host.kernel_cache import is_cached, machine_code
+    from semi_naive.host import native
 
     for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):
         if module.name != UNCOMPILED_MODULE:
             import_module(module.name)
     for kernel in jit.defined_kernels()[share::of]:
-        if not is_cached(kernel):
+        if not native.is_cached(kernel):
             kernel.compiled()
-        for path in machine_code(kernel):
+        for path in native.files(kernel):
             shutil.copyfile(path, Path(folder, path.name))
 
 

@@ -32,7 +32,7 @@ from semi_naive import (
     transitive_closure,
     vectorised,
 )
-from semi_naive.host import kernel_cache
+from semi_naive.host import native
 from semi_naive.ra.spark import spark_context
 from semi_naive.running.results.answers import Answer, Result
 from semi_naive.subgraph_queries.embeddings import Subgraphs
@@ -341,7 +341,7 @@ def whole(source: Path) -> None:
 def carried() -> None:
     """The machine code that the wheel has brought: for every kernel of the engine, and none of these was compiled again."""
     kernels = {path.name for path in _files(Path(semi_naive.__file__).with_name(KERNELS))}
-    again = {path.name for path in _files(kernel_cache.cache_folder())}
+    again = {path.name for path in _files(native.cache_folder())}
     assert len(kernels) > 100 and not kernels & again, f"{len(kernels)} kernels came with the wheel, and again: {again}"
 
 

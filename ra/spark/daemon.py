@@ -1,9 +1,8 @@
 """The process that Spark starts on each host to fork Python workers, for sessions of `ra.spark.spark_context`.
 
 Spark puts its own sources as a zip at the front of the module path. No byte code is cached for it, and every worker would
-import numba and the kernels again. Here the installed pyspark comes first. numba and the kernels of words and closures, as far
-as they are compiled, are loaded once, before the first fork. Workers load other kernels themselves, in parallel; loading them
-here would delay all workers.
+import its modules again. Here the installed pyspark comes first. LLVM and the kernels of words and closures, as far as they are
+compiled, are loaded once, before the first fork. Workers load other kernels themselves.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Decides when the tuple-at-a-time machine is loaded, and compiles it in the background if it was never compiled on this
 computer.
 
-Loading its native code takes 0.03 s, loading it by numba 0.2 s, as long as a small program runs, and compiling it as long as a
-large one. So each waits until enough time has been spent in small iterations.
+Loading its machine code takes 0.03 s, as long as a small program runs, and compiling it as long as a large one. So each waits
+until enough time has been spent in small iterations.
 """
 
 import logging
@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 from semi_naive.host import jit, leftovers
 from semi_naive.host.account import part
 from semi_naive.host.interrupts import deferred
-from semi_naive.ra.tuple_at_a_time import native
 
 if TYPE_CHECKING:
     import subprocess
 
-NATIVE_SECONDS = 0.03  # time spent in small iterations after which the machine's native code is loaded
-LOADING_SECONDS = 0.1  # time spent in small iterations after which numba and the machine are loaded
+LOADING_SECONDS = 0.03  # time spent in small iterations after which the machine is loaded
 COMPILING_SECONDS = 0.5  # time spent in small iterations after which a background process compiles the machine
 RECHECK_SECONDS = 0.1  # time between two checks whether compilation has finished; a check takes 0.2 ms
 COMPILE = "from semi_naive.ra.tuple_at_a_time.ready import compile_machine; compile_machine()"
@@ -30,12 +28,10 @@ log = logging.getLogger("semi_naive")
 
 
 class _Compilation:
-    """The background process that compiles the machine, if any. until: the time (`time.monotonic`) of the next check.
-    native_tried: True once the native code was looked for."""
+    """The background process that compiles the machine, if any. until: the time (`time.monotonic`) of the next check."""
 
     process: "subprocess.Popen | None" = None
     until = 0.0
-    native_tried = False
 
 
 def machine_is_ready(spent: float) -> bool:
@@ -43,11 +39,6 @@ def machine_is_ready(spent: float) -> bool:
     have taken a block at a time. Starts compilation in the background if necessary."""
     if jit.mode != "auto" or _loaded():
         return jit.mode != "uncompiled"
-    if spent >= NATIVE_SECONDS and not _Compilation.native_tried:
-        _Compilation.native_tried = True
-        with part("kernels"), deferred():
-            if native.load():
-                return True
     if spent < LOADING_SECONDS or time.monotonic() < _Compilation.until:
         return False
     _Compilation.until = time.monotonic() + RECHECK_SECONDS
@@ -56,19 +47,18 @@ def machine_is_ready(spent: float) -> bool:
 
 
 def compile_machine() -> None:
-    """Compile the machine's kernels, or load them from the cache, and keep their native code."""
+    """Compile the machine's kernels, or load them from the cache."""
     from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
     for kernel in KERNELS:
         kernel.compiled()
-    native.keep()
 
 
 @part("kernels")
 def _load(spent: float) -> None:
-    """Load the machine by numba if its kernels are compiled; else start compiling them, once enough time was spent."""
+    """Load the machine if its kernels are compiled; else start compiling them, once enough time was spent."""
     with deferred():
-        from semi_naive.host.kernel_cache import is_cached
+        from semi_naive.host.native import is_cached
         from semi_naive.ra.tuple_at_a_time.machine import KERNELS
 
     if all(map(is_cached, KERNELS)):
@@ -81,11 +71,9 @@ def _load(spent: float) -> None:
 
 
 def _loaded() -> bool:
-    """True if the machine is loaded, as native code or by numba."""
-    if native.is_loaded():
-        return True
+    """True if the machine is loaded."""
     machine = sys.modules.get(f"{__package__}.machine")
-    return machine is not None and all(kernel.dispatcher is not None for kernel in machine.KERNELS)
+    return machine is not None and all(kernel.entry is not None for kernel in machine.KERNELS)
 
 
 def _compiling() -> "subprocess.Popen":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.native import run_machine
+from semi_naive.ra.tuple_at_a_time.machine import run_machine
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS
 
 MIN_SHARED_DELTA_TUPLES = 1000  # fewer are evaluated in the 0.1 ms that threads take to start

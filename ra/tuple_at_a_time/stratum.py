@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
 from semi_naive.ra.tuple_at_a_time.described import BlockLists, Listed
-from semi_naive.ra.tuple_at_a_time.native import forget_new, index_rows, insert_proposed, insert_rows, run_machine
+from semi_naive.ra.tuple_at_a_time.machine import forget_new, index_rows, insert_proposed, insert_rows, run_machine
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS, NewRows
 from semi_naive.ra.tuple_at_a_time.sharing import MIN_SHARED_DELTA_TUPLES, NEVER, Cursors, InThreads, Shares, address_of
 

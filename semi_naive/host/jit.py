@@ -1,9 +1,10 @@
 """A lazy `njit`: a kernel is compiled, or its machine code loaded, only when that is worth the time.
 
-Loading numba takes half a second, and compiling a kernel another half. So a kernel runs as plain Python while its arrays are
-small, until all kernels together have taken UNCOMPILED_SECONDS that way. Then numba is loaded, and the machine code of a kernel
-once it gets a large array, or has run as long as loading takes. Results are the same both ways: the types of `host.signatures`
-convert arguments and results. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
+A kernel runs as plain Python while its arrays are small, until all kernels together have taken as long that way as LLVM takes
+to load. Then the machine code of a kernel is loaded once it gets a large array, or has run as long as loading takes
+(`host.native`). If it is not cached, numba compiles it: its import takes up to half a second, and a kernel another half.
+Results are the same in all cases: the types of `host.signatures` convert arguments and results. With NUMBA_DISABLE_JIT=1
+nothing is ever compiled.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
@@ -29,10 +29,11 @@ __all__ = ["Kernel", "load_kernels", "njit", "types"]
 log = logging.getLogger("semi_naive")
 
 UNCOMPILED_NUMBERS = 2000  # numbers in the arrays of a call below which it runs uncompiled: 2 ms for one pass over them
-UNCOMPILED_SECONDS = 0.2  # seconds of uncompiled kernels in total, before numba is loaded: as long as loading takes
+UNLOADED_SECONDS = 0.03  # seconds of uncompiled kernels in total, before LLVM is loaded: as long as loading takes
+UNCOMPILED_SECONDS = 0.2  # the same before numba is imported, for kernels that are not cached
 NUMPY_NUMBERS = 1 << 17  # the same for a kernel with a numpy function: 1 ms
 UNLOADED_NUMBERS = 50  # numbers in the arrays of a call below which not even machine code is loaded
-LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, once numba is, or compiled
+LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, or compiled
 
 mode = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" and "uncompiled" or "auto"  # or "compiled"
 
@@ -50,10 +51,10 @@ _now = _Now()
 
 
 class _Spent:
-    """The times of all kernels: running uncompiled, and compiling or loading machine code; and whether numba is loaded."""
+    """The time that all kernels have run uncompiled, and whether machine code has been loaded."""
 
     seconds = 0.0
-    numba = False
+    loaded = False
 
 
 def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
@@ -84,9 +85,9 @@ class Kernel:
     scratch: list[str]
     uncompiled: Callable
     targetoptions: dict
-    dispatcher: Any = None
+    entry: Callable | None = None  # the machine code, once it is loaded or compiled
     seconds: float = 0.0  # the time that it has run uncompiled
-    worth: float | None = None  # seconds that it may run uncompiled; unknown until numba is loaded
+    worth: float | None = None  # seconds that it may run uncompiled; unknown until LLVM is loaded
 
     def __post_init__(self):
         """Determine which arguments count towards the size of a call, and register the kernel."""
@@ -99,10 +100,10 @@ class Kernel:
 
     def __call__(self, *given):
         """Call the kernel, compiled or not."""
-        if self.dispatcher is None and (_now.uncompiled or self._small(given)):
+        if self.entry is None and (_now.uncompiled or self._small(given)):
             return self._run(given) if _now.uncompiled else self._timed(given)
         try:
-            return (self.dispatcher or self.compiled())(*given)
+            return (self.entry or self.compiled())(*given)
         except SystemError as error:  # numba turns an interrupt into one
             raise interrupt_in(error) from None
 
@@ -116,15 +117,16 @@ class Kernel:
         numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
         if numbers > self.few:
             return False
-        if not _Spent.numba and _Spent.seconds < UNCOMPILED_SECONDS:
+        if _Spent.seconds < UNLOADED_SECONDS and not _Spent.loaded:
             return True
-        _Spent.numba = True
         if self.worth is None:
-            with part("kernels"), deferred():  # as numba may be loaded
-                from semi_naive.host.kernel_cache import is_cached
+            with part("kernels"), deferred():  # as LLVM may be loaded
+                from semi_naive.host.native import is_cached
 
                 self.worth = LOADING if is_cached(self) else COMPILING
-        return self.seconds < self.worth and (self.worth > LOADING or numbers <= UNLOADED_NUMBERS)
+        if self.worth == COMPILING:
+            return self.seconds < COMPILING or _Spent.seconds < UNCOMPILED_SECONDS
+        return self.seconds < LOADING and numbers <= UNLOADED_NUMBERS
 
     def _timed(self, given):
         """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around. given: the
@@ -163,18 +165,37 @@ class Kernel:
 
     @property
     def _numba_type_(self):
-        return self.compiled()._numba_type_
+        return self.dispatcher._numba_type_
 
-    def compiled(self):
-        """The compiled kernel, a dispatcher of numba."""
-        if self.dispatcher is None:
+    @functools.cached_property
+    def dispatcher(self):
+        """The kernel as numba knows it, for callers that it compiles."""
+        from semi_naive.host.kernel_cache import dispatcher_of
+
+        return dispatcher_of(self)
+
+    def compiled(self) -> Callable:
+        """The machine code of the kernel, loaded or compiled."""
+        if self.entry is None:
             with part("kernels"), locked(_alone), deferred():  # what the linker calls loses an interrupt
-                if self.dispatcher is None:
-                    from semi_naive.host.kernel_cache import dispatcher_of
+                if self.entry is None:
+                    _Spent.loaded = True
+                    self.entry = self._loaded() or self.dispatcher
+        return self.entry
 
-                    _Spent.numba = True
-                    self.dispatcher = dispatcher_of(self)
-        return self.dispatcher
+    def _loaded(self) -> Callable | None:
+        """The machine code of the kernel without numba, if it is cached."""
+        if not (self.typed and self.signatures and self.cache):
+            return None
+        from semi_naive.host import native
+
+        found = native.load(self)
+        if found is None:
+            return None
+        checking = [signature.checking(each) for signature, each in zip(self.signatures, found, strict=True)]
+        if len(checking) == 1:
+            return checking[0]
+        return lambda *given: checking[self.signatures.index(self._matching(given)[0])](*given)
 
 
 def defined_kernels() -> list[Kernel]:
@@ -182,18 +203,13 @@ def defined_kernels() -> list[Kernel]:
     return list(_known)
 
 
-def is_numba_loaded() -> bool:
-    """True if numba is loaded, or every kernel is to be compiled, so that a kernel is no more expensive than another way."""
-    return mode == "compiled" or _Spent.numba
-
-
 def load_kernels(names: Iterable[str] = ()) -> None:
-    """Load the machine code of kernels, if it is cached, 5 ms each: of those with the given names, as "words.sort", or of all
-    that are defined, for a process that forks others."""
+    """Load the machine code of kernels, if it is cached: of those with the given names, as "words.sort", or of all that are
+    defined, for a process that forks others."""
     with deferred():
-        from semi_naive.host.kernel_cache import is_cached
+        from semi_naive.host.native import is_cached
 
-    _Spent.numba, names = True, set(names)
+    names = set(names)
     for kernel in _known:
         if mode != "uncompiled" and (not names or name_of(kernel) in names) and is_cached(kernel):
             kernel.compiled()

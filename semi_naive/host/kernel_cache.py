@@ -1,4 +1,4 @@
-"""A cache of kernels compiled by numba: machine code in files, keyed by everything that determines it.
+"""Compiles kernels by numba, and keeps their machine code in the files of `host.native`.
 
 Numba's own cache is not verified: a truncated file is an error in every later run, and a file with a flipped bit is executed.
 Its folder may be writable by other users, and it does not notice changes of functions that a kernel calls. Here each file has a
@@ -6,36 +6,40 @@ checksum and lies in a private folder; a file that does not load is compiled aga
 """
 
 import io
+import itertools
 import logging
 import pickle
+import secrets
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import binding
 from numba import types
 from numba.core import environment
+from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.runtime._nrt_python import c_helpers
 from numba.core.serialize import dumps
 
-from semi_naive.host import private
+from semi_naive.host import native, private
 from semi_naive.host.exclusive import exclusive
 from semi_naive.host.signatures import Signature
 
 log = logging.getLogger("semi_naive")
 
-OURS = __name__.split(".")[0]
 NOTED_COMPILE_SECONDS = 1.0  # seconds of compiling after which a note is logged
+
+
+# Numba numbers the functions of a process from 1, to tell them apart in symbols. Files of several processes are linked
+# together: so each process begins with a random number. (Not public; a test looks for it.)
+FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
 
 
 class _Compiling:
@@ -48,7 +52,7 @@ class _Compiling:
 
 def dispatcher_of(kernel) -> Dispatcher:
     """The compiled or loaded kernel of a `host.jit.Kernel`. The kernels that it calls are compiled only if needed."""
-    if is_cached(kernel):
+    if native.is_cached(kernel):
         return _make_dispatcher(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
     _Compiling.since = _Compiling.since or now
@@ -74,28 +78,6 @@ def _make_dispatcher(kernel) -> Dispatcher:
     return dispatcher
 
 
-def is_cached(kernel) -> bool:
-    """True if the machine code of a kernel is cached."""
-    cache = KernelCache(kernel)
-    return kernel.cache and all(cache.kept(_of_numba(signature)) for signature in kernel.signatures)
-
-
-def machine_code(kernel) -> list[Path]:
-    """The files of a kernel in the cache, one for each signature."""
-    return [path for signature in kernel.signatures if (path := KernelCache(kernel).path(_of_numba(signature))).exists()]
-
-
-def object_code(kernel) -> tuple[str, bytes] | None:
-    """Return (symbol, object code) of a cached kernel with one signature: of its function in numba's calling convention, which
-    takes (where the result goes, where an exception goes, *arguments). None if it is not cached."""
-    cache, signature = KernelCache(kernel), _of_numba(kernel.signatures[0])
-    data = next(filter(None, map(private.load, cache.places(signature))), None)
-    if data is None:
-        return None
-    (_, kind, code), described, *_ = _Loading(io.BytesIO(data)).load()
-    return (described.mangled_name, code[0]) if kind == "object" else None
-
-
 def _of_numba(signature):
     return signature.of_numba(types) if isinstance(signature, Signature) else signature
 
@@ -112,26 +94,25 @@ class KernelCache:
 
     def __init__(self, kernel):
         self.kernel, self.enabled = kernel, True
+        self.ours = {_of_numba(signature): signature for signature in kernel.signatures}
 
     @property
     def cache_path(self) -> str:
-        return str(cache_folder())
+        return str(native.cache_folder())
 
     def made_by_one(self, signature):
         """Hold the lock under which one process compiles a kernel and saves it."""
-        return nullcontext() if self.kept(signature) else exclusive(f"{self.path(signature)}.lock")
-
-    def kept(self, signature) -> bool:
-        return any(path.exists() for path in self.places(signature))
+        places = self._places(signature)
+        return nullcontext() if any(path.exists() for path in places) else exclusive(f"{places[0]}.lock")
 
     def load_overload(self, signature, context):
         """Return the compiled code for a signature; None if it must be compiled."""
-        for path in self.places(signature) if self.enabled else ():
+        for path in self._places(signature) if self.enabled else ():
             data = private.load(path)
             if data is not None:
                 _name_allocator()
                 try:
-                    return CompileResult._rebuild(context, *_Loading(io.BytesIO(data)).load())
+                    return _rebuilt(context, io.BytesIO(data))
                 except Exception as error:  # an unpickler and a linker raise many types for a file of another build
                     log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
         return None
@@ -140,9 +121,9 @@ class KernelCache:
         """Save the compiled code for a signature."""
         if not self.enabled or made.lifted or made.library.has_dynamic_globals:  # addresses of this process
             return
-        path = self.path(signature)
+        path, _ = self._places(signature)
         try:
-            private.save_checked(path, dumps(made._reduce()))
+            private.save_checked(path, _serialized(made))
         except OSError as error:
             log.info("%s is not kept: %s", self.kernel.py_func.__name__, error)
 
@@ -155,14 +136,27 @@ class KernelCache:
     def flush(self) -> None:
         """Do nothing: entries never become stale."""
 
-    def places(self, signature) -> tuple[Path, Path]:
-        """Return the files in which its machine code may be: in the cache, and in the package if it was installed from a
-        wheel."""
-        path = self.path(signature)
-        return path, wheel_kernels() / path.name
+    def _places(self, signature) -> tuple[Path, Path]:
+        return native.places(self.kernel, self.ours.get(signature, signature))
 
-    def path(self, signature) -> Path:
-        return cache_folder() / _name(self.kernel, str(signature))
+
+def _serialized(made: CompileResult) -> bytes:
+    """Return the content of a file of machine code: its `ObjectCode`, and what numba makes of the rest."""
+    (name, kind, (code, inlined)), *others = made._reduce()
+    environments = {each.env_name: each for each in (made.environment, *others[-1])}
+    object_code = native.ObjectCode(
+        code,
+        made.fndesc.llvm_cpython_wrapper_name,
+        [(symbol, each.globals["__name__"], list(each.consts)) for symbol, each in environments.items()],
+    )
+    return dumps(object_code) + dumps(((name, kind, (None, inlined)), *others))
+
+
+def _rebuilt(context, stream: io.BytesIO) -> CompileResult:
+    """Make numba's description of a compiled kernel of the content of a file."""
+    object_code = pickle.load(stream)
+    (name, kind, (_, inlined)), *others = _Loading(stream).load()
+    return CompileResult._rebuild(context, (name, kind, (object_code.code, inlined)), *others)
 
 
 class _Loading(pickle.Unpickler):
@@ -190,76 +184,3 @@ def _name_allocator() -> None:
     compiler needs: 0.4 seconds, and 0.7 if scipy is installed. Compiling refreshes the context anyway."""
     for name, place in c_helpers.items():
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", place)
-
-
-@cache
-def _name(kernel, signature: str) -> str:
-    """The name of a file of machine code."""
-    name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
-    machine = cpu_target.target_context.codegen().magic_tuple()
-    parts = sys.version, numba.__version__, np.__version__, machine, signature, name
-    return f"{name}-{private.digest(*parts, *kernel_inputs(kernel))}"
-
-
-@cache
-def cache_folder() -> Path:
-    """The folder of the cache."""
-    return private.cache("kernels")
-
-
-@cache
-def wheel_kernels() -> Path:
-    """Return the folder of the kernels installed from a wheel (see `setup.py`), as trustworthy as the package itself. A source
-    checkout has none; it uses those of an installed wheel, whose names match if the code is the same."""
-    own = Path(sys.modules[OURS].__file__ or "").with_name("kernels")
-    installed = (folder for entry in sys.path if (folder := Path(entry, OURS, "kernels")).is_dir())
-    return own if own.is_dir() else next(installed, own)
-
-
-@cache
-def kernel_inputs(kernel) -> tuple:
-    """Return everything that determines a kernel's machine code: its options and code, and those of the functions that it
-    calls."""
-    return tuple(_fingerprint_parts(kernel, set()))
-
-
-def _fingerprint_parts(thing, seen: set) -> Iterator:
-    """Yield the parts of a kernel, function or constant that determine machine code."""
-    if hasattr(thing, "py_func"):  # a kernel
-        yield sorted(map(repr, thing.targetoptions.items()))
-        yield from _fingerprint_parts(thing.py_func, seen)
-    elif isinstance(thing, FunctionType) and thing not in seen:
-        seen.add(thing)
-        yield from _code(thing.__code__)
-        for used in _globals_of(thing):
-            yield from _fingerprint_parts(used, seen)
-    elif isinstance(thing, int | float | str | tuple | np.generic):
-        yield repr(thing)
-    elif isinstance(thing, np.ndarray):
-        yield thing.dtype.str, thing.shape, thing.tobytes()
-    elif (module := getattr(thing, "__module__", "") or "").startswith(f"{OURS}."):  # an `Instruction`
-        yield _source(module)
-
-
-def _globals_of(function: FunctionType) -> Iterator:
-    """The globals that a function refers to, including attributes of our modules, and the values that it closes over."""
-    names = function.__code__.co_names
-    for name in names:
-        found = function.__globals__.get(name)
-        if isinstance(found, ModuleType) and found.__name__.startswith(f"{OURS}."):
-            yield from (vars(found)[inner] for inner in names if inner in vars(found))
-        else:
-            yield found
-    yield from (cell.cell_contents for cell in function.__closure__ or ())
-
-
-def _code(code: CodeType) -> Iterator:
-    """Yield the parts of a function's code that determine machine code."""
-    yield code.co_code, code.co_names, code.co_varnames
-    for constant in code.co_consts:
-        yield from _code(constant) if isinstance(constant, CodeType) else [repr(constant)]
-
-
-@cache
-def _source(module: str) -> str:
-    return Path(sys.modules[module].__file__ or "").read_text()

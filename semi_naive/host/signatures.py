@@ -6,6 +6,7 @@ and results.
 """
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import numpy as np
 from semi_naive.host.numbers import quantity
 
 WORD_MASK = (1 << 64) - 1
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_… of numpy's C interface
 
 
 class KernelType:
@@ -94,14 +96,18 @@ class Array(KernelType):
     layout: str
     readonly: bool = False
 
+    @cached_property
+    def flags(self) -> int:
+        """The flags of numpy that an array must have, as bits of `flags.num`."""
+        return CONTIGUOUS | ALIGNED | (0 if self.readonly else WRITEABLE)
+
     def of_numba(self, types):
         return types.Array(self.of.of_numba(types), self.dimensions, self.layout, readonly=self.readonly)
 
     def given(self, value) -> np.ndarray:
         """Check that an argument is an array of this type."""
         if isinstance(value, np.ndarray) and value.dtype == self.of.dtype and value.ndim == self.dimensions:
-            flags = value.flags
-            if flags.c_contiguous and (self.readonly or flags.writeable):
+            if value.flags.num & self.flags == self.flags:
                 return value
         shape = f"{'' if self.readonly else 'writeable '}contiguous array of {self.of.name}, of {self.dimensions} dimensions"
         raise TypeError(f"expected a {shape}, found {value!r}")
@@ -115,6 +121,9 @@ class Tuple(KernelType):
 
     def of_numba(self, types):
         return types.Tuple(tuple(each.of_numba(types) for each in self.of))
+
+    def given(self, value) -> tuple:
+        return tuple(each.given(one) for each, one in zip(self.of, value, strict=True))
 
     def returned(self, value) -> tuple:
         return tuple(each.returned(one) for each, one in zip(self.of, value, strict=True))
@@ -143,6 +152,32 @@ class Signature:
         if len(values) != len(self.arguments):
             raise TypeError(f"expected {quantity(len(self.arguments), 'argument')}, found {len(values)}")
         return [each.given(value) for each, value in zip(self.arguments, values, strict=True)]
+
+    def checking(self, function: Callable) -> Callable:
+        """Return a function that calls machine code, which does not look at the types of arrays, with arguments of this
+        signature. It raises TypeError for others. An array takes 0.1 µs."""
+        arrays = [
+            (place, each.of.dtype, each.dimensions, each.flags)
+            for place, each in enumerate(self.arguments)
+            if isinstance(each, Array)
+        ]
+        count, has_tuples = len(self.arguments), any(isinstance(each, Tuple) for each in self.arguments)
+
+        def call(*values):
+            if len(values) != count or has_tuples:
+                return function(*self.given(values))
+            for place, dtype, dimensions, flags in arrays:
+                value = values[place]
+                if (
+                    type(value) is not np.ndarray
+                    or value.dtype is not dtype
+                    or value.ndim != dimensions
+                    or value.flags.num & flags != flags
+                ):
+                    return function(*self.given(values))  # an error, or a subclass or an equal type
+            return function(*values)
+
+        return call
 
 
 types = SimpleNamespace(

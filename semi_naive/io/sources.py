@@ -9,7 +9,6 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from semi_naive.host.jit import is_numba_loaded
 from semi_naive.host.threads import in_threads
 from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
@@ -25,8 +24,6 @@ MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is wor
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
 BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
 GZIP_RATIO = 4  # the assumed compression of gzipped edge lists
-UNCOMPILED_BYTES = 1000  # bytes of a file up to which the fast parser reads it uncompiled, in 1 ms
-ARROW_BYTES = 1 << 18  # bytes of a file up to which Arrow reads it, in 0.05 s, while numba is not loaded, which takes 0.15 s
 SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
@@ -105,8 +102,6 @@ class TextFile(File):
     def prepared(self):
         """Parse the file without the table of symbols, if it is plain."""
         begin, _ = self.begin()
-        if self._is_for_arrow():
-            return in_one_piece(self._by_rules)
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PARSED_PIECE_BYTES
@@ -114,13 +109,6 @@ class TextFile(File):
                 size = min(size, (file_size(self.path) or size) + 1)
             found = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return in_one_piece(found.columns if found else self._by_rules)
-
-    def _is_for_arrow(self) -> bool:
-        """True if Arrow reads the file in less time than loading numba takes."""
-        if is_numba_loaded() or is_packed(self.path):
-            return False
-        with io_errors(self.path):
-            return UNCOMPILED_BYTES < file_size(self.path) <= ARROW_BYTES
 
     def _by_rules(self, values) -> np.ndarray:
         """Read a file that the fast parser does not accept."""

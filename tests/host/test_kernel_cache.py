@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from semi_naive.host import jit, kernel_cache, private
+from semi_naive.host import jit, kernel_cache, native, private
 
 KERNEL = """
 @njit
@@ -27,8 +27,8 @@ ALL = """
     import sys
     import semi_naive.balance.replay, semi_naive.ra.partitions.groups_ahead, semi_naive.ra.multiway.loops.rooted
     from semi_naive.host.jit import _known
-    from semi_naive.host.kernel_cache import KernelCache, _of_numba
-    names = sorted(KernelCache(one).path(_of_numba(s)).name for one in _known if one.cache for s in one.signatures)
+    from semi_naive.host import native
+    names = sorted(native.places(one, s)[0].name for one in _known if one.cache for s in one.signatures)
 """
 
 
@@ -36,7 +36,7 @@ ALL = """
 def cache(tmp_path, monkeypatch):
     """An empty one, of this test."""
     folder = Path(private.folder(tmp_path / "kernels"))
-    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: folder)
+    monkeypatch.setattr(native, "cache_folder", lambda: folder)
     return folder
 
 
@@ -44,7 +44,7 @@ def asked(source=KERNEL, result=42) -> tuple[int, int]:
     """How often the cache had not got a kernel, and had it."""
     module = {"njit": jit.njit, "__name__": "semi_naive.tested"}
     exec(source, module)
-    kernel = module["kernel"].compiled()
+    kernel = module["kernel"].dispatcher
     assert kernel(20) == result
     return sum(kernel.stats.cache_misses.values()), sum(kernel.stats.cache_hits.values())
 
@@ -89,7 +89,7 @@ def test_kernels_that_came_with_the_package(cache, tmp_path, monkeypatch, caplog
     caplog.set_level("INFO")
     assert asked() == MISS
     cache.rename(tmp_path / "carried")
-    monkeypatch.setattr(kernel_cache, "wheel_kernels", lambda: tmp_path / "carried")
+    monkeypatch.setattr(native, "wheel_kernels", lambda: tmp_path / "carried")
     assert asked() == HIT and not cache.exists()
     (path,) = (tmp_path / "carried").iterdir()
     flipped(path)
@@ -111,6 +111,10 @@ def test_numba_asks_what_we_answer():
     """Pins what is not public: that a dispatcher looks at `_cache`, and by which methods."""
     assert all(hasattr(kernel_cache.KernelCache, name) for name in numba.core.caching._Cache.__abstractmethods__)
     assert isinstance(numba.njit(lambda x: x)._cache, numba.core.caching.NullCache)
+    numbers = numba.core.bytecode.FunctionIdentity._unique_ids
+    assert numba.njit(lambda x: x)._cache and next(numbers) >= 1
+    one = numba.njit("int64(int64)")(lambda x: x + 1).overloads.popitem()[1]
+    assert one.fndesc.unique_name.rpartition("$")[2] == str(next(numbers) - 1)
 
 
 def test_code_of_others_is_not_run(tmp_path, monkeypatch, caplog):
@@ -151,7 +155,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path):
     assert private.load(tmp_path / "a" / "b" / "file") == b"text"
 
 
-def test_kernels_are_loaded_without_what_compiles_them():
+def test_a_dispatcher_is_loaded_without_what_compiles_it():
     """Arrays that a kernel makes are what most of numba would be loaded for. It is, when something is compiled after all."""
     from semi_naive.ra.text.strings import _copy_strings
 
@@ -160,11 +164,11 @@ def test_kernels_are_loaded_without_what_compiles_them():
         import numpy as np, sys
         from semi_naive.host.jit import njit
         from semi_naive.ra.text.strings import _copy_strings
-        copied, one = _copy_strings.compiled(), np.array([1], np.int64)
+        copied, one = _copy_strings.dispatcher, np.array([1], np.int64)
         assert copied(np.frombuffer(b"abc", np.uint8), one, one + 1, np.zeros(2, np.int64)).tobytes() == b"b"
         assert not {"numba.np.arrayobj", "numba.cpython.unicode", "numba.np.linalg"} & sys.modules.keys()
         copied = njit("int64[::1](int64[::1])")(lambda words: words.copy())
-        print(copied(one).tolist(), sum(_copy_strings.compiled().stats.cache_hits.values()))
+        print(copied(one).tolist(), sum(_copy_strings.dispatcher.stats.cache_hits.values()))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(found)], capture_output=True, text=True)
     assert done.stdout == "[1] 1\n", done.stderr
@@ -174,4 +178,4 @@ def test_kernels_are_compiled_for_a_wheel(tmp_path):
     """One share of them here: the first kernel of many. `.ci/plain` has them all."""
     subprocess.run([sys.executable, "-m", "semi_naive.ra.compiling", tmp_path, "0", "1000000"], check=True)
     made = list(tmp_path.iterdir())
-    assert made and all((kernel_cache.cache_folder() / path.name).exists() and private.load(path) for path in made)
+    assert made and all((native.cache_folder() / path.name).exists() and private.load(path) for path in made)

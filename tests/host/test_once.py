@@ -33,13 +33,13 @@ COMPILE = """
     from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
     from semi_naive.ra.multiway.tries.shape import Shape
     from pathlib import Path
-    from semi_naive.host import kernel_cache, private
+    from semi_naive.host import native, private
     kernels = Path(private.folder(f"{folder}/kernels"))
-    kernel_cache.cache_folder = lambda: kernels
+    native.cache_folder = lambda: kernels
     query = ConjunctiveQuery((QueryAtom("e", ("x", "y")),))
     source = Generator(Shape(query, query.variables), 0).kernel()
     meet()
-    stats = compile_kernel(source).compiled().stats
+    stats = compile_kernel(source).dispatcher.stats
     print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 HOLD = """

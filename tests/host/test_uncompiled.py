@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.faults.lines import Line
-from semi_naive.host import jit, kernel_cache, private
+from semi_naive.host import jit, kernel_cache, native, private
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import ready
 
@@ -49,9 +49,9 @@ main(["tc", "e.tsv", "-q"])
 
 @pytest.fixture
 def patient(monkeypatch):
-    """As in a process that has not loaded numba."""
+    """As in a process that has loaded no machine code."""
     monkeypatch.setattr(jit, "mode", "auto")
-    monkeypatch.setattr(jit._Spent, "numba", False)
+    monkeypatch.setattr(jit._Spent, "loaded", False)
     monkeypatch.setattr(jit._Spent, "seconds", 0.0)
 
 
@@ -59,9 +59,9 @@ def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of
     asked = []
     monkeypatch.setattr(jit, "mode", "auto")
     monkeypatch.setattr(ready, "_loaded", lambda: False)
-    monkeypatch.setattr(ready, "_Compilation", SimpleNamespace(process=None, until=0.0, native_tried=True))
+    monkeypatch.setattr(ready, "_Compilation", SimpleNamespace(process=None, until=0.0))
     monkeypatch.setattr(ready, "_compiling", lambda: SimpleNamespace(poll=lambda: 1))
-    monkeypatch.setattr(kernel_cache, "is_cached", lambda kernel: asked.append(kernel))
+    monkeypatch.setattr(native, "is_cached", lambda kernel: asked.append(kernel))
     with monkeypatch.context() as still:
         still.setattr(ready.time, "monotonic", lambda: 5.0)
         assert not any(ready.machine_is_ready(1.0) for _ in range(1000)) and len(asked) == 1
@@ -161,7 +161,7 @@ def test_arguments_and_results_are_those_of_compiled_code(patient):
     plain, made = kernel(), kernel().compiled()
     words = np.array([2**64 - 1, 3], np.uint64)
     assert plain(words) == made(words) == 2 and type(plain(words)) is type(made(words)) is int
-    assert plain.dispatcher is None
+    assert plain.entry is None
     for wrong in (words.astype(np.int64), words[::-1], words[None], words.tolist()):
         for one in (plain, made):
             with pytest.raises(TypeError):
@@ -171,26 +171,26 @@ def test_arguments_and_results_are_those_of_compiled_code(patient):
 def test_a_large_array_has_it_compiled(patient):
     found = kernel(few=10)
     found(np.ones(10, np.uint64))
-    assert found.dispatcher is None
+    assert found.entry is None
     assert found(np.ones(11, np.uint64)) == 11
-    assert found.dispatcher
+    assert found.entry
 
 
 def test_scratch_does_not_count(patient):
     found = njit(types.uint64(u64, u64), scratch="room", few=10)(lambda words, room: words[0])
     assert found(np.ones(1, np.uint64), np.ones(99, np.uint64)) == 1
-    assert found.dispatcher is None
+    assert found.entry is None
 
 
 def test_much_small_work_has_it_compiled(patient, monkeypatch):
-    """First numba is loaded, then each kernel, when it has taken as long as that."""
+    """Each kernel is compiled when it has taken as long as that, once all have taken as long as loading numba."""
     found = kernel()
     jit._Spent.seconds = 2 * jit.UNCOMPILED_SECONDS
     found(np.ones(1, np.uint64))
-    assert jit._Spent.numba and found.dispatcher is None
+    assert found.entry is None
     found.seconds = 2 * jit.COMPILING
     found(np.ones(1, np.uint64))
-    assert found.dispatcher
+    assert found.entry
 
 
 def test_an_interrupt_at_any_line_of_a_small_call_leaves_the_thread_as_it_was(patient):
@@ -210,7 +210,7 @@ def test_an_interrupt_at_any_line_of_a_small_call_leaves_the_thread_as_it_was(pa
 
 def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
     folder = Path(private.folder(tmp_path / "kernels"))
-    monkeypatch.setattr(kernel_cache, "cache_folder", lambda: folder)
+    monkeypatch.setattr(native, "cache_folder", lambda: folder)
     monkeypatch.setattr(kernel_cache, "NOTED_COMPILE_SECONDS", 0.0)
     monkeypatch.setattr(kernel_cache._Compiling, "told", False)
     caplog.set_level("INFO", logger="semi_naive.compiling")

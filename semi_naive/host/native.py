@@ -1,0 +1,249 @@
+"""Machine code of kernels in files, and its loading by LLVM without numba.
+
+Importing LLVM takes 0.02 s, numba 0.1 s and 20 MB more, and then 5 ms to rebuild the types of each kernel. But the object code
+that numba has compiled is complete: it has a function for calls from Python, and refers only to Python and to three small C
+modules of numba, which are loaded here without the package. So LLVM alone loads a kernel in 0.4 ms.
+
+A file is named by all that determines its code, and has a checksum. It begins with a pickled `ObjectCode`; what numba needs to
+compile callers of the kernel follows (`kernel_cache`).
+"""
+
+import ctypes
+import functools
+import importlib.machinery
+import importlib.util
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import binding
+
+from semi_naive.host import private
+
+log = logging.getLogger("semi_naive")
+
+OURS = __name__.split(".")[0]
+OPTIMIZATION = 3  # of LLVM's target, as numba has it; nothing is compiled here
+
+
+class ObjectCode(NamedTuple):
+    """The machine code of a kernel for one signature.
+
+    code: an object file; entry: the symbol of its function for calls from Python.
+    environments: for each of its functions (symbol, module, constants), the first for `entry`; a variable of this symbol has
+    the address of an object with the constants, as numpy's types of arrays that are returned.
+    """
+
+    code: bytes
+    entry: str
+    environments: list[tuple[str, str, list]]
+
+
+def load(kernel) -> list[Callable] | None:
+    """Return a kernel's functions, one for each signature, or None if its machine code is not cached or does not load. They do
+    not check the types of arrays."""
+    found = []
+    for signature in kernel.signatures:
+        path, data = next(((path, data) for path in places(kernel, signature) if (data := private.load(path))), (None, None))
+        if data is None:
+            return None
+        try:
+            found.append(_linked(kernel.py_func, pickle.loads(data)))
+        except Exception as error:  # an unpickler and a linker raise many types for a file of another build
+            log.info("%s is loaded by numba, as %s does not load: %r", kernel.py_func.__name__, path, error)
+            return None
+    return found
+
+
+def is_cached(kernel) -> bool:
+    """True if the machine code of a kernel is cached for all of its signatures."""
+    return kernel.cache and all(any(path.exists() for path in places(kernel, each)) for each in kernel.signatures)
+
+
+def files(kernel) -> list[Path]:
+    """The files of a kernel in the cache, one for each signature."""
+    return [path for signature in kernel.signatures if (path := places(kernel, signature)[0]).exists()]
+
+
+def places(kernel, signature) -> tuple[Path, Path]:
+    """Return the files in which the machine code may be: in the cache, and in the package if it was installed from a wheel."""
+    name = _name(kernel, str(signature))
+    return cache_folder() / name, wheel_kernels() / name
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """The folder of the cache."""
+    return private.cache("kernels")
+
+
+@functools.cache
+def wheel_kernels() -> Path:
+    """Return the folder of the kernels installed from a wheel (see `setup.py`), as trustworthy as the package itself. A source
+    checkout has none; it uses those of an installed wheel, whose names match if the code is the same."""
+    own = Path(sys.modules[OURS].__file__ or "").with_name("kernels")
+    installed = (folder for entry in sys.path if (folder := Path(entry, OURS, "kernels")).is_dir())
+    return own if own.is_dir() else next(installed, own)
+
+
+# -- linking
+
+
+class _Linker:
+    """The machine code that this process has loaded.
+
+    helpers: numba's C modules; engine: LLVM's, which has the code; environments: the constants to which it has addresses.
+    """
+
+    helpers: dict[str, ModuleType] = {}
+    engine: Any = None
+    environments: list = []
+
+
+def _linked(function: FunctionType, object_code: ObjectCode) -> Callable:
+    """Link object code, and return its function for calls from Python."""
+    helpers = _helpers()
+    if _Linker.engine is None:
+        target = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(opt=OPTIMIZATION)
+        _Linker.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+    engine, environments = _Linker.engine, _Linker.environments
+    engine.add_object_file(binding.ObjectFileRef.from_data(object_code.code))
+    engine.finalize_object()
+    first = len(environments)
+    for symbol, module, constants in object_code.environments:
+        environment = helpers["_dynfunc"].Environment({"__name__": module})
+        environment.consts[:] = constants
+        environments.append(environment)
+        if address := engine.get_global_value_address(symbol):
+            ctypes.c_void_p.from_address(address).value = id(environment)
+    entry, of = engine.get_function_address(object_code.entry), sys.modules[function.__module__]
+    return helpers["_dynfunc"].make_function(of, function.__name__, function.__doc__ or "", entry, environments[first], ())
+
+
+def _helpers() -> dict[str, ModuleType]:
+    """Load numba's C modules, and tell LLVM the symbols that machine code refers to, once."""
+    if not _Linker.helpers:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        modules = {name: _extension(f"numba.{name}") for name in ("_dynfunc", "_helperlib", "core.runtime._nrt_python")}
+        symbols = {f"numba_{name}": at for each in ("_dynfunc", "_helperlib") for name, at in modules[each].c_helpers.items()}
+        for name, at in modules["core.runtime._nrt_python"].c_helpers.items():
+            symbols[name if name.startswith("_") else f"NRT_{name}"] = at
+        import builtins
+
+        for error in vars(builtins).values():
+            if isinstance(error, type) and issubclass(error, BaseException):
+                symbols[f"PyExc_{error.__name__}"] = id(error)
+        symbols["_Py_NoneStruct"] = id(None)
+        symbols["numba_unpickle"] = ctypes.cast(_unpickle, ctypes.c_void_p).value
+        for symbol, at in symbols.items():
+            binding.add_symbol(symbol, at)
+        _Linker.helpers = modules
+    return _Linker.helpers
+
+
+def _extension(name: str) -> ModuleType:
+    """Load a C module of numba without the package. It stays the same module if numba is imported later."""
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        path = _numba_folder().joinpath(*name.split(".")[1:]).with_suffix(suffix)
+        if path.exists():
+            loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+            module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=str(path)))
+            loader.exec_module(module)
+            return module
+    raise ImportError(f"{name} is no C module of this version of numba")
+
+
+@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+def _unpickle(data: int, size: int, digest: int):
+    """Replaces numba's function, which would import numba: machine code calls it for the class of arrays, and for errors."""
+    return pickle.loads(ctypes.string_at(data, size))
+
+
+# -- the name of a file
+
+
+@functools.cache
+def _name(kernel, signature: str) -> str:
+    """The name of a file of machine code."""
+    name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
+    return f"{name}-{private.digest(*_machine(), signature, name, *kernel_inputs(kernel))}"
+
+
+@functools.cache
+def _machine() -> tuple:
+    """What determines machine code besides the kernel: the processor, the versions, and numba's settings."""
+    version = _numba_folder() / "_version.py"
+    settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
+    processor = binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return sys.version, version.read_text(), np.__version__, *processor, settings
+
+
+@functools.cache
+def _numba_folder() -> Path:
+    """The folder of the package numba, which is not imported."""
+    spec = importlib.util.find_spec("numba")
+    if spec is None or spec.origin is None:
+        raise ImportError("numba is not installed")
+    return Path(spec.origin).parent
+
+
+@functools.cache
+def kernel_inputs(kernel) -> tuple:
+    """Return everything that determines a kernel's machine code: its options and code, and those of the functions that it
+    calls."""
+    return tuple(_fingerprint_parts(kernel, set()))
+
+
+def _fingerprint_parts(thing, seen: set) -> Iterator:
+    """Yield the parts of a kernel, function or constant that determine machine code."""
+    if hasattr(thing, "py_func"):  # a kernel
+        yield sorted(map(repr, thing.targetoptions.items()))
+        yield from _fingerprint_parts(thing.py_func, seen)
+    elif isinstance(thing, FunctionType) and thing not in seen:
+        seen.add(thing)
+        yield _own_digest(thing)
+        for used in _globals_of(thing):
+            yield from _fingerprint_parts(used, seen)
+    elif isinstance(thing, int | float | str | tuple | np.generic):
+        yield repr(thing)
+    elif isinstance(thing, np.ndarray):
+        yield thing.dtype.str, thing.shape, thing.tobytes()
+    elif (module := getattr(getattr(thing, "compiled", None), "__module__", "")).startswith(f"{OURS}."):  # an `Instruction`
+        yield _source(module)
+
+
+def _globals_of(function: FunctionType) -> Iterator:
+    """The globals that a function refers to, including attributes of our modules, and the values that it closes over."""
+    names = function.__code__.co_names
+    for name in names:
+        found = function.__globals__.get(name)
+        if isinstance(found, ModuleType) and found.__name__.startswith(f"{OURS}."):
+            yield from (vars(found)[inner] for inner in names if inner in vars(found))
+        else:
+            yield found
+    yield from (cell.cell_contents for cell in function.__closure__ or ())
+
+
+@functools.cache
+def _own_digest(function: FunctionType) -> str:
+    """The digest of a function's code, without that of others."""
+    return private.digest(*_code(function.__code__))
+
+
+def _code(code: CodeType) -> Iterator:
+    """Yield the parts of a function's code that determine machine code."""
+    yield code.co_code, code.co_names, code.co_varnames
+    for constant in code.co_consts:
+        yield from _code(constant) if isinstance(constant, CodeType) else [repr(constant)]
+
+
+@functools.cache
+def _source(module: str) -> str:
+    return Path(sys.modules[module].__file__ or "").read_text()
