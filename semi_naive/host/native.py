@@ -30,6 +30,7 @@ log = logging.getLogger("semi_naive")
 
 OURS = __name__.split(".")[0]
 OPTIMIZATION = 3  # of LLVM's target, as numba has it; nothing is compiled here
+SERIALIZE, HASH_BYTES = "numba.core.serialize", 20  # where numba unpickles, and the size of a hash there
 
 
 class ObjectCode(NamedTuple):
@@ -141,9 +142,9 @@ def _helpers() -> dict[str, ModuleType]:
             if isinstance(error, type) and issubclass(error, BaseException):
                 symbols[f"PyExc_{error.__name__}"] = id(error)
         symbols["_Py_NoneStruct"] = id(None)
-        symbols["numba_unpickle"] = ctypes.cast(_unpickle, ctypes.c_void_p).value
         for symbol, at in symbols.items():
             binding.add_symbol(symbol, at)
+        _set_unpickling(symbols["numba_unpickle"])
         _Linker.helpers = modules
     return _Linker.helpers
 
@@ -160,10 +161,24 @@ def _extension(name: str) -> ModuleType:
     raise ImportError(f"{name} is no C module of this version of numba")
 
 
-@ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-def _unpickle(data: int, size: int, digest: int):
-    """Replaces numba's function, which would import numba: machine code calls it for the class of arrays, and for errors."""
-    return pickle.loads(ctypes.string_at(data, size))
+def _set_unpickling(address: int) -> None:
+    """Call the C function that machine code calls for the class of arrays and for errors, which looks for a function of numba at
+    its first call, so that it takes `_unpickle`."""
+    unpickle = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(address)
+    if "numba" not in sys.modules:
+        stub = ModuleType("numba")
+        stub._numba_unpickle = _unpickle  # type: ignore[attr-defined]
+        sys.modules |= dict.fromkeys(("numba", SERIALIZE), stub)
+        try:
+            unpickle(data := pickle.dumps(None), len(data), bytes(HASH_BYTES))
+        finally:
+            del sys.modules["numba"], sys.modules[SERIALIZE]
+
+
+@functools.lru_cache(maxsize=None)  # no Python code runs at the second call, in which an interrupt could be raised
+def _unpickle(address: int, data: bytes, digest: bytes):
+    """Replaces numba's function of the same name: the object of pickled data that machine code has at an address."""
+    return pickle.loads(data)
 
 
 # -- the name of a file

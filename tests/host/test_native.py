@@ -1,5 +1,6 @@
 """Machine code without numba: what is loaded means what numba compiles, and what is not as it was is not run."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from semi_naive.host import native, private
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import ready
+from semi_naive.ra.words import sort
 
 KERNELS = """
 import numpy as np
@@ -76,6 +78,7 @@ CHAIN = """
 import sys
 from semi_naive import Program
 from semi_naive.ra.tuple_at_a_time import ready
+from semi_naive.ra.words import sort
 ready.LOADING_SECONDS = 0.0
 text = ".decl e(x: number, y: number) .input e .decl p(x: number, n: number) .output p "
 text += "p(0, 0). p(y, n + 1) :- p(x, n), e(x, y), n < 3000."
@@ -163,3 +166,26 @@ def test_arrays_are_checked_before_machine_code_gets_them():
         with pytest.raises(TypeError, match="expected"):
             call(wrong)
     assert call(np.ones(3, np.dtype("int64").newbyteorder("="))) == 3
+
+
+def test_an_interrupt_in_machine_code_is_raised_as_such():
+    """Whatever Python code the machine code calls: it did for the class of each array."""
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    words, interrupts = np.arange(100, dtype=np.uint64), 0
+    sort.compiled()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while interrupts < 300:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                while True:
+                    native._unpickle.cache_clear()
+                    assert sort(words).size == 100
+            except KeyboardInterrupt:
+                interrupts += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
