@@ -175,7 +175,7 @@ def _set_unpickling(address: int) -> None:
             del sys.modules["numba"], sys.modules[SERIALIZE]
 
 
-@functools.lru_cache(maxsize=None)  # no Python code runs at the second call, in which an interrupt could be raised
+@functools.cache  # no Python code runs at the second call, in which an interrupt could be raised
 def _unpickle(address: int, data: bytes, digest: bytes):
     """Replaces numba's function of the same name: the object of pickled data that machine code has at an address."""
     return pickle.loads(data)
