@@ -194,7 +194,7 @@ class Program:
         path: a directory that makes the session durable: a transaction is on the disk before it is seen, and a later session
             with this directory resumes after the last transaction. Facts are read only when the directory is new.
         sync_seconds: the longest time that a transaction may be in the system's memory only; 0: none.
-        retain: the number of epochs before the last one that are kept for `at`.
+        retain: the number of epochs before the last one that are kept for `at`, also in the directory `path`.
         spark, config, options: as for `run`.
 
         The session starts with a run. Then delta rules maintain each stratum that a change affects; a stratum is recomputed if

@@ -162,8 +162,8 @@ def _extension(name: str) -> ModuleType:
 
 
 def _set_unpickling(address: int) -> None:
-    """Give `_unpickle` to the C function that machine code calls for the class of arrays and for errors. It looks for a function
-    of numba at its first call."""
+    """Give `_unpickle` to the C function that machine code calls for the class of arrays and for errors. It looks for a
+    function of numba at its first call."""
     unpickle = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(address)
     if "numba" not in sys.modules:
         stub = ModuleType("numba")

@@ -23,7 +23,7 @@ from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes, Epoch
-from semi_naive.session.durability.directory import Directory
+from semi_naive.session.durability.directory import Directory, Logged
 from semi_naive.session.maintenance.spread import AnyChange
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.registered.registry import Registry
@@ -51,17 +51,20 @@ class Committing:
     system: System
     _directory: Directory | None
 
-    def _begin_at(self, number: int) -> None:
-        """Make the relations, which are at their fixed point, the epoch of this number."""
-        self._epochs: tuple[Epoch, ...] = (self._epoch(number),)  # the last one, then the retained ones
+    def _begin_at(self, number: int, at: float) -> None:
+        """Make the relations, which are at their fixed point, the epoch of this number and time."""
+        self._epochs: tuple[Epoch, ...] = (self._epoch(number, at),)  # the last one, then the retained ones
         self.upkeep.relations.sweep()
         self._turns = Turns()
 
-    def _epoch(self, number: int) -> Epoch:
+    def _show(self, number: int, at: float) -> None:
+        """Make the relations as they are now the next epoch, and retain earlier ones."""
+        self._epochs = (self._epoch(number, at), *self._epochs[: self.retain])
+
+    def _epoch(self, number: int, at: float) -> Epoch:
         """The relations as they are now."""
-        return Epoch(
-            number, self.upkeep.relations.tables, self.upkeep.relations.spread, self, dict(self.upkeep.relations.facts.given)
-        )
+        relations = self.upkeep.relations
+        return Epoch(number, at, relations.tables, relations.spread, self, dict(relations.facts.given))
 
     @property
     def _now(self) -> Epoch:
@@ -153,7 +156,7 @@ class Committing:
         else:
             relations[name] = relation
         self.relations = relations
-        self._epochs = (self._epoch(self.epoch), *self._epochs[1:])
+        self._epochs = (self._epoch(self.epoch, self._now.time), *self._epochs[1:])
         self.upkeep.relations.sweep()
 
     # -- transactions
@@ -170,14 +173,14 @@ class Committing:
 
     def _commit(self, turn: Turn, transaction: Transaction) -> None:
         """Commit a transaction in its turn: see the steps above."""
-        begun = time.perf_counter()
+        begun, at = time.perf_counter(), self.time_of(transaction.time)
         self.check_open()
         net_changes = {name: pending.net() for name, pending in transaction.asked.items()}
         net = {name: change for name, (change, _) in net_changes.items() if change.size}
         turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
         with self.limited():
             number, changes = self.epoch + 1, self.upkeep.apply(net, self.registry.subscribers.followed())
-            past = self._past(number, net, changes, begun)
+            past = self._past(number, at, net, changes, begun)
             all_changes = self.system.follow(changes, past)
         ignored = sum(ignored for _, ignored in net_changes.values())
         watched_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
@@ -189,19 +192,28 @@ class Committing:
         with limits.lifted(), deferred():  # no limit may end it from here on
             if self._directory:
                 kept = self.registry.subscribers.kept(watched_changes)
-                self._directory.append(number, net, self.upkeep.values, transaction.batch, kept, self.undo)
+                self._directory.append(Logged(number, at, net), self.upkeep.values, transaction.batch, kept, self.undo)
             turn.kept = True
             self._turns.settle()
         if self._directory and self._directory.due and not self.closed:
             self._make_snapshot(self._directory)
 
-    def _past(self, number: int, net: dict, changes: dict[str, AnyChange], begun: float) -> Past:
-        """The statistics of an epoch. net, changes: the changes of facts, and of all relations; begun: the time when the commit
-        began."""
+    def time_of(self, given: float | None) -> float:
+        """The time of the next epoch: the given one, else the clock's. Raises ValueError if it is less than the last one's."""
+        last = self._now.time
+        if given is not None and given < last:
+            raise ValueError(
+                f"the transaction's time is {given!r}, but that of epoch {self.epoch} is {last!r}: times never decrease"
+            )
+        return max(time.time(), last) if given is None else given
+
+    def _past(self, number: int, at: float, net: dict, changes: dict[str, AnyChange], begun: float) -> Past:
+        """The statistics of an epoch. at: its time; net, changes: the changes of facts, and of all relations; begun: the time
+        when the commit began."""
         facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))
         counts = {name: (changes[name].came, changes[name].went) for name in self._shown(changes)}
         seconds, work = time.perf_counter() - begun, self.system.cost_of_rules(number)
-        return Past(number, time.time(), seconds, facts, tuples, counts, work)
+        return Past(number, at, seconds, facts, tuples, counts, work)
 
     def _shown(self, changes: dict[str, AnyChange]) -> list[str]:
         """The changed relations that are outputs, or have subscribers, without the system relations."""
@@ -213,7 +225,7 @@ class Committing:
         """Show an epoch to readers, and record its statistics. changes: the changes of all relations."""
         number = past.epoch
         if self.epoch < number:
-            self._epochs = (self._epoch(number), *self._epochs[: self.retain])
+            self._show(number, past.at)
         self.batches |= dict([transaction.batch] if transaction.batch else [])
         changed = {name: Changes(self, self.relations[name], changes[name]) for name in self._shown(changes)}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
@@ -228,7 +240,7 @@ class Committing:
     def _make_snapshot(self, directory: Directory) -> None:
         """Write a snapshot. The log has its contents as well, so a snapshot that fails loses nothing."""
         try:
-            directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
+            directory.snapshot(self._epochs[-1], self.upkeep, self.batches, self.registry.registrations())
         except OSError:
             log.exception("a snapshot of epoch %s could not be written; the log has all of it", self.epoch)
 

@@ -1,5 +1,6 @@
 """The relations of a session at an epoch, and the changes by a transaction, both with the interface of a result's relations."""
 
+import math
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
 
+BEFORE_ALL = -math.inf  # the time of the epoch before all transactions
 DIFF = "diff"  # the column of a change: 1 for an inserted tuple, -1 for a deleted one
 SIGN = Type("number", Kind.NUMBER)
 
@@ -103,10 +105,11 @@ class View:
 
 @dataclass(eq=False, repr=False)
 class Epoch(Relations):
-    """All relations as they were after one transaction. tables: share the blocks that have not changed since. spread: the
+    """All relations as they were after one transaction. time: of the transaction. tables: share the blocks that have not changed since. spread: the
     relations that were on the partitions. given: the explicit facts of relations that have rules, too."""
 
     number: int
+    time: float
     tables: dict
     spread: dict
     session: Any

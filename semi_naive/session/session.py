@@ -28,7 +28,7 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.results.answers import Answer
 from semi_naive.running.results.lent import Lent
 from semi_naive.session.committing import Committing
-from semi_naive.session.contents import Changes, Epoch
+from semi_naive.session.contents import BEFORE_ALL, Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
 from semi_naive.session.maintenance.upkeep import Upkeep
@@ -37,7 +37,7 @@ from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
 from semi_naive.session.served.streams import StreamSink
 from semi_naive.session.system import RELATIONS, System
-from semi_naive.session.transaction import Transaction
+from semi_naive.session.transaction import Time, Transaction, checked_time
 from semi_naive.tuples import Relations
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Session(Committing, Relations):
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
-            self._begin_at(self._begin(facts, path, sync_seconds))
+            self._begin(facts, path, sync_seconds)
             self.system.work.extend(self.system.cost_of_rules(self.epoch))
             if self._directory:
                 self._take_up(self._directory)
@@ -97,28 +97,31 @@ class Session(Committing, Relations):
             self._release(failed=True)
             raise
 
-    def _begin(self, facts, path, sync_seconds: float) -> int:
-        """Compute the outputs, or restore what the directory has. Return the number of the epoch."""
-        if path is None:
+    def _begin(self, facts, path, sync_seconds: float) -> None:
+        """Compute the outputs, or restore what the directory has: the first epoch that is retained, then the later ones."""
+        self._directory = None if path is None else Directory(path, sync_seconds)
+        if self._directory is None or self._directory.manifest is None:
             self.upkeep.begin(facts, self.changeable, self.outputs)
-            return 0
-        self._directory = Directory(path, sync_seconds)
-        if self._directory.manifest is None:
-            self.upkeep.begin(facts, self.changeable, self.outputs)
-            self._directory.snapshot(0, self.upkeep, {})
-            return 0
-        epoch, self.derived_anew = self.upkeep.take_up(self._directory, self.changeable, self.outputs)
+            self._begin_at(0, BEFORE_ALL)
+            if self._directory:
+                self._directory.snapshot(self._now, self.upkeep, {})
+            return
+        (first, *later), self.derived_anew = self.upkeep.take_up(self._directory, self.changeable, self.outputs, self.retain)
         self.batches = dict(self._directory.batches)
         if self.derived_anew:
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
-        return epoch
+        self._begin_at(first.epoch, BEFORE_ALL if first.time is None else first.time)
+        for made in later:
+            self.upkeep.apply(made.net)
+            self._show(made.epoch, self._now.time if made.time is None else made.time)
+            self.upkeep.relations.sweep()
 
     def _take_up(self, directory: Directory) -> None:
         """Restore the registered rules and the named subscriptions of the directory."""
         with self.alone():
             self.registry.take_up(directory.registered, self.derived_anew)
         if not directory.fits:
-            directory.snapshot(self.epoch, self.upkeep, self.batches, self.registry.registrations())
+            directory.snapshot(self._epochs[-1], self.upkeep, self.batches, self.registry.registrations())
 
     # -- reading
 
@@ -143,10 +146,16 @@ class Session(Committing, Relations):
             with self.limited(), self.alone():
                 self.registry.need(name, ())
 
-    def at(self, epoch: int) -> Epoch:
-        """Return the relations at an epoch, the last one or one of the `retain` before it. Raises ValueError for others."""
+    def at(self, epoch: int | None = None, *, time: Time | None = None) -> Epoch:
+        """Return the relations at an epoch, the last one or one of the `retain` before it: of this number, or the last one of a
+        time that is not later than `time` (see `transaction`). Raises ValueError for others."""
         self.check_open()
+        if (epoch is None) == (time is None):
+            raise ValueError("at takes the number of an epoch, or a time: s.at(41), s.at(time=…)")
         epochs = self._epochs
+        if time is not None:
+            wanted = checked_time(time)
+            epoch = next((state.number for state in epochs if state.time <= wanted), epochs[-1].number - 1)
         for state in epochs:
             if state.number == epoch:
                 return state
@@ -214,10 +223,11 @@ class Session(Committing, Relations):
 
     # -- transactions
 
-    def transaction(self) -> Transaction:
-        """Return a transaction, for a `with` block."""
+    def transaction(self, time: Time | None = None) -> Transaction:
+        """Return a transaction, for a `with` block. time: its time for `at`, a datetime or a number in any unit; by default
+        seconds since 1970. Times of later transactions are not less."""
         self.check_open()
-        return Transaction(self)
+        return Transaction(self, None if time is None else checked_time(time))
 
     def insert(self, relation: str, rows: Any) -> Transaction:
         """Insert facts in a transaction of their own, and return it, committed."""

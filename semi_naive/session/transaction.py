@@ -14,9 +14,11 @@ Steps are idempotent. An interrupted step is done again: at once, by the next tu
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -34,6 +36,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.session.facts import PendingChange, agreeing, columns_of, last_of
 
 Step = Callable[[], object]
+MOST_TIME = (1 << 63) - 1  # the greatest time of a transaction, as a log stores it
 
 
 @dataclass(eq=False)
@@ -114,6 +117,17 @@ if TYPE_CHECKING:
     from semi_naive.session.contents import Changes
 
 
+Time = datetime | float
+
+
+def checked_time(time: Time) -> float:
+    """A time as a number; of a datetime, seconds since 1970. Raises ValueError for anything else."""
+    found = time.timestamp() if isinstance(time, datetime) else time
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or abs(found) > MOST_TIME:
+        raise ValueError(f"the time is {time!r}: expected a datetime or a number of up to 63 bits")
+    return found
+
+
 OVER = "this transaction is over: begin another one with session.transaction()"
 
 
@@ -151,9 +165,9 @@ class Transaction:
     is an output or has subscribers.
     """
 
-    def __init__(self, session: Any):
+    def __init__(self, session: Any, time: float | None = None):
         """The transaction opens when the session's turn begins."""
-        self._session, self._turn = session, Turn()
+        self._session, self._turn, self.time = session, Turn(), time
         self._with: weakref.ref | None = None
         self.asked: dict[str, PendingChange] = {}
         self.batch: tuple[str, int] | None = None  # (stream name, batch id) when a streaming sink commits
@@ -195,6 +209,7 @@ class Transaction:
         turn = Turn()
         try:
             self._session.begin(turn)
+            self._session.time_of(self.time)
             self._turn = turn
             return self
         except BaseException:

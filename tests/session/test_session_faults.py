@@ -280,7 +280,7 @@ def test_an_interrupt_in_a_kernel_is_an_interrupt(monkeypatch):
     def interrupted(*_):
         raise SystemError("CPUDispatcher(…) returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr(words.sort, "dispatcher", interrupted)
+    monkeypatch.setattr(words.sort, "entry", interrupted)
     with pytest.raises(KeyboardInterrupt):
         words.sort(np.arange(3, dtype=np.uint64))
 

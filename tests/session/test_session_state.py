@@ -153,7 +153,8 @@ def test_a_record_that_is_cut_short_has_not_been_committed(tmp_path, caplog):
     with Program(PATHS).session(path=tmp_path / "s") as session:
         assert session.epoch == 2
         session.insert("edge", [(3, 4)])
-    assert log.read_bytes() == whole
+    again = log.read_bytes()  # the time of the third record is another
+    assert (again[: sizes[2]], len(again)) == (whole[: sizes[2]], len(whole))
 
 
 def test_a_damaged_directory_is_an_error_that_names_the_file(tmp_path):

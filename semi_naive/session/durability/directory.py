@@ -3,7 +3,7 @@
     manifest.json   names the files of the snapshot, with their checksums; written last (`running.progress.manifest`)
     runs/           blocks of explicit facts and of derived relations, symbols and records; blocks that have not changed
                     since the last snapshot are not written again
-    log-N-ID        the transactions after epoch N (`log`)
+    log-N-ID        the transactions after epoch N (`log`); N is the first epoch that is retained
     lock            locked by the process that has opened the session
 
 The directory and each snapshot have an identity. The manifest and the log after the snapshot contain both.
@@ -19,7 +19,7 @@ import hashlib
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,9 +44,10 @@ from semi_naive.ra.text.arrow_arrays import strings_of
 from semi_naive.ra.text.strings import places_of, string_arrays
 from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
+from semi_naive.session.contents import BEFORE_ALL
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
-from semi_naive.session.durability.registrations import Registrations, changes_as_arrays, event
-from semi_naive.session.facts import PendingChange, columns_of
+from semi_naive.session.durability.registrations import Registrations, changes_as_arrays, event, is_event
+from semi_naive.session.facts import PendingChange, block_of, columns_of
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.recomputation import Budget
 from semi_naive.session.registered.subscriptions import History
@@ -72,6 +73,15 @@ class Published:
     sizes: dict[str, int]  # the numbers of symbols and records in the snapshot and in its log
 
 
+@dataclass(frozen=True)
+class Logged:
+    """A transaction in the log. time: None in logs of earlier versions; net: the changes of explicit facts."""
+
+    epoch: int
+    time: float | None
+    net: dict[str, Change]
+
+
 class Directory:
     """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if its
     contents are unusable.
@@ -90,6 +100,7 @@ class Directory:
         self.blocks: dict[int, tuple[Block, list[dict]]] = {}
         self.next: Published | None = None  # the snapshot being written; the manifest may name it already
         self.bytes = 0  # of the snapshot
+        self.repeated = 0  # bytes of the log that repeat transactions of the log before
         self.batches: dict[str, int] = {}  # the number of the last committed batch of each stream
         self.fits = True  # True if the rules of all relations are those of the snapshot
         self.same: set[str] = set()  # the relations whose rules are those of the snapshot
@@ -109,19 +120,13 @@ class Directory:
 
     # -- writing
 
-    def append(
-        self, epoch: int, net: dict[str, Change], values, batch: tuple[str, int] | None, kept: dict[str, Change], undo: Undo
-    ) -> None:
-        """Append a transaction to the log. Raises OSError if it cannot be written. net: the changes of explicit facts. batch:
-        the (stream, number) that it commits. kept: the changes for named subscriptions. undo: is called with a step that
-        removes the record."""
-        arrays: dict[str, np.ndarray] = {}
-        arrays |= changes_as_arrays(kept)
+    def append(self, made: Logged, values, batch: tuple[str, int] | None, kept: dict[str, Change], undo: Undo) -> None:
+        """Append a transaction to the log. Raises OSError if it cannot be written. batch: the (stream, number) that it commits.
+        kept: the changes for named subscriptions. undo: is called with a step that removes the record."""
+        arrays = _as_arrays(made) | changes_as_arrays(kept)
         if batch:
             arrays |= {"query": np.frombuffer(batch[0].encode(), np.uint8), "batch": np.array([batch[1]])}
-        for name, change in net.items():
-            arrays[f"+{name}"], arrays[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
-        self._append(epoch, arrays, values, undo)
+        self._append(made.epoch, arrays, values, undo)
 
     def note(self, epoch: int, values, undo: Undo, sync: bool, *what) -> None:
         """Append a change of the registered rules or of a named subscription to the log. what: the event, as for
@@ -153,23 +158,23 @@ class Directory:
     @property
     def due(self) -> bool:
         """True if the log is so large that a snapshot is worth its time."""
-        return self.log is not None and self.log.size > max(LEAST, self.bytes / 2)
+        return self.log is not None and self.log.size - self.repeated > max(LEAST, self.bytes / 2)
 
-    def snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations | None = None) -> None:
-        """Write a snapshot of an epoch, and begin a new log. Only blocks, symbols and records that the last snapshot does not
-        have are written. batches: the last batch of each stream."""
+    def snapshot(self, first, upkeep, batches: dict[str, int], registered: Registrations | None = None) -> None:
+        """Write a snapshot, and begin a new log with the transactions since. Only blocks, symbols and records that the last
+        snapshot does not have are written. first: the epoch of the snapshot, the first that is retained. batches: the last
+        batch of each stream."""
         with locked(self._writing), afterwards(self._go_on):
             self._go_on()
-            self._snapshot(epoch, upkeep, batches, registered or Registrations())
+            self._snapshot(first, upkeep, batches, registered or Registrations())
 
-    def _snapshot(self, epoch: int, upkeep, batches: dict[str, int], registered: Registrations) -> None:
+    def _snapshot(self, first, upkeep, batches: dict[str, int], registered: Registrations) -> None:
         """Write a snapshot: the blocks that are new, a new log, then the manifest."""
         prints, relations = fingerprints(upkeep), {}
         blocks: dict[int, tuple[Block, list[dict]]] = {}
         for name in prints:
-            relation, given = upkeep.program.relations[name], upkeep.relations.facts.given.get(name)
-            whole = upkeep.relations.tables.get(name)  # None before its first use
-            anew = name in upkeep.relations.spread or whole is None or isinstance(whole, Implied)
+            relation, given, whole = upkeep.program.relations[name], first.given.get(name), first.tables.get(name)
+            anew = name in first.spread or whole is None or isinstance(whole, Implied)  # None before its first use
             elsewhere = upkeep.relations.facts.is_shared(name) or anew
             parts = {"given": given, "whole": None if elsewhere else whole}
             saved = {part: self._table(table, name, blocks) for part, table in parts.items() if table is not None}
@@ -182,11 +187,14 @@ class Directory:
             relations[name] = entry | saved
         pieces = self._lexicons(upkeep.values)
         identity = Identity(self.identity, uuid.uuid4().hex)
-        path = self.path / f"log-{epoch}-{identity.snapshot[:8]}"
+        path = self.path / f"log-{first.number}-{identity.snapshot[:8]}"
         self.next = Published(Log.new(path, identity, self.every), blocks, pieces, upkeep.values.sizes())
+        for made in self._since(first.number):
+            self.next.log.append(made.epoch, _as_arrays(made), sync=False)
+        self.next.log.sync()
         self.files.publish({
-            "version": VERSION, **vars(identity), "epoch": epoch, "log": path.name, "relations": relations, "values": pieces,
-            "batches": batches,
+            "version": VERSION, **vars(identity), "epoch": first.number, "log": path.name, "relations": relations,
+            "values": pieces, "batches": batches, "time": None if first.time == BEFORE_ALL else first.time,
             "rules": [list(each) for each in registered.rules.items()],
             "names": [self._history(name, history, blocks) for name, history in registered.names.items()],
             "visited": {
@@ -194,12 +202,19 @@ class Directory:
             },
         })  # fmt: skip
 
+    def _since(self, epoch: int) -> list[Logged]:
+        """The transactions of the log after an epoch."""
+        found = records(self.log.path, self.log.identity)[0] if self.log is not None else []
+        wanted = [(number, arrays) for number, arrays in found if number > epoch and not is_event(arrays)]
+        return [_logged(number, arrays, {key[1:] for key in arrays if key[0] == "+"}) for number, arrays in wanted]
+
     def _go_on(self) -> None:
         """Finish an unfinished snapshot: make its log the current one if the manifest names it, otherwise discard it."""
         if self.next is not None:
             manifest = self.files.manifest()
             if manifest is not None and manifest["snapshot"] == self.next.log.identity.snapshot:
                 self._begin(self.next)
+                self.repeated = self.next.log.size
             else:
                 self.next.log.close()
             self._remove_logs()
@@ -257,9 +272,10 @@ class Directory:
 
     # -- reading
 
-    def take_up(self, upkeep, changeable: set[str]) -> tuple[int, dict[str, Change], dict[str, Table]]:
-        """Read the explicit facts, values and budgets of the snapshot. Return the last epoch, the changes of facts since the
-        snapshot, and the tables of the snapshot by relation. A relation without a table is derived again."""
+    def take_up(self, upkeep, changeable: set[str], retain: int) -> tuple[list[Logged], dict[str, Table]]:
+        """Read the explicit facts, values and budgets of the snapshot. Return the changes of facts since, first the sum of all up
+        to the first epoch that is retained, then those of each later epoch; and the tables of the snapshot by relation. A
+        relation without a table is derived again. retain: epochs to retain before the last one."""
         manifest: dict = self.manifest or {}
         with self.files.understood():
             if manifest["version"] != VERSION:
@@ -273,7 +289,10 @@ class Directory:
                 raise StateUnusable(f"{damaged}; {ADVICE}") from None
             self.identity = identity.directory
             self._read_values(manifest["values"], [arrays for _, arrays in found], upkeep.values)
-            net = self._read_facts(manifest["relations"], [arrays for _, arrays in found], upkeep, changeable)
+            transactions = [each for each in found if not is_event(each[1])]
+            begin = max(0, len(transactions) - retain)
+            logged = [arrays for _, arrays in transactions]
+            net = self._read_facts(manifest["relations"], logged, begin, upkeep, changeable)
             tables = self._read_tables(manifest, upkeep)
             self.batches = manifest["batches"] | dict(_batch(arrays) for _, arrays in found if "batch" in arrays)
             self._read_registrations(manifest)
@@ -282,7 +301,9 @@ class Directory:
             raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
         self._begin(Published(Log(path, identity, end, self.every), self.blocks, self.pieces, self.sizes))
         self._remove_logs()
-        return epochs[-1] if epochs else manifest["epoch"], net, tables
+        steps = [_logged(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in transactions]
+        first = steps[begin - 1] if begin else Logged(manifest["epoch"], manifest.get("time"), {})
+        return [Logged(first.epoch, first.time, net), *steps[begin:]], tables
 
     def _read_values(self, pieces: dict[str, list[dict]], logged: list[dict], values) -> None:
         """Read the symbols and records of the snapshot and of the log. logged: the arrays of the records of the log."""
@@ -298,10 +319,10 @@ class Directory:
         values.restore(found)
         self.sizes = values.sizes()
 
-    def _read_facts(self, known: dict, logged: list[dict], upkeep, changeable: set[str]) -> dict[str, Change]:
-        """Restore the explicit facts of the snapshot, and return their changes since then. Raises StateUnusable if a relation
-        has facts but is not an input of the program any more, or has another type. known: the relations in the manifest;
-        logged: the records of the log."""
+    def _read_facts(self, known: dict, logged: list[dict], most: int, upkeep, changeable: set[str]) -> dict[str, Change]:
+        """Restore the explicit facts of the snapshot, and return their changes by the first `most` transactions since. Raises
+        StateUnusable if a relation has facts at the end but is not an input of the program any more, or has another type.
+        known: the relations in the manifest; logged: the transactions of the log."""
         given = {name: self._read(saved["given"], saved["arity"]) for name, saved in known.items() if "given" in saved}
         net = _net(logged, given)
         for name, table in given.items():
@@ -314,6 +335,9 @@ class Directory:
                 upkeep.relations.facts.given[name] = table
         for name in changeable - upkeep.relations.facts.given.keys():
             upkeep.relations.facts.given[name] = Table(upkeep.program.relations[name].arity)
+        if most < len(logged):
+            fitting = upkeep.relations.facts.given
+            net = {name: change for name, change in _net(logged[:most], given).items() if name in fitting}
         return net
 
     def _read_tables(self, manifest: dict, upkeep) -> dict[str, Table]:
@@ -426,6 +450,21 @@ def _net(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
             asked[name].add(False, arrays[f"-{name}"])
             asked[name].add(True, arrays[f"+{name}"])
     return {name: change for name, each in asked.items() if (change := each.net()[0]).size}
+
+
+def _as_arrays(made: Logged) -> dict[str, np.ndarray]:
+    """The arrays of a transaction in the log."""
+    arrays = {} if made.time is None else {"time": np.array([made.time])}
+    for name, change in made.net.items():
+        arrays[f"+{name}"], arrays[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
+    return arrays
+
+
+def _logged(epoch: int, arrays: dict[str, np.ndarray], names: Collection[str]) -> Logged:
+    """The transaction of a record in the log. names: the relations whose changes are wanted."""
+    known = [name for name in names if f"+{name}" in arrays]
+    net = {name: Change(block_of(arrays[f"+{name}"]), block_of(arrays[f"-{name}"])) for name in known}
+    return Logged(epoch, arrays["time"][0].item() if "time" in arrays else None, net)
 
 
 def _batch(arrays: dict[str, np.ndarray]) -> tuple[str, int]:

@@ -49,7 +49,7 @@ class Registrations:
 
     def take_up(self, epoch: int, arrays: Arrays) -> bool:
         """Apply a record of the log. Return True if it is an event, and False if it is a transaction."""
-        if EVENT in arrays:
+        if is_event(arrays):
             self.happened(*json.loads(arrays[EVENT].tobytes()))
             return True
         for name, history in self.names.items():
@@ -62,6 +62,11 @@ class Registrations:
 def event(*what: Any) -> Arrays:
     """The arrays that represent an event in the log."""
     return {EVENT: np.frombuffer(json.dumps(what).encode(), np.uint8)}
+
+
+def is_event(arrays: Arrays) -> bool:
+    """True for a record of the log that is an event, and no transaction."""
+    return EVENT in arrays
 
 
 def changes_as_arrays(kept: dict[str, Change]) -> Arrays:

@@ -119,13 +119,14 @@ class Upkeep:
             self._compute(missing)
         return True
 
-    def take_up(self, directory, changeable: set[str], outputs: Iterable[str]) -> tuple[int, list[str]]:
-        """Restore a session from its directory (`durability`). Return (last epoch, relations that were derived again because
-        their rules have changed). Relations on the partitions and their dependents are derived again, too. Relations that are
-        neither outputs nor in the directory are for `materialize`."""
+    def take_up(self, directory, changeable: set[str], outputs: Iterable[str], retain: int) -> tuple[list, list[str]]:
+        """Restore the first retained epoch of a session from its directory (`durability`). Return (what `Directory.take_up` says
+        of this epoch and of later ones, relations that were derived again because their rules have changed). Relations on the
+        partitions and their dependents are derived again, too. Relations that are neither outputs nor in the directory are for
+        `materialize`."""
         relations, run = self.relations, self.run
         relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
-        epoch, net, saved = directory.take_up(self, changeable)
+        logged, saved = directory.take_up(self, changeable, retain)
         self._prepare(changeable)
         stale: set[int] = set()
         missing: set[str] = set()
@@ -147,11 +148,11 @@ class Upkeep:
             else:
                 for name in names:  # all of its facts are in the program's text
                     relations.tables[name].settle()
-        if net or stale:
-            self.apply(net, stale=stale)
+        if logged[0].net or stale:
+            self.apply(logged[0].net, stale=stale)
         self._load_kernels()
         derived_again = [name for number in sorted(stale) for name in run.strata[number].relations]
-        return epoch, [name for name in derived_again if name not in directory.same]
+        return logged, [name for name in derived_again if name not in directory.same]
 
     def _prepare(self, changeable: set[str]) -> None:
         """Set up the evaluation of strata, once the facts are loaded."""
