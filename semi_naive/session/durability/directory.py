@@ -273,8 +273,8 @@ class Directory:
     # -- reading
 
     def take_up(self, upkeep, changeable: set[str], retain: int) -> tuple[list[Logged], dict[str, Table]]:
-        """Read the explicit facts, values and budgets of the snapshot. Return the changes of facts since, first the sum of all up
-        to the first epoch that is retained, then those of each later epoch; and the tables of the snapshot by relation. A
+        """Read the explicit facts, values and budgets of the snapshot. Return the changes of facts since, first the sum of all
+        up to the first epoch that is retained, then those of each later epoch; and the tables of the snapshot by relation. A
         relation without a table is derived again. retain: epochs to retain before the last one."""
         manifest: dict = self.manifest or {}
         with self.files.understood():

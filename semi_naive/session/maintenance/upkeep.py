@@ -120,10 +120,10 @@ class Upkeep:
         return True
 
     def take_up(self, directory, changeable: set[str], outputs: Iterable[str], retain: int) -> tuple[list, list[str]]:
-        """Restore the first retained epoch of a session from its directory (`durability`). Return (what `Directory.take_up` says
-        of this epoch and of later ones, relations that were derived again because their rules have changed). Relations on the
-        partitions and their dependents are derived again, too. Relations that are neither outputs nor in the directory are for
-        `materialize`."""
+        """Restore the first retained epoch of a session from its directory (`durability`). Return (what `Directory.take_up`
+        says of this epoch and of later ones, relations that were derived again because their rules have changed). Relations on
+        the partitions and their dependents are derived again, too. Relations that are neither outputs nor in the directory are
+        for `materialize`."""
         relations, run = self.relations, self.run
         relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
         logged, saved = directory.take_up(self, changeable, retain)
