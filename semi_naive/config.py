@@ -146,10 +146,9 @@ class Config:
         known = {f.name: f for f in fields(self)}
         for name in options:
             if name not in known:
-                from difflib import get_close_matches
+                from semi_naive.host.similar import unknown
 
-                meant = "".join(f", did you mean {near}?" for near in get_close_matches(name, known, 1))
-                raise ValueError(f"the option {name!r} is unknown{meant}: expected one of {', '.join(sorted(known))}")
+                raise ValueError(unknown("option", name, known))
         return replace(self, **{name: _parse_setting(name, known[name].type, value) for name, value in options.items()})
 
     @classmethod

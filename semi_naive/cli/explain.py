@@ -75,7 +75,7 @@ class Prompt:
     def run(self) -> None:
         """Read and execute commands until the end."""
         self._prompt("Explain is invoked.\n")
-        while (line := self._asked("Enter command > ")) is not None:
+        while (line := self._read_line("Enter command > ")) is not None:
             command, _, rest = line.strip().partition(" ")
             if command in ("exit", "q", "quit"):
                 break
@@ -96,8 +96,8 @@ class Prompt:
         if self.asks:
             click.echo(text, nl=False)
 
-    def _asked(self, text: str) -> str | None:
-        """The next line; None at the end."""
+    def _read_line(self, text: str) -> str | None:
+        """Print a prompt, and return the next line without its end; None at the end of the stream."""
         self._prompt(text)
         line = self.stream.readline()
         return line.rstrip("\r\n") if line else None
@@ -150,14 +150,14 @@ class Prompt:
         name, row = found
         if questions := not number:
             self._prompt("".join(f"{rule.number}: {rule.text}\n\n" for rule in rules))
-            number = self._asked("Pick a rule number: ") or ""
+            number = self._read_line("Pick a rule number: ") or ""
         if not self.why.absent(name, row):
             return self._print("The tuple exists, cannot explain negation of it!")
         if not number.isdecimal() or not 1 <= int(number) <= len(rules):
             raise ValueError(f"{name} has the rules 1 to {len(rules)}: {number!r} is none of them")
         variables = {variable.name: variable for variable in self.why.variables(name, int(number))}
         if questions:
-            given = {variable: self._asked(f"Pick a value for {variable}: ") or "" for variable in variables}
+            given = {variable: self._read_line(f"Pick a value for {variable}: ") or "" for variable in variables}
         if unknown := given.keys() - variables.keys():
             raise ValueError(
                 f"the rule has no variable {', '.join(sorted(unknown))}; it has {', '.join(variables) or 'none'} to choose"
@@ -243,7 +243,7 @@ class Prompt:
 
     def _wants_more(self) -> bool:
         """True if the user asks for another solution."""
-        while (line := self._asked("")) is not None:
+        while (line := self._read_line("")) is not None:
             if line.strip() in (";", "."):
                 return line.strip() == ";"
             self._print("use ; to find next solution, use . to break from current query")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from semi_naive.host.similar import similar
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
@@ -9,6 +10,13 @@ from semi_naive.language.single import Single
 from semi_naive.language.trees import children, variable_names, variable_occurrences, walk, walk_all
 from semi_naive.language.types.types import TypeEnvironment
 
+# The names of other languages for our types.
+NAMES_ELSEWHERE = (
+    dict.fromkeys(("int", "integer", "int64", "long", "bigint", "i64"), "number")
+    | dict.fromkeys(("string", "str", "text", "varchar"), "symbol")
+    | dict.fromkeys(("double", "real", "float64", "f64"), "float")
+    | dict.fromkeys(("uint", "uint64", "u64"), "unsigned")
+)
 COUNTING = ("autoinc", NUMBER)
 WARNING = "Warning"
 MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes several frames of Python's stack in every pass
@@ -40,6 +48,8 @@ def _declaration_problems(declaration, env):
         span = declaration.spans[at] if declaration.spans else declaration.span
         if type_name not in env and env.span(type_name) is None:
             hint = f"declare it: .type {type_name} <: symbol; or use number, unsigned, float or symbol"
+            if usual := NAMES_ELSEWHERE.get(type_name.lower()):
+                hint = f"it is called {usual} here"
             yield Problem(f"Undefined type in attribute {name}:{type_name}", span, hint)
         if name in names:
             yield Problem(f"Doubly defined attribute name {name}:{type_name}", span)
@@ -76,8 +86,8 @@ def empty_warnings(source: syntax.SourceProgram, relations, singles: list[Single
 def _similar(name, relations) -> str:
     """Return a hint for an undefined relation: one with a similar name, or how to declare it."""
     last = name.split(".")[-1].lower()
-    near = [other for other in relations if other.split(".")[-1].lower() == last]
-    return f"did you mean {near[0]}?" if near else f"declare it: .decl {name}(…)"
+    near = next((other for other in relations if other.split(".")[-1].lower() == last), None) or similar(name, relations)
+    return f"did you mean {near}?" if near else f"declare it: .decl {name}(…)"
 
 
 # -- clauses

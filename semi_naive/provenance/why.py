@@ -9,6 +9,7 @@ import numpy as np
 
 from semi_naive.branch import Branch
 from semi_naive.host.numbers import quantity
+from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
 from semi_naive.io.values.bits import BUILT_IN
@@ -143,7 +144,7 @@ class Why:
         them."""
         relations = self.program.relations
         if name not in relations:
-            raise KeyError(f"{name!r}: the program has the relations {', '.join(sorted(relations))}")
+            raise UnknownName(unknown("relation", name, relations))
         relation = relations[name]
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise BadInput(

@@ -11,6 +11,7 @@ from semi_naive.balance.course import Course
 from semi_naive.host import limits as limiting
 from semi_naive.host import memory
 from semi_naive.host.account import PARTS, open_account, part, spent_between
+from semi_naive.host.similar import unknown
 from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewriting.loops import StratumLoop
@@ -97,8 +98,7 @@ class ProgramRun(RunState):
         folder = "." if facts is None or isinstance(facts, dict) else facts
         for name in given:
             if name not in self.asked.relations:
-                known = ", ".join(sorted(self.asked.relations))
-                raise ValueError(f"facts for {name!r}: the program has no such relation; it has {known}")
+                raise ValueError(f"facts: {unknown('relation', name, self.asked.relations)}")
         for name, data in given.items():
             if isinstance(data, Table) and name in wanted:
                 self.database.tables[name] = data  # that no rule derives more of

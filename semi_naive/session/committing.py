@@ -19,6 +19,7 @@ from typing import Any
 from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred
+from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
@@ -249,7 +250,7 @@ class Committing:
     def known(self, name: str) -> str:
         """The name of a relation. Raises KeyError if the session has none of this name."""
         if name not in self.relations:
-            raise KeyError(f"{name!r}: the session has {', '.join(sorted(self.relations)) or 'no relations'}")
+            raise UnknownName(unknown("relation", name, self.relations))
         return name
 
     def explicit(self, name: str) -> Table:

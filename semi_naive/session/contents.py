@@ -106,8 +106,8 @@ class View:
 @dataclass(eq=False, repr=False)
 class Epoch(Relations):
     """All relations as they were after one transaction. time: of the transaction. tables: share the blocks that have not
-    changed since. spread: the relations that were on the partitions. given: the explicit facts of relations that have rules, too.
-    """
+    changed since. spread: the relations that were on the partitions. given: the explicit facts of relations that have rules,
+    too."""
 
     number: int
     time: float

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from semi_naive.branch import Branch
+from semi_naive.host.similar import unknown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.python_data import bits_of_value
 from semi_naive.io.values.bits import BUILT_IN, type_description
@@ -139,7 +140,7 @@ class Query:
 def query_of(atom: syntax.Atom, relations: dict[str, Relation], types: dict, values: Values) -> Query:
     """Check an atom as a query of one of the relations. BadInput for a constant that is not of its attribute's type."""
     if atom.relation not in relations:
-        raise BadInput(f"there is no relation {atom.relation}", hint=f"there are {', '.join(sorted(relations))}")
+        raise BadInput(unknown("relation", atom.relation, relations))
     relation = relations[atom.relation]
     if len(atom.args) != relation.arity:
         raise BadInput(f"{relation.name} has {relation.arity} attributes, and the query has {len(atom.args)}", hint=EXPECTS)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from semi_naive.config import Config
 from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
+from semi_naive.host.similar import unknown
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.ir import FileDirective, Kind, Relation
@@ -354,7 +355,7 @@ def _changeable(program, facts, kept: dict) -> set[str]:
     for names of other relations. kept: the relations that have tuples after compilation."""
     named = set(facts) if isinstance(facts, dict) else set()
     for name in named - program.relations.keys():
-        raise BadInput(f"facts for {name!r}: the program has no such relation", hint=f"it has {', '.join(program.relations)}")
+        raise BadInput(f"facts: {unknown('relation', name, program.relations)}")
     for name in named - kept.keys():
         raise BadInput(f"facts for {name!r}: it is inlined, so it has no tuples", hint=f"take `inline` from its .decl {name}")
     return named | set(program.inputs)

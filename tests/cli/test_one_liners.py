@@ -208,7 +208,7 @@ WRONG = {
     "twice": (["-e", "a(1).", "-F", "e=x", "-F", "e=y"], "e is named twice"),
     "no file": (["-e", "a(x) :- e(x).", "-F", "e=none.tsv"], "none.tsv: no such file"),
     "no pattern": (["-e", "a(x) :- e(x).", "-F", "e=none*.tsv"], "no file fits this pattern"),
-    "no relation": (["-e", "a(1).", "-F", "e=edges.tsv"], "the program has no such relation"),
+    "no relation": (["-e", "a(1).", "-F", "e=edges.tsv"], "unknown relation 'e'"),
     "no form": (["-e", "a(1).", "--format", "yaml"], "yaml"),
     "a form of files": (["-e", "a(1).", "--format", "csv", "-D", "out"], "--format csv applies to results printed with -D -"),
     "header": (["-e", "a(1).", "--header"], "--header is of files that -F NAME=FILE names"),

@@ -129,7 +129,7 @@ BAD = {
     "no include": (["p.dl", "-I", "none"], "include directory none does not exist"),
     "jobs": (["p.dl", "-F", "facts", "-j", "0"], "-j 0: expected a number of cores"),
     "show": (["p.dl", "--show=ram"], "--show=ram"),
-    "option": (["p.dl", "--set", "bukets=3"], "the option 'bukets' is unknown, did you mean buckets?"),
+    "option": (["p.dl", "--set", "bukets=3"], "unknown option 'bukets'; did you mean 'buckets'?"),
     "value": (["p.dl", "--set", "buckets=few"], "buckets=few: expected a whole number, or none"),
     "trace": (["p.dl", "--trace", "none/t.json"], "there is no directory 'none'"),
     "usage": ([], "PROGRAM"),

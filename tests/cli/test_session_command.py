@@ -71,7 +71,7 @@ def test_the_command_begins_with_files_of_relations_beside_a_folder(command, tmp
     (tmp_path / "more.facts").unlink()
     assert command("insert more 3\n" + asked, "-F", "edge=edge.facts", "-F", ".")[1] == ["5\t6", "2", "3"]
     status, _, errors = command(asked, "-F", "edges=edge.facts")
-    assert status == 2 and "facts for 'edges': the program has no such relation" in errors
+    assert status == 2 and "facts: unknown relation 'edges'; did you mean 'edge'?" in errors
 
 
 RULES = """

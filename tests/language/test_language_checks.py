@@ -367,6 +367,21 @@ def test_an_error_shows_the_place_and_what_to_do():
     ]
 
 
+@pytest.mark.parametrize(
+    "text, hint",
+    [
+        (".decl path(x: int)", "it is called number here"),
+        (".decl path(x: String)", "it is called symbol here"),
+        (".decl path(x: number)\npath(1) :- pth(1).", "did you mean path?"),
+        (".decl path(x: number)\npath(1) :- cycle(1).", "declare it: .decl cycle(…)"),
+    ],
+)
+def test_an_unknown_name_is_told_the_known_one(text, hint):
+    with pytest.raises(ProgramError) as raised:
+        compile_text(text)
+    assert [problem.hint for problem in raised.value.problems if problem.severity == "Error"] == [hint]
+
+
 def test_a_constant_of_another_kind_is_told_what_its_place_asks_for():
     declared = ".type P = [a: number]\n.decl n(x: number)\n.decl r(p: P)\n"
     with pytest.raises(ProgramError) as raised:

@@ -74,7 +74,11 @@ def test_facts_besides_those_of_the_program():
 
 
 WRONG_FACTS = {
-    "relation": ({"egde": EDGES}, ValueError, r"facts for 'egde': the program has no such relation; it has edge, ends, path"),
+    "relation": (
+        {"egde": EDGES},
+        ValueError,
+        r"facts: unknown relation 'egde'; did you mean 'edge'\? There are edge, ends, path",
+    ),
     "width": ({"edge": [(1, 2, 3)]}, BadInput, r"\(1, 2, 3\) is not a fact of edge\(x: number, y: number\)"),
     "value": ({"edge": [(1, 2), (1, "b")]}, BadInput, r"edge\[1\]\.y"),
     "shape": ({"edge": np.zeros((2, 3), np.int64)}, BadInput, r"edge has 2 attributes, found an array of shape \(2, 3\)"),
@@ -223,7 +227,7 @@ def test_closed_results(local_tuples, spark, tmp_path):
 def test_a_result_is_a_mapping():
     result = Program(PATHS).run({"edge": EDGES})
     assert list(result) == list(result.keys()) == ["edge", "path", "ends"] and len(result) == 3 and "path" in result
-    with pytest.raises(KeyError, match="'paths': the result has edge, ends, path"):
+    with pytest.raises(KeyError, match=r"unknown relation 'paths'; did you mean 'path'\? There are edge, ends, path"):
         result["paths"]
     assert list(Program(PATHS).run({"edge": EDGES}, only_outputs=True)) == ["edge", "path", "ends"]
     assert result.trace["result"]["relations"] == {"edge": 3, "path": 5, "ends": 2}

@@ -350,7 +350,7 @@ def test_a_request_that_is_odd_is_an_error_and_no_failure(capfd):
             ("/changes/number?seconds=nan", 400, "seconds is nan"), ("/query?atom=number(x)&limit=1&limit=2", 400, "twice"),
             ("/query?atom=" + "f(" * 3000, 400, ""), ("/differences/number?since=1&until=0", 400, "is before epoch 1"),
             ("/nothing", 404, "GET /nothing: there is no such address"), ("/subscriptions", 200, "[]"),
-            ("/query?atom=nothing(x)", 404, "no relation 'nothing'"), ("/rules/number", 404, "is not registered"),
+            ("/query?atom=nothing(x)", 404, "unknown relation 'nothing'"), ("/rules/number", 404, "is not registered"),
         ]:  # fmt: skip
             found, answer = call(path)
             assert found == status and told in str(answer), (path, answer)

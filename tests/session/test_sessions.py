@@ -333,7 +333,7 @@ def test_queries():
         assert {atom: session.query(atom).to_set() for atom in asked} == asked
         assert session.query("r(1, why, _, _, _)").columns == ("why",)
         wrong = {
-            "r(1)": "has 5 attributes, and the query has 1", "q(x)": "there is no relation q", "r(x) :- q(x)": "syntax error",
+            "r(1)": "has 5 attributes, and the query has 1", "q(x)": "unknown relation 'q'", "r(x) :- q(x)": "syntax error",
             "r(1 + x, _, _, _, _)": "Ungrounded variable x", 'r("a", _, _, _, _)': "r.x",
         }  # fmt: skip
         for atom, why in wrong.items():

@@ -164,7 +164,8 @@ class Shape:
         return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
 
     def chain(self, depth: int) -> list[Values]:
-        """Return the set of a variable's values at each depth that refines it: its nodes fixed by then."""
+        """Return the successive restrictions of a variable's values: for each depth at which one is known, the trie nodes whose
+        children are intersected by then."""
         values = self.values(depth)
         steps = sorted({node.fixed for node in values})
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]

@@ -97,7 +97,7 @@ class Macros(pcpp.Preprocessor):
         blanks = len(text) - len(text.lstrip())
         name, line = self._reported(file, line)
         span = Span(name, line, blanks + 1, line, max(len(text), blanks + 1) + 1)
-        self.result.problems.append(Problem(msg.strip(), span, "preprocessing follows the C preprocessor"))
+        self.result.problems.append(Problem(msg.strip(), span, "# is for the C preprocessor; comments begin with //"))
 
     def on_file_open(self, is_system_include, includepath):
         """Open an included file, unless that is forbidden or recursive."""

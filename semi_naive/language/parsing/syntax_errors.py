@@ -37,11 +37,22 @@ DIRECTIVES = (
 BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 SLIPS = {  # common mistakes: a token, or two neighbouring ones, and the advice
     "&": "`and` is written with a comma",
+    "and": "`and` is written with a comma",
+    "or": "`or` is written with a semicolon",
+    "not": "`not` is written !",
+    "is": "equality is written with one =",
+    "mod": "the remainder is written %",
     "'": "strings are written in double quotes",
     "~": "`not` is written !, and the complement of a number's bits bnot",
     "= =": "equality is written with one =",
     "= >": "it is written >=",
     "< -": "a rule is written head :- body.",
+    "\\ +": "`not` is written !",
+    "\\ =": "inequality is written !=",
+    "= \\": "equality is written with one =, and inequality !=",
+    "? -": "`.output path` names a relation to print; a question is asked by Program.session(…).query('path(1, y)')",
+    "( *": "what is counted has a name: n = count : { edge(x, _) } in a body, or count(y) in a head",
+    "count {": "an aggregate has a colon: n = count : { edge(x, _) }",
     ": =": "a rule is written head :- body, and equality with one =",
     "| |": "`or` is written with a semicolon",
     "< >": "inequality is written !=",
@@ -113,9 +124,11 @@ def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
     token = tokens[at]
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None
-    advice = SLIPS.get(str(token)) or SLIPS.get(f"{before} {token}") or SLIPS.get(f"{token} {after}")
-    if advice:
+    slips = (token, before, f"{before} {token}", f"{token} {after}")
+    if advice := next(filter(None, map(SLIPS.get, map(str, slips))), None):
         return advice
+    if token.type == "PERCENT" and (before is None or before.end_line < token.line):
+        return "comments begin with //"
     for string in (token, before):
         if string is not None and string.type == "STRING" and "\n" in string:
             return f"the string that begins in line {string.line} ends in line {string.end_line}: is its quote missing?"

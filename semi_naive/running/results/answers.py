@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.host.numbers import quantity
+from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.host.threads import in_threads
 from semi_naive.io.directives import EXTENSIONS, STDOUT, Options, format_of, path_of
 from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
@@ -261,7 +262,7 @@ class Result(Evaluated, Relations):
     def __getitem__(self, name: str) -> Answer:
         """Return a relation. Raises KeyError for an unknown name."""
         if name not in self.relations:
-            raise KeyError(f"{name!r}: the result has {', '.join(sorted(self.relations)) or 'no relations'}")
+            raise UnknownName(unknown("relation", name, self.relations))
         return Answer(self, name)
 
     def write(self, folder, format: str = "souffle") -> list[str]:

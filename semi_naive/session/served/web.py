@@ -37,6 +37,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from semi_naive.host import limits
+from semi_naive.host.similar import unknown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import abbreviated
 from semi_naive.language.errors import ProgramError
@@ -403,8 +404,7 @@ class Web:
         client.check_asks(name, registry)
         registry.check_waiting(name)
         if name not in self.session.declared and name not in registry.rules and not registry.is_system(name):
-            known = ", ".join([*self.session.declared, *registry.rules])
-            raise NotFound(f"there is no relation {name!r}: there are {known}")
+            raise NotFound(unknown("relation", name, [*self.session.declared, *registry.rules]))
         return name
 
     def _values(self, client: Client, name: str, texts: dict[str, str]) -> dict:
