@@ -144,10 +144,13 @@ def _serialized(made: CompileResult) -> bytes:
     """Return the content of a file of machine code: its `ObjectCode`, and what numba makes of the rest."""
     (name, kind, (code, inlined)), *others = made._reduce()
     environments = {each.env_name: each for each in (made.environment, *others[-1])}
+    module = made.library._final_module
+    declared = [each.name for each in (*module.functions, *module.global_variables) if each.is_declaration]
     object_code = native.ObjectCode(
         code,
         made.fndesc.llvm_cpython_wrapper_name,
         [(symbol, each.globals["__name__"], list(each.consts)) for symbol, each in environments.items()],
+        [name for name in declared if not name.startswith("llvm.")],
     )
     return dumps(object_code) + dumps(((name, kind, (None, inlined)), *others))
 

@@ -23,10 +23,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from threading import Lock
+from typing import Any, Generic, TypeVar
 
 from semi_naive.host.numbers import quantity
 
 MEASURE_SECONDS = 0.2  # seconds between two measurements of bytes: one takes 1 to 3 µs for each relation
+T = TypeVar("T")
 WAITING_CHECK_SECONDS = 0.1  # seconds between two checks of an evaluation that waits for a lock
 CALL = 500  # bindings that are counted for a call of a step with an empty batch, by its time (bench.sessions, 2026-11)
 HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bound, as in n < 1000"
@@ -90,28 +92,51 @@ class Limits:
             raise LimitExceeded(limit, helps=HELPS.format("query_bytes"))
 
 
-_here: ContextVar[Limits | None] = ContextVar("limits", default=None)
+class Block:
+    """Exists as long as a block with a value of a `BlockVariable` runs."""
+
+
+class BlockVariable(Generic[T]):
+    """A variable of this context that has a value while a block runs, and threads that share its work. An interrupt may end a
+    block before it can reset the variable: then its value counts no more."""
+
+    def __init__(self, name: str):
+        self._variable: ContextVar[tuple[T | None, Callable[[], object | None], Any] | None] = ContextVar(name, default=None)
+
+    def get(self) -> T | None:
+        """The value of the innermost block that runs; None if there is none."""
+        entry = self._variable.get()
+        while entry is not None and entry[1]() is None:
+            entry = entry[2]
+        return None if entry is None else entry[0]
+
+    @contextlib.contextmanager
+    def set(self, value: T | None) -> Iterator[None]:
+        """Set the value while the block runs."""
+        block = Block()
+        token = self._variable.set((value, weakref.ref(block), self._variable.get()))
+        try:
+            yield
+        finally:
+            self._variable.reset(token)
+
+
+_here: BlockVariable[Limits] = BlockVariable("limits")
 
 
 @contextlib.contextmanager
 def within(seconds: float | None = None, nbytes: int | None = None) -> Iterator[Limits]:
     """Evaluate the block within limits, in addition to those already in force."""
     limits = Limits(seconds, nbytes, _here.get())
-    token = _here.set(limits)
-    try:
+    with _here.set(limits):
         yield limits
-    finally:
-        _here.reset(token)
 
 
 @contextlib.contextmanager
 def lifted() -> Iterator[None]:
     """Run the block without limits, for clean-up and rollback that must complete."""
-    token = _here.set(None)
-    try:
+    with _here.set(None):
         yield
-    finally:
-        _here.reset(token)
 
 
 def in_force() -> Iterator[Limits]:
@@ -166,11 +191,10 @@ class OverBudget(Exception):
 
 
 class Work:
-    """The bindings that an evaluation has visited. most: its budget; block: returns None once the block has ended that has the
-    budget."""
+    """The bindings that an evaluation has visited. most: its budget."""
 
-    def __init__(self, most: float, block: Callable[[], object | None]):
-        self.most, self.block, self.bindings, self.alone = most, block, 0, Lock()
+    def __init__(self, most: float):
+        self.most, self.bindings, self.alone = most, 0, Lock()
 
     def visit(self, bindings: int) -> None:
         """Count bindings. Raises OverBudget above the budget."""
@@ -180,17 +204,7 @@ class Work:
             raise OverBudget
 
 
-class BudgetBlock:
-    """Exists as long as a block with a budget runs."""
-
-
-_work: ContextVar[Work | None] = ContextVar("work", default=None)
-
-
-def _current() -> Work | None:
-    """Return the work that is counted. An interrupt may end a block before it can reset the variable; its work is dropped."""
-    work = _work.get()
-    return None if work is None or work.block() is None else work
+_work: BlockVariable[Work] = BlockVariable("work")
 
 
 @contextlib.contextmanager
@@ -202,22 +216,18 @@ def budget(most: float = math.inf) -> Iterator[Work]:
     >>> work.bindings
     3
     """
-    block = BudgetBlock()
-    work = Work(most, weakref.ref(block))
-    token = _work.set(work)
-    try:
+    work = Work(most)
+    with _work.set(work):
         yield work
-    finally:
-        _work.reset(token)
 
 
 def visit(bindings: int) -> None:
     """Count bindings, if the evaluation has a budget. 0.1 µs if not."""
-    if (work := _current()) is not None:
+    if (work := _work.get()) is not None:
         work.visit(bindings)
 
 
 def bindings_left() -> float:
     """The bindings that may still be visited."""
-    work = _current()
+    work = _work.get()
     return math.inf if work is None else max(0, work.most - work.bindings)

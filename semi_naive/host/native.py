@@ -29,6 +29,7 @@ from semi_naive.host import private
 log = logging.getLogger("semi_naive")
 
 OURS = __name__.split(".")[0]
+FORMAT = 1  # of the files
 OPTIMIZATION = 3  # of LLVM's target, as numba has it; nothing is compiled here
 SERIALIZE, HASH_BYTES = "numba.core.serialize", 20  # where numba unpickles, and the size of a hash there
 
@@ -39,11 +40,13 @@ class ObjectCode(NamedTuple):
     code: an object file; entry: the symbol of its function for calls from Python.
     environments: for each of its functions (symbol, module, constants), the first for `entry`; a variable of this symbol has
     the address of an object with the constants, as numpy's types of arrays that are returned.
+    externals: the symbols that it refers to. LLVM ends the process if it finds one nowhere.
     """
 
     code: bytes
     entry: str
     environments: list[tuple[str, str, list]]
+    externals: list[str]
 
 
 def load(kernel) -> list[Callable] | None:
@@ -108,8 +111,11 @@ class _Linker:
 
 
 def _linked(function: FunctionType, object_code: ObjectCode) -> Callable:
-    """Link object code, and return its function for calls from Python."""
+    """Link object code, and return its function for calls from Python. Raises LookupError for a symbol that is not there."""
     helpers = _helpers()
+    for symbol in object_code.externals:
+        if not _is_there(symbol):
+            raise LookupError(f"it refers to {symbol}, which is in no library")
     if _Linker.engine is None:
         target = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(opt=OPTIMIZATION)
         _Linker.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
@@ -125,6 +131,12 @@ def _linked(function: FunctionType, object_code: ObjectCode) -> Callable:
             ctypes.c_void_p.from_address(address).value = id(environment)
     entry, of = engine.get_function_address(object_code.entry), sys.modules[function.__module__]
     return helpers["_dynfunc"].make_function(of, function.__name__, function.__doc__ or "", entry, environments[first], ())
+
+
+@functools.cache
+def _is_there(symbol: str) -> bool:
+    """True if a symbol is one that LLVM was told, or one of Python or of a library that it has loaded."""
+    return binding.address_of_symbol(symbol) is not None or hasattr(ctypes.pythonapi, symbol)
 
 
 def _helpers() -> dict[str, ModuleType]:
@@ -151,6 +163,8 @@ def _helpers() -> dict[str, ModuleType]:
 
 def _extension(name: str) -> ModuleType:
     """Load a C module of numba without the package. It stays the same module if numba is imported later."""
+    if name in sys.modules:
+        return sys.modules[name]
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
         path = _numba_folder().joinpath(*name.split(".")[1:]).with_suffix(suffix)
         if path.exists():
@@ -197,7 +211,7 @@ def _machine() -> tuple:
     version = _numba_folder() / "_version.py"
     settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
     processor = binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    return sys.version, version.read_text(), np.__version__, *processor, settings
+    return FORMAT, sys.version, version.read_text(), np.__version__, *processor, settings
 
 
 @functools.cache

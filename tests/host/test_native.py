@@ -1,5 +1,6 @@
 """Machine code without numba: what is loaded means what numba compiles, and what is not as it was is not run."""
 
+import pickle
 import signal
 import subprocess
 import sys
@@ -189,3 +190,18 @@ def test_an_interrupt_in_machine_code_is_raised_as_such():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_symbol_that_is_nowhere_is_for_numba(tmp_path, monkeypatch, caplog):
+    """As that of a mathematical library which is not installed any more. LLVM would end the process."""
+    caplog.set_level("INFO")
+    cache = Path(private.folder(tmp_path / "kernels"))
+    monkeypatch.setattr(native, "cache_folder", lambda: cache)
+    kernel = njit(types.int64(types.int64), cache=True)(lambda x: x + 7)
+    assert kernel.compiled()(1) == 8
+    path, _ = native.places(kernel, kernel.signatures[0])
+    code = pickle.loads(private.load(path))
+    assert "PyNumber_Long" in code.externals and not any("llvm" in symbol for symbol in code.externals)
+    assert native.load(kernel)[0](1) == 8
+    private.save_checked(path, pickle.dumps(code._replace(externals=["__svml_log4"])))
+    assert native.load(kernel) is None and "it refers to __svml_log4" in caplog.text
