@@ -117,17 +117,16 @@ class Web:
 
     async def run(self, request: Request, call: Callable, *given: Any) -> Any:
         """Call in a thread. Its evaluation ends when the client leaves, or the server ends. The body has been read."""
-        with limits.within() as limit:
-            here = copy_context()
         threads = self.evaluating if self._evaluates(request) else None
-        work = asyncio.get_running_loop().run_in_executor(threads, here.run, call, *given)
-        leaving = asyncio.ensure_future(left(request.receive))
-        try:
-            await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            limit.cancel("its client has left")  # which has no effect on work that is done
-        return await work
+        with limits.within() as limit:
+            work = asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call, *given)
+            leaving = asyncio.ensure_future(left(request.receive))
+            try:
+                await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                leaving.cancel()
+                limit.cancel("its client has left")  # which has no effect on work that is done
+            return await work
 
     def _evaluates(self, request: Request) -> bool:
         """True if a request changes the session, or may evaluate rules."""
