@@ -174,7 +174,7 @@ def _side_by_side(panel, all_axes, runs: list[RecordedRun], with_titles: bool) -
 
 def _rows_figure(panel, records: list[dict], record_labels: list[str], name: str):
     """Return a figure of the strata or rules of records, one record below the other because of the long labels."""
-    heights = [1.2 + 0.26 * _count_rows(record, name) for record in records]
+    heights = [1.2 + 0.26 * _rows_of_panel(record, name) for record in records]
     figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
     all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, record, label in zip(all_axes, records, record_labels, strict=True):
@@ -186,12 +186,13 @@ def _rows_figure(panel, records: list[dict], record_labels: list[str], name: str
     return figure
 
 
-def _count_rows(record: dict, name: str) -> int:
-    """Return the number of rows that a panel needs."""
+def _rows_of_panel(record: dict, name: str) -> int:
+    """Return the height of the panel of strata or of rules in rows: one for each bar, and one for the legend of strata."""
     from semi_naive.plots.panels.program import MAX_ROWS
 
-    found = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
-    return max(2, min(len(found), MAX_ROWS) + (name == "strata"))
+    bars = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
+    legend = 1 if name == "strata" else 0
+    return max(2, min(len(bars), MAX_ROWS) + legend)
 
 
 def _program(record: dict) -> str:

@@ -188,26 +188,27 @@ class GroupBy(Operator):
     def _with_sums(self, rules, name: str, groups: Conjunction, sums: list[int]) -> None:
         """Compute sums of integers from sums of the high and low halves, which do not overflow. Groups whose sum exceeds 64
         bits go to a relation in `rules.beyond`."""
-        columns, kinds = list(self.schema.columns[: len(self.by)]), list(self.schema.kinds[: len(self.by)])
-        for n, (op, column) in enumerate(self.wanted, len(self.by)):
-            label, kind = self.schema.columns[n], self.schema.kinds[n]
-            for half in ("bshr", "band") if n in sums else ("",):
-                columns.append(f"{label}.{'high' if half == 'bshr' else 'low'}" if half else label)
-                kinds.append(kind)
+        width = len(self.by)
+        columns, kinds = list(self.schema.columns[:width]), list(self.schema.kinds[:width])
+        for n, (op, column) in enumerate(self.wanted, width):
+            label = self.schema.columns[n]
+            for part, half in [(f"{label}.high", "bshr"), (f"{label}.low", "band")] if n in sums else [(label, "")]:
+                columns.append(part)
+                kinds.append(self.schema.kinds[n])
                 self._add(rules, groups, label, op, column, half)
         halves = Schema(tuple(columns), tuple(kinds))
         source = rules.declared("halves", halves)
         rules.add(source, groups)
         body = rules.atom(source, halves)
-        rest, made = iter(body.terms[len(self.by) :]), list(body.terms[: len(self.by)])
-        for n in range(len(self.by), self.schema.arity):
-            kind, first = self.schema.kinds[n], next(rest)
+        key, parts, results = body.terms[:width], iter(body.terms[width:]), []
+        for n in range(width, self.schema.arity):
+            kind, result = self.schema.kinds[n], next(parts)
             if n in sums:
-                low = next(rest)
-                self._check(rules, Conjunction(body.literals, made[: len(self.by)]), first, low, n)
-                first = Call("+", (Call("bshl", (first, Const(HALF, kind)), kind), low), kind)
-            made.append(first)
-        rules.add(name, Conjunction(body.literals, made))
+                high, low = result, next(parts)
+                self._check(rules, Conjunction(body.literals, key), high, low, n)
+                result = Call("+", (Call("bshl", (high, Const(HALF, kind)), kind), low), kind)
+            results.append(result)
+        rules.add(name, Conjunction(body.literals, [*key, *results]))
 
     def _check(self, rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
         """The groups with a sum beyond 64 bits: tests the high half plus the carry of the low half."""

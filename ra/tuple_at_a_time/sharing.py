@@ -36,7 +36,7 @@ class Cursors:
     """The state of a thread's joins and ranges, and its sets of bindings for early projection.
 
     words: the array that the machine reads and writes (`layout`, cursors and sets).
-    sets: the number of variables of each set, by its position in `words`.
+    sets: the number of variables of each set, by its position in `words`. size: the words of all cursors and sets.
     """
 
     def __init__(self, size: int, sets: dict[int, int]):

@@ -70,17 +70,21 @@ def rank_counts(text: str) -> list[int]:
     return sorted({int(word) for word in numbers})
 
 
-def configured(policy: str | None, options: dict, ranks: int) -> Config:
-    """The configuration of a policy, with --set applied: the default without one. All policies begin with the paper's layout:
-    one bucket a rank, and nothing replicated.
+def policy_config(policy: str | None, options: dict, ranks: int) -> Config:
+    """Return the configuration that a policy simulates, with the --set options applied.
 
-    >>> configured("paper", {}, 512).buckets, configured("work", {}, 512).buckets, configured("none", {}, 512).refine
+    policy: "paper" (the paper's settings), "work" (our default balancing), "none" (neither refinement nor copies): these three
+    have one bucket a rank, and nothing replicated. None: the default configuration.
+
+    >>> policy_config("paper", {}, 512).buckets, policy_config("work", {}, 512).buckets, policy_config("none", {}, 512).refine
     (512, 512, False)
     """
     if policy is None:
         return Config().with_options(options)
-    ours = {name: getattr(Config(), name) for name in ("policy", "check_interval", "refinement_minimum", "copy_inner")}
-    policies = {"paper": {}, "work": ours, "none": ours | {"refine": False, "copy_inner": False}}
+    default_policy = {
+        name: getattr(Config(), name) for name in ("policy", "check_interval", "refinement_minimum", "copy_inner")
+    }
+    policies = {"paper": {}, "work": default_policy, "none": default_policy | {"refine": False, "copy_inner": False}}
     return Config.paper(ranks, **policies[policy]).with_options(options)
 
 
@@ -91,7 +95,7 @@ def _of_edges(
     from semi_naive.io.edges import as_edges
     from semi_naive.simulation import Replayable
 
-    configs = {(policy, count): configured(policy, options, count) for policy in policies or [None] for count in numbers}
+    configs = {(policy, count): policy_config(policy, options, count) for policy in policies or [None] for count in numbers}
     say("births")
     closure = Replayable.of(as_edges(source, header), next(iter(configs.values())))
     for (policy, count), config in configs.items():
@@ -109,7 +113,7 @@ def _of_program(
     named = facts.of(program, folder_of(facts, program.checked.pragmas, {}, None))
     for policy in policies or [None]:
         for count in numbers:
-            records = spread(simulate_program(program, named, count, configured(policy, options, count), machine))
+            records = spread(simulate_program(program, named, count, policy_config(policy, options, count), machine))
             if trace and len(records) > 1:
                 raise ValueError(
                     f"--trace {trace}: it takes one record, and {len(records)} strata of {source} were on the ranks"

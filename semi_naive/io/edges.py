@@ -9,7 +9,7 @@ import numpy as np
 
 from semi_naive.host.numbers import with_article
 from semi_naive.io.errors import BadInput
-from semi_naive.io.graph_columns import first_vertex, graph_columns, kind_of_value, relation_of_columns
+from semi_naive.io.graph_columns import first_vertex, graph_columns, relation_of_columns, vertex_type
 from semi_naive.io.names import edge_relation
 from semi_naive.io.python_data import (
     directed_edges,
@@ -143,7 +143,7 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
         data = list(data)
     elif data.shape == (0,):
         data = data.reshape(0, 2)
-    return source_of(data, edge_relation(kind_of_value(first_vertex(data), vertex, strings)), {})
+    return source_of(data, edge_relation(vertex_type(first_vertex(data), vertex, strings)), {})
 
 
 def edge_files(paths, **reading) -> Source:

@@ -27,11 +27,12 @@ def first_vertex(pairs):
     return first[0] if isinstance(first, (tuple, list, np.ndarray)) and len(first) else 0
 
 
-def kind_of_value(value, vertex, strings):
-    """The type of a graph's vertices, given one of them."""
-    if strings is False and isinstance(value, str):
-        raise BadInput(f"{abbreviated(value)} is a string, but strings=False", "edges[0]", hint="pass integers")
-    return NAME if strings or isinstance(value, str) else vertex
+def vertex_type(first, integer: Type, strings: bool | None, file: str | None = None) -> Type:
+    """Return the type of a graph's vertices: NAME if they are strings, else `integer`. first: one vertex; strings: what the user
+    says of them, None if nothing."""
+    if strings is False and isinstance(first, str):
+        raise BadInput(f"{abbreviated(first)} is a string, but strings=False", file or "edges[0]", hint="pass integers")
+    return NAME if strings or isinstance(first, str) else integer
 
 
 def relation_of_columns(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:

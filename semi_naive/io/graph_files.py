@@ -8,7 +8,7 @@ from semi_naive.io.formats.json_data import columns_of_json, json_rows
 from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
 from semi_naive.io.formats.parquet import is_parquet, read_schema
 from semi_naive.io.formats.sniff import edge_format
-from semi_naive.io.graph_columns import first_vertex, graph_columns, kind_of_value, relation_of_columns
+from semi_naive.io.graph_columns import first_vertex, graph_columns, relation_of_columns, vertex_type
 from semi_naive.io.names import edge_relation
 from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
@@ -60,4 +60,4 @@ def _of_first(columns, row, vertex, strings, path: str) -> Relation:
     """The relation of rows with these columns, given its first vertex."""
     names, read = graph_columns(list(columns), path)
     value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else first_vertex([row])
-    return Relation("edges", tuple((name, kind_of_value(value, vertex, strings)) for name in names))
+    return Relation("edges", tuple((name, vertex_type(value, vertex, strings, path)) for name in names))

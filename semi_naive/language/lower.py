@@ -157,11 +157,11 @@ def _lower_subsumption(single: Single) -> Single:
 
 
 def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> Head:
-    """Lower one clause of a relation that is aggregated in heads."""
+    """Lower a clause whose head has aggregates, or another clause of its relation. ops: the aggregates by column."""
     single, lowering = typing.single, Lowering(typing, projections, calls)
     body = [low for literal in single.body for low in lowering.literal(literal)]
     of: dict[int, tuple] = {}
-    key = []
+    key = []  # `term` appends to the body what computes a value
     for at, arg in enumerate(single.head.args):
         if at in ops:
             of[at] = tuple(lowering.term(each, body) for each in (arg.args if is_aggregate(arg) else (arg,)))

@@ -173,7 +173,7 @@ class _Keys:
     def _numbers(self, name: str, columns: np.ndarray) -> np.ndarray:
         """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
-        codes = _codes(np.concatenate([self.rows[name], columns], axis=1))
+        codes = _row_codes(np.concatenate([self.rows[name], columns], axis=1))
         order = np.argsort(codes[:size])
         return self.begins[name] + order[np.searchsorted(codes[order], codes[size:])]
 
@@ -248,9 +248,10 @@ class _Keys:
         return f"{name}({', '.join([*written, '…'])})"
 
 
-def _codes(rows: np.ndarray) -> np.ndarray:
-    """Return a number for each row of columns (arity, n); equal rows have equal numbers."""
-    codes = np.zeros(rows.shape[1], np.int64)
-    for column in rows:
-        _, codes = np.unique(codes * (1 + codes.size) + np.unique(column, return_inverse=True)[1], return_inverse=True)
+def _row_codes(columns: np.ndarray) -> np.ndarray:
+    """Return an integer for each row of columns (arity, n): two rows have the same one if and only if they are equal."""
+    codes = np.zeros(columns.shape[1], np.int64)
+    for column in columns:
+        values, ranks = np.unique(column, return_inverse=True)
+        codes = np.unique(codes * len(values) + ranks, return_inverse=True)[1]  # dense again, so that products stay small
     return codes

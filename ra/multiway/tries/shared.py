@@ -62,8 +62,8 @@ class SharedTries(Tries):
 
     @classmethod
     def at(cls, folder: str, relations: Callable[[], Mapping]) -> "SharedTries":
-        """Open the tries of a folder. relations: called by the process that finds none there. For all others this takes a
-        millisecond, and the pages that they read."""
+        """Open the tries of a folder, or write them. relations: returns the relations; called only by the process that writes.
+        Opening maps the files: it takes 1 ms, and pages are read at their first use."""
         path = _columns(folder)
         domain, arities, (names, *columns) = make_once(
             path, lambda: _write_tries(Tries.of(relations()), f"{path}.run"), _open_tries

@@ -79,13 +79,13 @@ class TrieArray:
         return int(np.diff(self.index[level - 1]).max(initial=0))
 
     def columns(self) -> tuple[np.ndarray, ...]:
-        """Return the tuples as columns (n,)."""
+        """Return the tuples as columns (n,): each value is repeated for each leaf below it."""
         columns = [self.values[-1]]
         for level in range(self.arity - 2, -1, -1):
-            repeats = np.diff(self.index[level])
+            offsets = self.index[level]
             for below in self.index[level + 1 :]:
-                repeats = np.diff(below[np.concatenate([[0], np.cumsum(repeats)])])
-            columns.insert(0, np.repeat(self.values[level], repeats))
+                offsets = below[offsets]  # in the end of the first leaf of each node
+            columns.insert(0, np.repeat(self.values[level], np.diff(offsets)))
         return tuple(columns)
 
 

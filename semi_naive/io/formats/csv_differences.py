@@ -55,8 +55,9 @@ def check_beginning(data: bytes) -> None:
         raise Mismatch("a byte order mark")
 
 
-def check_column(column: np.ndarray, kind: Kind, data: bytes) -> None:
-    """Raise Mismatch if Arrow read a number out of range in `data`; `column` has the bits of numbers or floats."""
+def check_overflow(column: np.ndarray, kind: Kind, data: bytes) -> None:
+    """Raise Mismatch if Arrow may have accepted a number out of range in `data`: an infinite float may be 1e999, and a negative
+    number in a text with hexadecimal ones may be 0xFFFFFFFFFFFFFFFF. column: the values as 64 bits."""
     if kind == Kind.FLOAT and np.isinf(column.view(np.float64)).any():
         raise Mismatch("1e999 is no infinity")
     if kind == Kind.NUMBER and (column < 0).any() and (b"0x" in data or b"0X" in data):

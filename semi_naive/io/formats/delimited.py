@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from semi_naive.io.files import line_pieces
-from semi_naive.io.formats.csv_differences import check_agreement, check_beginning, check_column, unix_lines
+from semi_naive.io.formats.csv_differences import check_agreement, check_beginning, check_overflow, unix_lines
 from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.values.bits import Mismatch
@@ -80,7 +80,7 @@ def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.n
     for field, attribute in fields.items():
         type_ = relation.attributes[attribute][1]
         columns[attribute] = bits_of_arrow(table[f"c{field}"], type_, types, values)
-        check_column(columns[attribute], type_.kind, data)
+        check_overflow(columns[attribute], type_.kind, data)
     return columns
 
 

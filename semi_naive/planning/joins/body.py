@@ -207,7 +207,7 @@ class Compiler:
             rest = [column for column in order[len(keys) :] if column != between[0]]
             order = (*order[: len(keys)], between[0], *rest)
             used = tuple(sorted(used, key=order.index))
-        if keys and number not in self.parts and part == "all" and self._projected(atom, used):
+        if keys and number not in self.parts and part == "all" and self._choose_projected_index(atom, used):
             order = used
         rank = {column: place for place, column in enumerate(order)}
         binds = tuple((rank[place], name) for place, name in sorted(new.items()) if name in live)
@@ -229,8 +229,9 @@ class Compiler:
             self.steps.append(steps.EarlyProjection(kept))
             self.bound &= live
 
-    def _projected(self, atom: Atom, used: Order) -> bool:
-        """True if the atom is joined by an index of the columns in use alone, in which equal tuples are one."""
+    def _choose_projected_index(self, atom: Atom, used: Order) -> bool:
+        """Join an atom by an index of the columns in use alone, without duplicates, if that pays. Then return True, lower the
+        expected number of bindings, and log the reason."""
         if self.sizes is None or self.every or self.whole or len(used) == len(atom.args):
             return False
         share = self.sizes.projects(atom.relation, used, self.choose.rows)

@@ -289,15 +289,18 @@ def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> l
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:
     """Return the delta versions of a rule: (place of the atom that reads the delta, the part that each recursive atom reads).
 
-    Each new combination of tuples is found once: atoms before the delta read all tuples, atoms after it only older ones. In
-    this order, atoms with computed columns come first, so that the others can bind the values by which they are searched. For
+    As in semi-naive evaluation, each combination of tuples is found once: atoms before the delta read "all" (older tuples and
+    the delta), atoms after it "full" (older tuples). For `path(x, z) :- path(x, y), path(y, z)` they are (0, {0: "delta",
+    1: "full"}) and (1, {0: "all", 1: "delta"}). In this order, atoms with computed columns come first. For
     `p(t, i, a), p(t, (i + 1) % 9, b)`, the version from p(t, i, a) reads all tuples of the other atom. The version from the
     other atom reads older tuples of p(t, i, a), which cannot be searched by i then.
     """
     places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
-    ordered = sorted(places, key=lambda place: not any(isinstance(term, Call) for term in rule.body[place].args))
-    rank = {place: number for number, place in enumerate(ordered)}
-    return [
-        (delta, {place: "all" if rank[place] < rank[delta] else "delta" if place == delta else "full" for place in places})
-        for delta in places
-    ]
+    computed = [place for place in places if any(isinstance(term, Call) for term in rule.body[place].args)]
+    order = computed + [place for place in places if place not in computed]
+
+    def parts(delta: int) -> dict[int, str]:
+        before = order[: order.index(delta)]
+        return {place: "delta" if place == delta else "all" if place in before else "full" for place in places}
+
+    return [(delta, parts(delta)) for delta in places]

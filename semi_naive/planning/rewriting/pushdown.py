@@ -70,22 +70,24 @@ def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str
 
 @dataclass
 class _Reading:
-    """The columns and rows of one relation that atoms read. rows: None if some atom reads all rows."""
+    """The columns of a relation that atoms read, and the filters that select its rows. filters: conjunctions of conditions, one
+    of which a row meets; None if all rows are read."""
 
     columns: set[int] = field(default_factory=set)
-    rows: set[tuple[Condition, ...]] | None = field(default_factory=set)
+    filters: set[tuple[Condition, ...]] | None = field(default_factory=set)
 
     def add(self, columns: Iterable[int], conditions: list[Condition]) -> None:
-        """Add what an atom reads."""
+        """Add the columns and the conjunction of conditions that an atom reads. Without conditions, or with more than
+        MAX_ALTERNATIVES filters, all rows are read."""
         self.columns.update(columns)
-        if self.rows is not None:
-            self.rows.add(tuple(conditions))
-            if not conditions or len(self.rows) > MAX_ALTERNATIVES:
-                self.rows = None
+        if self.filters is not None:
+            self.filters.add(tuple(conditions))
+            if not conditions or len(self.filters) > MAX_ALTERNATIVES:
+                self.filters = None
 
     def pushdown(self, relation: ir.Relation) -> Pushdown:
         """Return it as a pushdown that reads an attribute at least."""
-        return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.rows or (), key=str)))
+        return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.filters or (), key=str)))
 
 
 def _read_rule(rule: ir.Rule, found: dict[str, _Reading]) -> None:

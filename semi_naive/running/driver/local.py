@@ -309,31 +309,32 @@ class Local:
         many)."""
         name, database = rule.head.relation, cast(Any, self.database)
         table = self.tables[name].target
-        derivation, alone, stop, made, many = derivation.towards(table.home), Lock(), Event(), 0, False
+        derivation, lock, stop, made, too_many = derivation.towards(table.home), Lock(), Event(), 0, False
 
-        def insert(batch: Batch) -> int:
-            nonlocal made, many
-            sink = Sink(table, alone)
+        def derive_slice(batch: Batch) -> int:
+            """Insert the heads of a slice, and return the number of new tuples. All slices stop if they make too many."""
+            nonlocal made, too_many  # `in_threads` stops the slices as well, after an error
+            sink = Sink(table, lock)
             for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):
                 if stop.is_set():
                     break
-                before = sink.made, sink.words
+                made_before, words_before = sink.made, sink.words
                 sink.take(heads)
-                with alone:
-                    made += sink.made - before[0]
-                    self.words += sink.words - before[1]
+                with lock:
+                    made += sink.made - made_before
+                    self.words += sink.words - words_before
                 if self._exceeds():
-                    many = True
+                    too_many = True
                     stop.set()
             return sink.flush()
 
         batches = derivation_slices(derivation, database, self.cores)
         some = list(islice(batches, 2))
         if len(some) < 2 or not is_sliceable(derivation):  # the first step may make several batches of its own
-            born = sum(map(insert, chain(some, batches)))
+            born = sum(map(derive_slice, chain(some, batches)))
         else:
-            born = sum(in_threads(insert, chain(some, batches), self.cores, stop.set))
-        return made, born, many
+            born = sum(in_threads(derive_slice, chain(some, batches), self.cores, stop.set))
+        return made, born, too_many
 
     def _exceeds(self) -> bool:
         """True if this iteration makes too much for this process: more words than `budget`, tables beyond `memory`, or a budget

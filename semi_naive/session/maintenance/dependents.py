@@ -46,7 +46,7 @@ class Dependents:
         for name in stratum.relations:
             del self.homes[name]
         if self._pending.pop(number, None) is None:
-            for concerned in self._found(stratum):
+            for concerned in self._index_entries(stratum):
                 concerned.discard(number)
         for name in self._strata.pop(number).reads:
             self.readers[name].discard(number)
@@ -59,19 +59,20 @@ class Dependents:
         # The strata that read tuples with a value at a place: by relation, place and value.
         self._by_value: dict[str, dict[int, dict[int, set[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
 
-    def _found(self, stratum: Stratum) -> Iterator[set[int]]:
-        """Yield the sets of `_always` and `_by_value` to which a stratum belongs."""
+    def _index_entries(self, stratum: Stratum) -> Iterator[set[int]]:
+        """Yield the sets of `_always` and `_by_value` that list a stratum; missing sets are made. A relation is indexed by the
+        first constant of each atom, or is in `_always` if an atom has none."""
         constants: dict[str, list[tuple[int, Const] | None]] = defaultdict(list)
         for rule in stratum.rules:
             for atom in (node for node in walk(rule.body) if isinstance(node, Atom)):
                 first = next(((at, arg) for at, arg in enumerate(atom.args) if isinstance(arg, Const)), None)
                 constants[atom.relation].append(first)
         for name in stratum.reads:
-            found = constants[name]
-            if not found or None in found:
+            firsts = constants[name]
+            if not firsts or None in firsts:
                 yield self._always[name]
                 continue
-            for place, constant in filter(None, found):
+            for place, constant in filter(None, firsts):
                 yield self._by_value[name][place][int(bits_of_constant(constant, self.values))]
 
     def concerned(self, name: str, change: AnyChange) -> set[int]:
@@ -80,7 +81,7 @@ class Dependents:
             return self.readers.get(name, set())
         while self._pending:
             number, stratum = self._pending.popitem()
-            for strata in self._found(stratum):
+            for strata in self._index_entries(stratum):
                 strata.add(number)
         concerned = set(self._always.get(name, ()))
         for place, by_value in self._by_value.get(name, {}).items():
