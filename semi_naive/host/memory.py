@@ -123,8 +123,8 @@ def is_memory(error: BaseException | str) -> bool:
 
 @contextlib.contextmanager
 def at(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
-    """Name the work of a block in its memory and limit errors, and to `where` meanwhile. place, made: return what it does, and the
-    tuples that it has made so far; called only for an error. helps: advice against a shortage of memory."""
+    """Name the work of a block in its memory and limit errors, and to `where` meanwhile. place, made: return what it does, and
+    the tuples that it has made so far; called only for an error. helps: advice against a shortage of memory."""
     here = place, helps
     _places.append(here)
     try:

@@ -6,7 +6,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.names import column_places, edge_relation, note_order
 from semi_naive.io.values.bits import NAME, VERTEX, abbreviated
 from semi_naive.io.values.fields import kind_of_arrow, plain_type
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import Kind, Relation, Type
 
 
 def graph_columns(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
@@ -28,8 +28,8 @@ def first_vertex(pairs):
 
 
 def vertex_type(first, integer: Type, strings: bool | None, file: str | None = None) -> Type:
-    """Return the type of a graph's vertices: NAME if they are strings, else `integer`. first: one vertex; strings: what the user
-    says of them, None if nothing."""
+    """Return the type of a graph's vertices: NAME if they are strings, else `integer`. first: one vertex; strings: what the
+    user says of them, None if nothing."""
     if strings is False and isinstance(first, str):
         raise BadInput(f"{abbreviated(first)} is a string, but strings=False", file or "edges[0]", hint="pass integers")
     return NAME if strings or isinstance(first, str) else integer
