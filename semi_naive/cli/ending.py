@@ -148,8 +148,10 @@ def exit_process() -> None:
 def set_up_libraries() -> None:
     """Set what libraries read when they are loaded."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices, of which there are none, take 0.07 s
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own keeps memory, and reserves all up to a limit
+    memory = import_module("semi_naive.host.memory")
+    memory.keep_less_freed_memory()
     if import_module("semi_naive.host.memory_limits").is_process_limited():
-        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool would reserve all up to the limit
         threading.stack_size(LIMITED_STACK_BYTES)
 
 
