@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host.jit import njit, types
+from semi_naive.ra.text.strings import concatenate_texts
 from semi_naive.ra.words import JIT
 
 SIGNED, UNSIGNED = -2, -1  # of a column of numbers; of any other, where its texts begin
@@ -150,10 +151,3 @@ class RowFormat:
                 plain = base == SIGNED or low >= 0
                 room += column.size * (max(len(str(low)), len(str(high))) if plain else MAX_NUMBER_CHARACTERS)
         return room
-
-
-def concatenate_texts(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (bytes, starts): texts concatenated, and the begin of each, followed by the end of the last."""
-    starts = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=starts[1:])
-    return np.frombuffer(b"".join(texts), np.uint8), starts

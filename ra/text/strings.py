@@ -4,7 +4,7 @@ in a table.
 If eight bytes would exceed the end of an array, bytes are read one at a time: no padding is needed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -209,6 +209,13 @@ class Hashed:
         offsets = np.empty(len(self) + 1, np.int64)
         content = _copy_strings(self.data, self.begins, self.ends, offsets)
         return Hashed(content, offsets[:-1], offsets[1:], self.hashes)
+
+
+def concatenate_texts(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (bytes, starts): texts concatenated, and the begin of each, followed by the end of the last."""
+    starts = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=starts[1:])
+    return np.frombuffer(b"".join(texts), np.uint8), starts
 
 
 def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Iterator:

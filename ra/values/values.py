@@ -33,11 +33,7 @@ class _Content(Interning):
 
     def intern(self, strings) -> np.ndarray:
         """The ids of a list, an object array or a pyarrow array of strings."""
-        array = as_strings(strings)
-        return self._encode(array) if len(array) else np.empty(0, np.int64)
-
-    def _encode(self, array) -> np.ndarray:
-        return self._symbols.encode(array)
+        return self._symbols.encode(as_strings(strings)) if len(strings) else np.empty(0, np.int64)
 
     def arrow(self, ids: np.ndarray):
         """The symbols of ids, a pyarrow string array. KeyError of an unknown id."""
@@ -97,8 +93,8 @@ class Values(_Content):
         return self.table.base if self._symbols is None and not self.table.own else None
 
     @part("intern", of="load")
-    def _encode(self, array) -> np.ndarray:
-        return self.table.intern(array) if self._symbols is None else super()._encode(array)
+    def intern(self, strings) -> np.ndarray:
+        return self.table.intern(strings) if self._symbols is None else super().intern(strings)
 
     @part("intern", of="load")
     def intern_places(self, data, begins, ends):
@@ -126,11 +122,10 @@ class Values(_Content):
 
     def find(self, strings) -> np.ndarray:
         """Return the ids of strings that `intern` has numbered; `NOBODY` for unknown strings, which are not added."""
-        array = as_strings(strings)
         if self._symbols is None:
-            ids = self.table.find(array)
+            ids = self.table.find(strings)
             return np.where(ids < 0, NOBODY, ids)
-        return self._symbols.find(array, NOBODY)
+        return self._symbols.find(as_strings(strings), NOBODY)
 
     def find_records(self, columns: np.ndarray) -> np.ndarray:
         """Return the ids of records, given the columns (k, n) of their fields; `NOBODY` for unknown ones."""

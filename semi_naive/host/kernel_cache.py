@@ -28,7 +28,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime._nrt_python import c_helpers
 from numba.core.serialize import dumps
 
-from semi_naive.host import native, private
+from semi_naive.host import elf, native, private
 from semi_naive.host.exclusive import exclusive
 from semi_naive.host.signatures import Signature
 
@@ -151,6 +151,7 @@ def _serialized(made: CompileResult) -> bytes:
         made.fndesc.llvm_cpython_wrapper_name,
         [(symbol, each.globals["__name__"], list(each.consts)) for symbol, each in environments.items()],
         [name for name in declared if not name.startswith("llvm.")],
+        elf.layout(code),
     )
     return dumps(object_code) + dumps(((name, kind, (None, inlined)), *others))
 

@@ -1,6 +1,7 @@
 """Machine code without numba: what is loaded means what numba compiles, and what is not as it was is not run."""
 
 import pickle
+import platform
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semi_naive.host import native, private
+from semi_naive.host import elf, native, private
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import ready
 from semi_naive.ra.words import sort
@@ -192,16 +193,51 @@ def test_an_interrupt_in_machine_code_is_raised_as_such():
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_symbol_that_is_nowhere_is_for_numba(tmp_path, monkeypatch, caplog):
-    """As that of a mathematical library which is not installed any more. LLVM would end the process."""
-    caplog.set_level("INFO")
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """A kernel `lambda x: x + 7` whose machine code is in a cache by itself: (kernel, its file, the content)."""
     cache = Path(private.folder(tmp_path / "kernels"))
     monkeypatch.setattr(native, "cache_folder", lambda: cache)
     kernel = njit(types.int64(types.int64), cache=True)(lambda x: x + 7)
     assert kernel.compiled()(1) == 8
     path, _ = native.places(kernel, kernel.signatures[0])
-    code = pickle.loads(private.load(path))
+    return kernel, path, pickle.loads(private.load(path))
+
+
+def test_a_symbol_that_is_nowhere_is_for_numba(cached, caplog):
+    """As that of a mathematical library which is not installed any more. LLVM would end the process."""
+    caplog.set_level("INFO")
+    kernel, path, code = cached
     assert "PyNumber_Long" in code.externals and not any("llvm" in symbol for symbol in code.externals)
-    assert native.load(kernel)[0](1) == 8
-    private.save_checked(path, pickle.dumps(code._replace(externals=["__svml_log4"])))
+    private.save_checked(path, pickle.dumps(code._replace(externals=["__svml_log4"], layout=None)))
     assert native.load(kernel) is None and "it refers to __svml_log4" in caplog.text
+    if code.layout:
+        code.layout.outer["__svml_log8"] = []
+        private.save_checked(path, pickle.dumps(code))
+        assert native.load(kernel) is None and "it refers to __svml_log8" in caplog.text
+
+
+def test_code_without_a_layout_is_loaded_by_llvm(cached):
+    kernel, path, code = cached
+    assert native.load(kernel)[0](1) == 8
+    private.save_checked(path, pickle.dumps(code._replace(layout=None)))
+    assert native.load(kernel)[0](1) == 8
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="object files of Linux for x86-64")
+def test_an_object_file_with_other_relocations_has_no_layout(cached):
+    _, _, code = cached
+    assert code.layout and "PyNumber_Long" in code.layout.outer and code.entry in code.layout.symbols
+    relocation = elf.RELOCATION.pack(*next(_relocations_of(code.code)))
+    near = relocation[:8] + (2).to_bytes(4, "little") + relocation[12:]  # R_X86_64_PC32
+    assert code.code.count(relocation) == 1 and elf.layout(code.code.replace(relocation, near)) is None
+    assert elf.layout(b"") is elf.layout(b"\xcf\xfa\xed\xfe" + code.code[4:]) is None
+
+
+def _relocations_of(code: bytes):
+    """The relocations of a function in an object file, as (offset, symbol and type, addend)."""
+    at, size, count = (elf.HEADER.unpack_from(code)[place] for place in (6, 11, 12))
+    sections = [elf.SECTION.unpack_from(code, at + size * number) for number in range(count)]
+    for table in sections:
+        if table[1] == elf.RELOCATIONS and sections[table[7]][2] & elf.ALLOCATED:
+            yield from elf.RELOCATION.iter_unpack(code[table[4] : table[4] + table[5]])

@@ -5,7 +5,7 @@ import pytest
 
 from semi_naive.ra import lanes, words
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.text import rows
+from semi_naive.ra.text import rows, strings
 
 U64, I64 = np.uint64, np.int64
 
@@ -42,8 +42,8 @@ def written(rng) -> tuple:
     """Columns of numbers, signed and not, and of texts, with room for their text."""
     size = int(rng.integers(0, 6))
     columns = np.array([rng.integers(-500, 500, size), rng.integers(-5, 5, size), rng.integers(0, 3, size)])
-    texts = rows.concatenate_texts([b"", b"a", "é,".encode()])
-    seams = rows.concatenate_texts([b"<", b",", b"", b">\n"])
+    texts = strings.concatenate_texts([b"", b"a", "é,".encode()])
+    seams = strings.concatenate_texts([b"<", b",", b"", b">\n"])
     return columns, np.array([rows.SIGNED, rows.UNSIGNED, 0]), *texts, *seams, np.zeros(60 * size, np.uint8)
 
 

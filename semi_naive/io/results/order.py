@@ -11,6 +11,7 @@ from semi_naive.io.values.bits import SIGN
 from semi_naive.io.values.records import NIL, RecordTexts
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
+from semi_naive.ra.text.symbols import MAX_DECODED_STRINGS
 from semi_naive.ra.values.kinds import DTYPES, numbers
 from semi_naive.ra.values.kinds import order_of_values as by_size
 
@@ -26,7 +27,7 @@ def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tu
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(distinct, type_.kind))
         return order, numbers(distinct[order], type_.kind).tolist()
-    if type_.kind == Kind.SYMBOL and distinct.size > MIN_ROWS_FOR_ARROW:
+    if type_.kind == Kind.SYMBOL and distinct.size > MAX_DECODED_STRINGS:
         import pyarrow as pa
         import pyarrow.compute as pc
 

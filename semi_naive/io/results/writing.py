@@ -19,7 +19,8 @@ from semi_naive.io.results.sorted_rows import ColumnRows, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
 from semi_naive.ra.ir import Kind
-from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat, concatenate_texts
+from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
+from semi_naive.ra.text.strings import concatenate_texts
 
 FORMATTED_ROWS = 1 << 18  # rows formatted as text at a time
 ROW_GROUP_ROWS = 1 << 20  # rows in a row group of parquet
@@ -164,12 +165,11 @@ def _texts(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
 
 def _key_texts(keys: Keys, show, plain: bool):
     """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
-    import pyarrow as pa
-
     if keys.bits is None:
         return SIGNED if keys.kind == Kind.NUMBER else UNSIGNED
-    if plain and isinstance(keys.texts, pa.Array):
+    listed = isinstance(keys.texts, list)  # otherwise a pyarrow array
+    if plain and not listed:
         _, starts, content = keys.texts.buffers()
         return np.frombuffer(content, np.uint8), np.frombuffer(starts, np.int64, len(keys.texts) + 1, 8 * keys.texts.offset)
-    texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()
+    texts = keys.texts if listed else keys.texts.to_pylist()
     return concatenate_texts([show(keys.kind, text).encode() for text in texts])
