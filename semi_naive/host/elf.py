@@ -1,40 +1,24 @@
-"""Load object files of ELF for x86-64 into memory, without LLVM.
+"""Read object files of ELF for x86-64, so that `host.native` can load them without LLVM.
 
 Numba compiles for the large code model of LLVM: code refers to everything by 64-bit absolute addresses (`R_X86_64_64`). Linking
 is to copy sections into memory and to add addresses: 0.1 ms for a kernel. An object with any other relocation has no `Layout`,
 and is left to LLVM.
 """
 
-import ctypes
 import mmap
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from semi_naive.host.native import Layout
+
 HEADER, SECTION, SYMBOL, RELOCATION = map(struct.Struct, ("<16sHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", "<QQq"))
-WORD = struct.Struct("<Q")
 IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian, version 1
 RELOCATABLE_X86_64 = IDENTITY.ljust(16, b"\0"), 1, 62  # a relocatable file for this processor
 SYMBOLS, RELOCATIONS, NO_BITS, UNWINDING = 2, 4, 8, 0x70000001  # types of sections
 WRITABLE, ALLOCATED = 1, 2  # flags of sections
 UNDEFINED, COMMON = 0, 0xFFF2  # in place of a symbol's section: it is elsewhere; a variable that has no place yet
 ABSOLUTE = 1  # R_X86_64_64
-
-
-class Layout(NamedTuple):
-    """The places in memory of an object file's parts. All offsets are from the start of a mapping of `size` bytes.
-
-    sections: (position in the file, bytes, offset); variables: the offset of what is written to, at a page's start.
-    symbols: the offsets of functions and variables by name.
-    inner: (offset, offset whose address goes there); outer: for a symbol elsewhere (offset, addend).
-    """
-
-    size: int
-    variables: int
-    sections: list[tuple[int, int, int]]
-    symbols: dict[str, int]
-    inner: list[tuple[int, int]]
-    outer: dict[str, list[tuple[int, int]]]
 
 
 class _Section(NamedTuple):
@@ -83,7 +67,8 @@ def layout(code: bytes) -> Layout | None:
             place = _aligned(end, symbol.value)
             end = place + symbol.size
         places.append(place)
-    inner, outer = [], {}
+    inner: list[tuple[int, int]] = []
+    outer: dict[str, list[tuple[int, int]]] = {}
     for offset, kind, number, addend in _relocations(code, sections, offsets):
         place, symbol = places[number], symbols[number]
         if kind != ABSOLUTE or (place is None and symbol.section != UNDEFINED):
@@ -114,24 +99,3 @@ def _relocations(code: bytes, sections: list[_Section], offsets: dict[int, int])
 
 def _aligned(offset: int, alignment: int) -> int:
     return -(-offset // max(1, alignment)) * max(1, alignment)
-
-
-def link(code: bytes, parts: Layout, address_of: Callable[[str], int]) -> tuple[mmap.mmap, int]:
-    """Load an object file. Return its memory, which must be kept as long as the code may run, and its address.
-
-    address_of: the address of a symbol elsewhere. Raises OSError if the system forbids memory that is executed.
-    """
-    memory = mmap.mmap(-1, parts.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for position, size, offset in parts.sections:
-        memory[offset : offset + size] = code[position : position + size]
-    for offset, target in parts.inner:
-        WORD.pack_into(memory, offset, base + target)
-    for symbol, uses in parts.outer.items():
-        address = address_of(symbol)
-        for offset, addend in uses:
-            WORD.pack_into(memory, offset, address + addend)
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    if protect(ctypes.c_void_p(base), ctypes.c_size_t(parts.variables), mmap.PROT_READ | mmap.PROT_EXEC):
-        raise OSError(ctypes.get_errno(), "the system does not let memory be executed")
-    return memory, base

@@ -2,7 +2,7 @@
 
 Importing LLVM takes 0.02 s and 45 MB, numba 0.1 s and 20 MB more, and then 5 ms to rebuild the types of each kernel. But the
 object code that numba has compiled is complete: it has a function for calls from Python, and refers only to Python and to three
-small C modules of numba, which are loaded here without the package. Where `host.elf` can lay it out, it is loaded in 0.1 ms;
+small C modules of numba, which are loaded here without the package. Where `host.elf` has laid it out, it is loaded in 0.1 ms;
 elsewhere LLVM loads it, in 0.4 ms.
 
 A file is named by all that determines its code, and has a checksum. It begins with a pickled `ObjectCode`; what numba needs to
@@ -16,26 +16,44 @@ import importlib.machinery
 import importlib.util
 import itertools
 import logging
+import mmap
 import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from struct import pack_into
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from semi_naive.host import elf, private
+from semi_naive.host import private
 
 log = logging.getLogger("semi_naive")
 
 OURS = __name__.split(".")[0]
-FORMAT = 2  # of the files
+FORMAT = 3  # of the files
 OPTIMIZATION = 3  # of LLVM's target, as numba has it; nothing is compiled here
 # Of Linux's description of a processor: its kind and its instructions, on x86 and on ARM.
 PROCESSOR_FIELDS = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU architecture", "CPU part", "Features")
 SERIALIZE, HASH_BYTES = "numba.core.serialize", 20  # where numba unpickles, and the size of a hash there
+
+
+class Layout(NamedTuple):
+    """The places in memory of an object file's layout. All offsets are from the start of a mapping of `size` bytes.
+
+    sections: (position in the file, bytes, offset); variables: the offset of what is written to, at a page's start.
+    symbols: the offsets of functions and variables by name.
+    inner: (offset, offset whose address goes there); outer: for a symbol elsewhere (offset, addend).
+    """
+
+    size: int
+    variables: int
+    sections: list[tuple[int, int, int]]
+    symbols: dict[str, int]
+    inner: list[tuple[int, int]]
+    outer: dict[str, list[tuple[int, int]]]
 
 
 class ObjectCode(NamedTuple):
@@ -51,7 +69,7 @@ class ObjectCode(NamedTuple):
     entry: str
     environments: list[tuple[str, str, list]]
     externals: list[str]
-    layout: elf.Layout | None
+    layout: Layout | None
 
 
 def load(kernel) -> list[Callable] | None:
@@ -120,7 +138,8 @@ class _Linker:
 def _linked(function: FunctionType, object_code: ObjectCode) -> Callable:
     """Link object code, and return its function for calls from Python. Raises LookupError for a symbol that is not there."""
     helpers = _helpers()
-    address_of = _address_in_layout(object_code) if object_code.layout else _address_by_llvm(object_code)
+    code, layout = object_code.code, object_code.layout
+    address_of = _address_in_layout(code, layout) if layout else _address_by_llvm(object_code)
     environments = []
     for symbol, module, constants in object_code.environments:
         environment = helpers["_dynfunc"].Environment({"__name__": module})
@@ -133,12 +152,33 @@ def _linked(function: FunctionType, object_code: ObjectCode) -> Callable:
     return helpers["_dynfunc"].make_function(of, function.__name__, function.__doc__ or "", entry, environments[0], ())
 
 
-def _address_in_layout(object_code: ObjectCode) -> Callable[[str], int]:
+def _address_in_layout(code: bytes, layout: Layout) -> Callable[[str], int]:
     """Load an object file that is laid out. Return a function for the address of a symbol in it, 0 if it has none."""
-    memory, base = elf.link(object_code.code, object_code.layout, _address)
+    memory, base = _link(code, layout, _address)
     _Linker.kept.append(memory)
-    symbols = object_code.layout.symbols
+    symbols = layout.symbols
     return lambda symbol: base + symbols[symbol] if symbol in symbols else 0
+
+
+def _link(code: bytes, layout: Layout, address_of: Callable[[str], int]) -> tuple[mmap.mmap, int]:
+    """Load an object file. Return its memory, which must be kept as long as the code may run, and its address.
+
+    address_of: the address of a symbol elsewhere. Raises OSError if the system forbids memory that is executed.
+    """
+    memory = mmap.mmap(-1, layout.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for position, size, offset in layout.sections:
+        memory[offset : offset + size] = code[position : position + size]
+    for offset, target in layout.inner:
+        pack_into("<Q", memory, offset, base + target)
+    for symbol, uses in layout.outer.items():
+        address = address_of(symbol)
+        for offset, addend in uses:
+            pack_into("<Q", memory, offset, address + addend)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    if protect(ctypes.c_void_p(base), ctypes.c_size_t(layout.variables), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise OSError(ctypes.get_errno(), "the system does not let memory be executed")
+    return memory, base
 
 
 def _address_by_llvm(object_code: ObjectCode) -> Callable[[str], int]:

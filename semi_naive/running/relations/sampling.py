@@ -108,8 +108,11 @@ def drawn(table, column: int, draw: int) -> np.ndarray:
 def drawn_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
     """Return some columns of about `most` tuples drawn at random, or of all tuples if there are no more. draw: the seed."""
     blocks = [block for block in table.blocks("all", table.home) if block.size]
-    share, rng = most / max(1, table_size(table)), np.random.default_rng(draw)
-    positions = [None if share >= 1 else _positions(rng, b.size, math.ceil(share * b.size)) for b in blocks]
+    share = most / max(1, table_size(table))
+    positions: list[np.ndarray | None] = [None] * len(blocks)
+    if share < 1:
+        rng = np.random.default_rng(draw)  # numpy loads this module at its first use, in 0.01 s
+        positions = [_positions(rng, block.size, math.ceil(share * block.size)) for block in blocks]
     parts = [[b.column(table.home.index(c), at) for b, at in zip(blocks, positions, strict=True)] for c in columns]
     return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
 
