@@ -41,7 +41,7 @@ SERIALIZE, HASH_BYTES = "numba.core.serialize", 20  # where numba unpickles, and
 
 
 class Layout(NamedTuple):
-    """The places in memory of an object file's layout. All offsets are from the start of a mapping of `size` bytes.
+    """The places in memory of an object file's parts. All offsets are from the start of a mapping of `size` bytes.
 
     sections: (position in the file, bytes, offset); variables: the offset of what is written to, at a page's start.
     symbols: the offsets of functions and variables by name.
