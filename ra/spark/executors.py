@@ -119,24 +119,27 @@ class Watch:
         return tuple(stage for stage in stages if stage and stage.numCompletedTasks < stage.numTasks)
 
 
-def spark_call(sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None) -> Made:
+def spark_call(
+    sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None, told: tuple[str | None, str] = (None, "")
+) -> Made:
     """Run a call that starts Spark jobs in another thread, while this one calls `meanwhile` repeatedly. The call is repeated if
     its jobs wait for a lost executor, so it must be idempotent.
 
     Its jobs have the properties of this thread, such as the scheduler's pool, and a tag. By the tag they are cancelled on
-    Ctrl-C, if `meanwhile` raises, and before the call is repeated.
+    Ctrl-C, if `meanwhile` raises, and before the call is repeated. told: (job group, description) for Spark's page; a group and
+    a description of this thread's own go before.
     """
     properties = sc._jsc.sc().getLocalProperties().clone()
     for restarts in itertools.count():
         watch = Watch(sc, f"semi-naive-{next(_numbers)}", restarts)
         try:
-            return _watched(watch, call, properties, meanwhile)
+            return _watched(watch, call, properties, meanwhile, told)
         except ExecutorGone as error:
             log.warning("%s: running the job again", error)
     raise AssertionError("unreachable")
 
 
-def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None]) -> Made:
+def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None], told) -> Made:
     """Make a call whose jobs have a monitor's tag. On a cluster another thread runs the monitor: Ctrl-C must not interrupt this
     thread in a call of Java."""
     sc, elsewhere = watch.sc, not on_this_host(watch.sc.master)
@@ -146,6 +149,7 @@ def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Call
         if elsewhere:
             watch.begin()
         sc._jsc.sc().setLocalProperties(properties)
+        _describe(sc, *told)
         sc.addJobTag(watch.tag)
         return call()
 
@@ -159,3 +163,13 @@ def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Call
     finally:
         watch.done.set()
         watch.begun.set()
+
+
+def _describe(sc, group: str | None, description: str) -> None:
+    """Describe the next jobs of this thread on Spark's page."""
+    own = sc.getLocalProperty("spark.job.description")
+    description = ": ".join(filter(None, [own, description]))
+    if group and sc.getLocalProperty("spark.jobGroup.id") is None:
+        sc.setJobGroup(group, description)
+    elif description:
+        sc.setJobDescription(description)

@@ -41,6 +41,7 @@ SIGNS = (
     "EOFException",
 )
 EXECUTOR = re.compile(r"\((\S+) executor (\S+)\): ExecutorLostFailure \(.*?\) Reason: (.*)")
+CANCELLED = re.compile(r"Job \d+ cancelled(?! because SparkContext)[^\n]*")
 MORE = "if its memory was used up, raise spark.executor.memory or spark.executor.memoryOverhead, or set more partitions"
 OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
@@ -82,6 +83,8 @@ def job_failure(error: Exception, sc=None, folder: str | None = None) -> Excepti
         return disk_full(sc, folder)
     if is_memory(text):
         return out_of_memory(text)
+    if cancelled := CANCELLED.search(text):
+        return JobFailed(f"the run was cancelled from outside: Spark says {cancelled[0]!r}")
     if worker_output := _of_worker(text):
         return JobFailed(f"a Python worker of Spark did not start: {worker_output}\n  {INSTALLED}")
     return (WorkerLost if any(sign in text for sign in SIGNS) else JobFailed)(_cause(text))

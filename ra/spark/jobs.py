@@ -18,6 +18,7 @@ import functools
 import gc
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable
 from itertools import zip_longest
@@ -55,11 +56,13 @@ class PartitionedJobs:
     anchors.
     """
 
-    def __init__(self, sc, partitions: int):
-        """sc: a SparkContext."""
+    def __init__(self, sc, partitions: int, label: str = "", group: str | None = None):
+        """sc: a SparkContext. label: begins the descriptions of the jobs on Spark's page; group: their job group, unless the
+        user's thread has one."""
         from pyspark import StorageLevel
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
+        self.label, self.group = label, group
         # A shuffle of no records gives the anchors a partitioner and no place: a lost anchor goes to a core that is free.
         anchors = sc.parallelize([], partitions).partitionBy(partitions, partitioner).mapPartitionsWithIndex(_anchor, True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
@@ -87,7 +90,7 @@ class PartitionedJobs:
             limits.check_limits()
             try:
                 rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
-                found = self.collect(rdd)
+                found = self.collect(rdd, ", ".join(map(task_name, tasks)))
                 self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
                 return found
             except PicklingError as error:  # a user's function, which says itself why it cannot be sent
@@ -134,9 +137,10 @@ class PartitionedJobs:
             rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, self._discarded if not raw and number == len(tasks) - 1 else []))
         return rdd
 
-    def collect(self, rdd) -> list:
-        """Return the elements of an RDD, by one job."""
-        return spark_call(self.sc, rdd.collect, _look)
+    def collect(self, rdd, tasks: str = "") -> list:
+        """Return the elements of an RDD, by one job. tasks: their names, for its description."""
+        description = ": ".join(filter(None, [self.label, memory.work()])) + f" ({tasks})" * bool(tasks)
+        return spark_call(self.sc, rdd.collect, _look, (self.group, description))
 
     def everywhere(self, task):
         """Return an RDD with the result of a task from every executor that has a free core."""
@@ -175,6 +179,17 @@ def watched(sc, total: int, tell: Callable[..., None]):
     finally:
         over.set()
         watcher.join()
+
+
+def task_name(task) -> str:
+    """Return the name of a task in plain words.
+
+    >>> task_name(sorted), task_name(Remove(None)), task_name(functools.partial(sorted))
+    ('sorted', 'remove', 'sorted')
+    """
+    task = getattr(task, "func", task)
+    name = getattr(task, "__name__", type(task).__name__)
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
 
 
 def _look() -> None:

@@ -164,6 +164,13 @@ def where() -> tuple[str, str]:
     return "", HELPS
 
 
+def work() -> str:
+    """Describe the work in progress of this process, outermost block first; "" if there is none."""
+    with contextlib.suppress(Exception):  # a block may end in another thread meanwhile
+        return ": ".join(place() for place, _ in list(_places))
+    return ""
+
+
 def killed() -> OutOfMemory:
     """The error for a worker that the system has killed."""
     return OutOfMemory("the system has killed a Python worker for want of memory" + _nearest("; "))

@@ -55,7 +55,7 @@ class PartitionedGraph:
         if split:
             config = config.with_options({"buckets": max(64, BUCKETS_PER_PARTITION * config.partitions)})
         self.database = Database(Program({}, {}, []), Values())
-        self.cluster, self.indexes = Cluster(sc, config), Indexes({})
+        self.cluster, self.indexes = Cluster(sc, config, "subgraphs"), Indexes({})
         self.placing = Placing(frozenset(), 0, self.database.bytes)
         trace = Trace(plan="balanced", relations=[], config=config.to_json())
         self.statics = Statics(self.database, self.cluster, self.placing, trace, self.cluster.bucket_map())

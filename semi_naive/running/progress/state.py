@@ -1,5 +1,6 @@
 """The state of a run: program, settings, database and cluster, the strata evaluated so far, and their record."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,7 @@ class RunState:
     look: Callable[[], dict] | None = None  # returns its trace so far, once it is on the partitions
     fed: set[str] = field(default_factory=set)  # relations with facts from outside the program's text
     given: dict[str, Any] = field(default_factory=dict)  # for relations that also have rules, tables of their facts
+    id: str = field(default_factory=lambda: f"semi-naive-{os.urandom(6).hex()}")  # in the trace, and the group of Spark's jobs
     account: Account = field(default_factory=Account)
     courses: dict[int, Course] = field(default_factory=dict)  # the iterations of each recursive stratum in the driver
 
@@ -55,7 +57,7 @@ class RunState:
         self.database.rounding = not self.keeps  # delta rules keep every tuple that they make
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
-        self.cluster = Cluster(self.spark, self.config)
+        self.cluster = Cluster(self.spark, self.config, self.asked.name, self.id)
         self.bounded = self.config.local_tuples is not None  # True if the user set the bound
         if not self.bounded:
             few_cores = self.cluster.cores <= 2
@@ -78,7 +80,7 @@ class RunState:
         profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
         paid = self.account.paid()
         return {
-            "version": VERSION, "started": self.account.started, "program": self.asked.name, **paid,
+            "version": VERSION, "started": self.account.started, "program": self.asked.name, "run": self.id, **paid,
             "config": self.config.to_json(), "source": self.asked.checked.texts, "strata": list(self.plans),
             "profile": profile | paid,
         }  # fmt: skip

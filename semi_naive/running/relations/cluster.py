@@ -32,11 +32,11 @@ FOLDERS = "runs", "shared", "tries"  # of a store on every host, with files of o
 
 class Cluster:
     """The partitions of one run: threads of this process until Spark is needed, then Spark's. spark: a session, a context, a
-    function that returns one, or None.
+    function that returns one, or None. program: its name; group: the job group: both for Spark's page.
     """
 
-    def __init__(self, spark, config):
-        self.spark, self.config = spark, config
+    def __init__(self, spark, config, program: str = "", group: str | None = None):
+        self.spark, self.config, self.program, self.group = spark, config, program, group
         self._jobs: PartitionedJobs | LocalJobs | None = None
         self._store: Store | None = None
         self._partitions = config.partitions  # fixed for the whole run, as stored relations have a list of runs for each
@@ -116,7 +116,8 @@ class Cluster:
                 from semi_naive.ra.spark.jobs import PartitionedJobs
 
                 sc = self.sc
-                jobs_on = getattr(sc, "partitioned_jobs", None) or partial(PartitionedJobs, sc)  # simulated ranks run their own
+                ours = partial(PartitionedJobs, sc, label=self.program, group=self.group)
+                jobs_on = getattr(sc, "partitioned_jobs", None) or ours  # simulated ranks run their own
                 self._partitions = self._partitions or spark_context.cores(sc)
                 self._jobs = jobs_on(self._partitions)
         return self._jobs
