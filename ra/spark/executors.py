@@ -167,9 +167,11 @@ def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Call
 
 def _describe(sc, group: str | None, description: str) -> None:
     """Describe the next jobs of this thread on Spark's page."""
-    own = sc.getLocalProperty("spark.job.description")
-    description = ": ".join(filter(None, [own, description]))
+    if not description:
+        return
+    if own := sc.getLocalProperty("spark.job.description"):
+        description = f"{own}: {description}"
     if group and sc.getLocalProperty("spark.jobGroup.id") is None:
         sc.setJobGroup(group, description)
-    elif description:
+    else:
         sc.setJobDescription(description)
