@@ -34,7 +34,7 @@ class Thinned(Block):
         return self.whole.size - self.gone.size
 
     def words_once(self) -> np.ndarray:
-        return self.words if self.spelt else left_over(self.whole.words, self.gone)
+        return self.words if self.has_words else left_over(self.whole.words, self.gone)
 
     @cached
     def words(self) -> np.ndarray:
@@ -46,7 +46,7 @@ class Thinned(Block):
         return self.whole.bounds
 
     @property
-    def spelt(self) -> bool:
+    def has_words(self) -> bool:
         """True if the words have been computed and are cached."""
         return "words" in vars(self)
 
@@ -65,7 +65,7 @@ class Thinned(Block):
         """See `Block.column`: positions do not count removed tuples."""
         if positions is not None:
             return self.whole.column(number, positions + np.searchsorted(self._before, positions, "right"))
-        return super().column(number) if self.spelt else np.delete(self.whole.column(number), self.gone)
+        return super().column(number) if self.has_words else np.delete(self.whole.column(number), self.gone)
 
     def taken_from(self, block: Block) -> Block:
         """Return another block without the tuples of this one. If few tuples are compared, this block is searched, and its
@@ -120,7 +120,7 @@ def parted(block: Block) -> tuple[Block, np.ndarray]:
 def is_searched(block: Block, bindings: int) -> bool:
     """True if a block is thinned, and so few bindings are joined with it that searching takes less time than computing its
     words."""
-    return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
+    return isinstance(block, Thinned) and not block.has_words and bindings * MANY < block.size
 
 
 def without_positions(block: Block, gone: np.ndarray) -> Block:

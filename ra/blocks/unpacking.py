@@ -123,7 +123,7 @@ def parts_of(blocks: list[Block], order: Order) -> list[Part]:
 
 def _parts(block: Block, order: Order) -> Iterator[Part]:
     """Yield the parts of a block of about ROWS tuples, each of which is unpacked at once."""
-    if isinstance(block, Chunked) and not block.spelt:
+    if isinstance(block, Chunked) and not block.has_words:
         keys, masks = block.chunks
         step = max(1, ROWS * keys.size // max(1, block.size))
         for begin in range(0, keys.size, step):
