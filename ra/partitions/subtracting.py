@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, packing_of
-from semi_naive.ra.blocks.changes import apart, common_tuples, union_of_blocks
+from semi_naive.ra.blocks.changes import block_minus, common_tuples, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import blocks_of
@@ -126,7 +126,7 @@ class TakeOut:
             gone, full, taken = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity), [], []
             for place, stored in enumerate(index.full[partition]):
                 block = stored.open()
-                rest = apart(block, gone)
+                rest = block_minus(block, gone)
                 path = os.path.join(self.root, str(partition), f"{self.relation.name}-{number}-{self.label}-{place}")
                 full += [stored] if rest.size == block.size else store(path, rest)
                 taken += [common_tuples(gone, block)] if rest.size < block.size else []
@@ -138,7 +138,7 @@ def write_left(path: str, candidates: list[Block], known: list[Block], arity: in
     Single-word tuples of one packing are read and written in pieces."""
     packing = packing_of([*candidates, *known], arity)
     if packing.lanes > 1:
-        return store(path, apart(union_of_blocks(candidates, arity), union_of_blocks(known, arity)))
+        return store(path, block_minus(union_of_blocks(candidates, arity), union_of_blocks(known, arity)))
     words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (candidates, known)]
     run = write_run(path, subtracted(*words))
     return [StoredBlock(run, packing.bounds)] if run.words else []

@@ -138,9 +138,9 @@ class AcrossPartitions:
     def _apply_change(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
         """Apply a change to a relation: remove the lost tuples and insert the new ones."""
         name, arity = whole.name, whole.arity
-        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.went else None)
+        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.lost_count else None)
         rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
-        if change.came:
+        if change.born_count:
             deal_tuples(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
             rest.settle()
         return rest

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, difference, own_order, union_of_blocks
+from semi_naive.ra.blocks.changes import Change, block_minus, difference, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import Reorder, Settle
@@ -38,11 +38,11 @@ class SpreadChange:
         return self.signed.count
 
     @property
-    def came(self) -> int:
+    def born_count(self) -> int:
         return self.born.count
 
     @property
-    def went(self) -> int:
+    def lost_count(self) -> int:
         return self.lost.count
 
     def collected(self) -> Change:
@@ -91,7 +91,7 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
     arity = len(after.order)
     back = tuple(after.order.index(place) for place in range(arity))
     lost, born = (union_of_blocks([one.open().reordered(back) for one in some], arity) for some in sides)
-    found = Change(apart(born, lost), apart(lost, born))
+    found = Change(block_minus(born, lost), block_minus(lost, born))
     return Change(*(Block(block.packing, block.words.copy()) for block in (found.born, found.lost)))
 
 
