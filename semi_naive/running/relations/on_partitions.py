@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.host.threads import in_threads
 from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
 from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
-from semi_naive.ra.partitions.reaching import ROWS, Reachability
+from semi_naive.ra.partitions.reaching import YIELDED_TUPLES, Reachability
 from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
 from semi_naive.ra.partitions.subtracting import Signed
 from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
@@ -223,7 +223,7 @@ class Remade(ReadableRelation):
 
     @property
     def finer(self):
-        pieces = max(self.pieces, self.count // ROWS)  # threads hand over what they have made when a piece is done
+        pieces = max(self.pieces, self.count // YIELDED_TUPLES)  # threads hand over what they have made when a piece is done
         return replace(self.relation, pieces=pieces), pieces
 
     def distinct(self, column: int) -> float:

@@ -13,7 +13,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, block_minus, difference, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.packing import Bounds
-from semi_naive.ra.partitions.loading import Reorder, Settle
+from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
@@ -164,8 +164,8 @@ def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -
         return kept.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
     source = kept.relation if isinstance(kept, OnPartitions) else _shared(cluster, name, kept)
-    reorder = Reorder({name: source}, {name: indexes}, cluster.jobs.partitions)
-    for born in cluster.jobs.job(reorder, Settle({name: indexes}, cluster.label("laid-out"), cluster.root)):
+    reorder = SendToIndexes({name: source}, {name: indexes}, cluster.jobs.partitions)
+    for born in cluster.jobs.job(reorder, StoreIndexes({name: indexes}, cluster.label("laid-out"), cluster.root)):
         if isinstance(born, Born):
             index = indexes[born.index]
             index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
