@@ -14,7 +14,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
 from semi_naive.ra.partitions.reaching import YIELDED_TUPLES, Reachability
 from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
 from semi_naive.ra.partitions.subtracting import Signed
-from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
+from semi_naive.ra.spark.frames import dataframe, dataframe_of_pieces, streamed
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.storage.missing import RunMissing
@@ -237,7 +237,7 @@ class Remade(ReadableRelation):
         return self.cluster.jobs.job(task, source=pieces)
 
     def frame(self, make, schema):
-        return anywhere(self.pieces, ReadPieces(self.relation, make), schema)
+        return dataframe_of_pieces(self.pieces, ReadPieces(self.relation, make), schema)
 
     def close(self) -> None:
         for replica in self.shared:
