@@ -70,7 +70,7 @@ class Fingerprint:
         if not type_.branches:
             columns = self.values.fields(ids[is_record], len(type_.fields))
             return [_Branch(is_record, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
-        tags, payloads = branches.open_(ids, self.values)
+        tags, payloads = branches.tags_and_payloads(ids, self.values)
         found = []
         for tag in np.unique(tags).tolist():
             field_types = [inner for _, inner in type_.branches[tag].fields]
