@@ -12,11 +12,6 @@ from semi_naive.ra.storage.checksum import checksum_of_file
 from semi_naive.ra.storage.runs import Run, write_run
 
 
-def copy_run(run: Run, target: str) -> None:
-    """Copy a run to the path `target` atomically. Raises RunMissing if the run is missing or damaged."""
-    write_run(target, run.open(), run.lanes)
-
-
 def fault(path: str, checksum: int) -> str:
     """Return a description of what is wrong with a file, or "" if its checksum matches. Reads the whole file."""
     try:
@@ -27,13 +22,15 @@ def fault(path: str, checksum: int) -> str:
 
 @dataclass
 class CopyRuns:
-    """A task that copies runs of its partition, given as (run, target path) pairs for each partition."""
+    """A task that copies runs of its partition, given as (run, target path) for each partition. Each file is written completely
+    or not at all. Raises RunMissing if a run is missing or damaged.
+    """
 
     runs: list[list[tuple[Run, str]]]
 
     def __call__(self, partition, records):
         for run, target in self.runs[partition]:
-            copy_run(run, target)
+            write_run(target, run.open(), run.lanes)
         return []
 
 

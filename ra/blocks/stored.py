@@ -32,14 +32,10 @@ class StoredBlock:
             write_run(self.run.path, self.broadcast.value, packing.lanes)
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def share(self) -> Block:
         """Return the block from this process's cache of open blocks, with its directories; for a block that many tasks read."""
-        return _open_cached(self)
-
-
-@functools.lru_cache(maxsize=64)
-def _open_cached(stored: StoredBlock) -> Block:
-    return stored.open()
+        return self.open()
 
 
 def store(path: str, block: Block) -> list[StoredBlock]:

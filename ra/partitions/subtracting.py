@@ -15,7 +15,7 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import blocks_of
 from semi_naive.ra.partitions.local_insert import count_by_slot
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
-from semi_naive.ra.storage.runs import subtracted, unlink, write_run
+from semi_naive.ra.storage.runs import subtract_arrays, unlink, write_run
 
 SIDES = {"born": 1, "lost": -1}
 
@@ -143,7 +143,7 @@ def write_difference(path: str, candidates: list[Block], known: list[Block], ari
     if packing.lanes > 1:
         return store(path, block_minus(union_of_blocks(candidates, arity), union_of_blocks(known, arity)))
     words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (candidates, known)]
-    run = write_run(path, subtracted(*words))
+    run = write_run(path, subtract_arrays(*words))
     return [StoredBlock(run, packing.bounds)] if run.words else []
 
 

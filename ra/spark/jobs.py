@@ -30,7 +30,7 @@ from semi_naive.ra.spark.failures import WorkerLost, job_failure
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.ra.storage.missing import RunMissing
-from semi_naive.ra.storage.runs import Remove, Store, unlink
+from semi_naive.ra.storage.runs import RemoveStore, Store, unlink
 
 log = logging.getLogger("semi_naive")
 
@@ -149,7 +149,7 @@ class PartitionedJobs:
         store.remove()
         if not self.local:
             with contextlib.suppress(Exception):
-                self.collect(self.everywhere(Remove(store)))
+                self.collect(self.everywhere(RemoveStore(store)))
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
