@@ -26,6 +26,11 @@ class Field(NamedTuple):
     bits: int
     low: int
 
+    @property
+    def extraction(self) -> tuple[int, np.uint64, np.uint64]:
+        """(shift, mask, low): the arguments with which kernels extract the column, ((word >> shift) & mask) + low."""
+        return self.shift, np.uint64((1 << self.bits) - 1), np.uint64(self.low & WORD)
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -85,11 +90,11 @@ class Packing:
 
     def column(self, words: np.ndarray, number: int) -> np.ndarray:
         """Return one column (n,), int64, of words (lanes, n)."""
-        lane, shift, bits, low = self.fields[number]
-        if not bits:
-            return np.full(words.shape[1], low, np.int64)
-        distance = (words[lane] >> np.uint64(shift)) & np.uint64((1 << bits) - 1)
-        return (distance + np.uint64(low & WORD)).view(np.int64)
+        field = self.fields[number]
+        if not field.bits:
+            return np.full(words.shape[1], field.low, np.int64)
+        shift, mask, low = field.extraction
+        return (((words[field.lane] >> np.uint64(shift)) & mask) + low).view(np.int64)
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
         """Return the int64 columns (arity, n) of words (lanes, n)."""

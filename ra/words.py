@@ -75,7 +75,7 @@ def _unique(words):
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
 def insert_word(words, begin, end, word):
-    """Insert a word into the ascending words[begin:end] unless it is there, and return the new end. For few words."""
+    """Insert a word into the ascending words[begin:end] unless they contain it, and return the new end. For few words."""
     place = end
     while place > begin and words[place - 1] > word:
         place -= 1

@@ -137,11 +137,7 @@ def mark_within_bounds(columns, layout):
     return out
 
 
-def _bounds_uncompiled(columns):
-    return np.stack([columns.min(axis=1), columns.max(axis=1)], axis=1)
-
-
-@njit(i64_rows(i64_rows), uncompiled=_bounds_uncompiled, **JIT)
+@njit(i64_rows(i64_rows), uncompiled=lambda columns: np.stack([columns.min(axis=1), columns.max(axis=1)], axis=1), **JIT)
 def bounds(columns):
     """Return the least and the greatest value of each of the columns (k, n), n > 0, as an array (k, 2)."""
     out = np.empty((columns.shape[0], 2), np.int64)
@@ -163,11 +159,11 @@ def field(words, shift, mask, low):
     return out
 
 
-def _field_at_uncompiled(words, positions, shift, mask, low):
-    return field_uncompiled(words[positions], shift, mask, low)
-
-
-@njit(i64(u64, i64, types.int64, types.uint64, types.uint64), uncompiled=_field_at_uncompiled, **JIT)
+@njit(
+    i64(u64, i64, types.int64, types.uint64, types.uint64),
+    uncompiled=lambda words, positions, *field: field_uncompiled(words[positions], *field),
+    **JIT,
+)
 def field_at(words, positions, shift, mask, low):
     """Return the column (m,) stored in one field of the words at some positions (m,)."""
     bits = np.uint64(shift)

@@ -183,8 +183,8 @@ class Table:
             self._make_room(bounds)
 
     def add(self, block: Block, lock=NO_LOCK) -> int:
-        """Add tuples that `fresh` returned to `new`, and return the number of those that no other thread has added since: the
-        second half of `insert`."""
+        """Add tuples that `fresh` returned to `new`, except for tuples that another thread has added meanwhile, and return the
+        number of added tuples: the second half of `insert`."""
         if not block.size:
             return 0
         with lock:

@@ -11,7 +11,7 @@ from semi_naive.ra.blocks.kernels import field_uncompiled
 from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.ir import Order
-from semi_naive.ra.packing import WORD, Packing
+from semi_naive.ra.packing import Packing
 from semi_naive.ra.words import JIT, i64, u64
 
 ROWS = 1 << 20  # tuples of a part, at most
@@ -75,7 +75,7 @@ class Part:
         """Yield (the relation's column, (words, shift, mask, low)) for each field: the latter are arguments of the kernels."""
         words = words_of(*self.words, self.size)[None] if isinstance(self.words, tuple) else self.words
         for place, field in zip(self.order, self.packing.fields, strict=True):
-            yield place, (words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD))
+            yield place, (words[field.lane], *field.extraction)
 
 
 def columns_of_parts(parts: list[Part]) -> np.ndarray:

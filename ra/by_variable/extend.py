@@ -97,7 +97,7 @@ class Side:
             low, high = whole.ranges(keys, batch.size)
             if not np.array_equal(low, high):
                 words.append(_words(whole))
-                gone.append(NOTHING[1] if whole is block else block.gone)
+                gone.append(NOTHING[1] if whole is block else block.dropped)
                 lows.append(low)
                 highs.append(high)
         shape = len(words), batch.size

@@ -38,7 +38,7 @@ def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped
 @dataclass
 class DealHome:
     """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
-    partitions.
+    partitions. It yields (partition, parcel).
     """
 
     relations: dict[str, PartitionedRelation]
@@ -55,7 +55,9 @@ class DealHome:
 
 @dataclass
 class SendToIndexes:
-    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index."""
+    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index. It yields
+    (partition, parcel).
+    """
 
     sources: dict[str, PartitionedRelation | Shared]
     indexes: dict[str, list[PartitionedIndex]]

@@ -73,15 +73,6 @@ class Reachability:
             )  # fmt: skip
             yield batch, seen, touched[:reached]
 
-    def count(self, piece: tuple[int, int]) -> PieceReport:
-        """Evaluate a piece and return its report, with the number of new tuples of each step, but not its tuples."""
-        begun, report, levels = time.perf_counter(), PieceReport(piece[0]), self.empty_levels()
-        for batch, seen, touched in self.batches(piece, levels):
-            seen[touched] = 0
-            report.groups += batch.size
-        report.births, report.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
-        return report
-
     def tuples(self, piece: tuple[int, int]):
         """Compute the tuples of a piece, and yield them as columns (2, n) of about `YIELDED_TUPLES` tuples."""
         nodes, carried = self.nodes.open(), self.carried.open()
@@ -101,13 +92,18 @@ class Reachability:
 
 @dataclass
 class CountGroups:
-    """A task that evaluates its pieces, and keeps only the number of new tuples of each step."""
+    """A task that evaluates pieces, and yields their reports, with the number of new tuples of each step but without tuples."""
 
     reached: Reachability
 
     def __call__(self, partition, pieces):
         for piece in pieces:
-            yield self.reached.count(piece)
+            begun, report, levels = time.perf_counter(), PieceReport(piece[0]), self.reached.empty_levels()
+            for batch, seen, touched in self.reached.batches(piece, levels):
+                seen[touched] = 0
+                report.groups += batch.size
+            report.births, report.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
+            yield report
 
 
 @dataclass

@@ -61,8 +61,9 @@ class StepsAhead:
         """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions."""
         costs = {version.number: [0.0, 0] for version in self.versions}  # seconds and heads of each version
         begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0, "costs": costs})
-        relations = {name: self.world.relations[name] for name in {v.derivation.relation for v in self.versions}}
-        known = {name: [one.open() for one in r.home.full[partition]] for name, r in relations.items()}
+        derived = {version.derivation.relation for version in self.versions}
+        relations = {name: self.world.relations[name] for name in derived}
+        known = {name: [one.open() for one in relation.home.full[partition]] for name, relation in relations.items()}
         deltas = {}
         for name, relation in self.world.relations.items():
             delta_blocks = [one.open() for one in relation.home.delta[partition]]

@@ -111,8 +111,8 @@ class RemainingTuples:
 
 @dataclass
 class RemoveTuples:
-    """A task that removes the tuples of `removed`, a relation with the same indexes, from a relation, and yields the
-    `RemainingTuples` of each index. Runs that have none of the removed tuples are unchanged.
+    """A task that removes the tuples of `removed`, a relation with the same indexes, from a relation. Runs that have none of
+    them are unchanged.
     """
 
     relation: PartitionedRelation
@@ -121,6 +121,7 @@ class RemoveTuples:
     label: str
 
     def __call__(self, partition, records):
+        """Yield the `RemainingTuples` of each index on one partition."""
         for number, (index, other) in enumerate(zip(self.relation.indexes, self.removed.indexes, strict=True)):
             removed = union_of_blocks([one.open() for one in other.full[partition]], self.relation.arity)
             full, found = [], []

@@ -56,6 +56,7 @@ class SendFiles:
     token: str
 
     def __call__(self, partition, records):
+        """Yield (destination, `Piece`) for each piece of the files that this host sends."""
         names = self.wanted.get(place_of(self.folder)) if os.path.isdir(self.folder) else None
         if not names or not self._is_first():
             return

@@ -44,6 +44,7 @@ class ExternalSort:
                 self._write_run()
 
     def _write_run(self) -> None:
+        """Sort the words in the buffer, append them to the file as a run, and empty the buffer."""
         run = sort_unique(self.buffer[: self.used], over=True)
         with open(self.path, "ab", opener=private.opener) as file:
             file.write(memoryview(run))  # `tofile` hides the error number of a full disk

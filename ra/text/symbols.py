@@ -113,23 +113,18 @@ class SymbolTable:
     def __init__(self, base: "SymbolTable | None" = None):
         self.base, self._below = base, len(base) if base else 0
         self._lock = threading.Lock()
-        self._count = 0  # of strings that the base does not have
+        self.own_size = 0  # the number of strings that are not of the base
         self._slots = np.zeros(2 * INITIAL_SYMBOLS, np.uint64)
         self._hashes, self._ends = np.empty(INITIAL_SYMBOLS, np.uint64), np.zeros(INITIAL_SYMBOLS + 1, np.int64)
         self._content = np.empty(INITIAL_SYMBOLS * ASSUMED_SYMBOL_BYTES, np.uint8)
 
     def __len__(self) -> int:
-        return self._below + self._count
-
-    @property
-    def own_size(self) -> int:
-        """The number of strings that are not of the base."""
-        return self._count
+        return self._below + self.own_size
 
     @property
     def nbytes(self) -> int:
         """The bytes of the table's own strings and of their index. Unwritten room takes no memory, and does not count."""
-        return int(self._ends[self._count]) + 8 * 4 * self._count
+        return int(self._ends[self.own_size]) + 8 * 4 * self.own_size
 
     def intern(self, strings) -> np.ndarray:
         """Return the ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
@@ -150,12 +145,12 @@ class SymbolTable:
             try:
                 done = 0
                 while done < len(ids):
-                    table = *self._lookup_arrays(), self._hashes, self._count, self._below
-                    self._count, done = _add(*hashed, done, *table, ids)
+                    table = *self._lookup_arrays(), self._hashes, self.own_size, self._below
+                    self.own_size, done = _add(*hashed, done, *table, ids)
                     if done < len(ids):
                         self._grow(len(ids) - done, int(ends[done] - begins[done]))
-            except BaseException:  # an interrupt: slots may have strings that `_count` does not include
-                self._slots = _indexed(self._hashes, self._count, len(self._slots))
+            except BaseException:  # an interrupt: slots may have strings that `own_size` does not include
+                self._slots = _indexed(self._hashes, self.own_size, len(self._slots))
                 raise
         return ids
 
@@ -164,7 +159,7 @@ class SymbolTable:
         data, begins, ends = places_of(as_strings(strings))
         found = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
-            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._lookup_arrays(), self._count, found)
+            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._lookup_arrays(), self.own_size, found)
         found[found >= 0] += self._below
         if self.base:
             below = self.base.find(strings)
@@ -174,11 +169,11 @@ class SymbolTable:
     def back_to(self, own_size: int) -> None:
         """Discard all but the first `own_size` of this table's own strings; later strings reuse their ids."""
         with locked(self._lock):
-            if own_size < self._count:
+            if own_size < self.own_size:
                 self._content = _longer(self._content, int(self._ends[own_size]), len(self._content))  # views share the old
                 self._ends = self._ends.copy()
                 self._slots = _indexed(self._hashes, own_size, len(self._slots))
-                self._count = own_size  # last: after an interrupt, the condition above is still true
+                self.own_size = own_size  # last: after an interrupt, the condition above is still true
 
     def _lookup_arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the arrays in which kernels look up the table's own strings: slots, content, begins, ends."""
@@ -188,7 +183,7 @@ class SymbolTable:
         """Make room for a string of `needed` bytes. A full table doubles, or grows fourfold if more strings are still to be
         looked up than it has. The room for bytes grows 32-fold, up to `MAX_RESERVED_BYTES`: unwritten pages take no memory, and
         copying takes longer than looking up. strings: the number of strings to be looked up."""
-        count, used, factor = self._count, int(self._ends[self._count]), 4 if strings > self._count else 2
+        count, used, factor = self.own_size, int(self._ends[self.own_size]), 4 if strings > self.own_size else 2
         if used + needed > len(self._content):
             room = max(2 * len(self._content), min(32 * len(self._content), MAX_RESERVED_BYTES))
             self._content = _longer(self._content, used, max(used + needed, room))
@@ -248,7 +243,7 @@ class SymbolTable:
         import pyarrow as pa
 
         with locked(self._lock):
-            return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(self._ends), pa.py_buffer(self._content))
+            return pa.LargeStringArray.from_buffers(self.own_size, pa.py_buffer(self._ends), pa.py_buffer(self._content))
 
     def parts(self) -> Iterator[tuple]:
         """Yield (strings, hashes) in the order of ids, in parts. The strings of a part are a pyarrow array of at most
@@ -256,7 +251,7 @@ class SymbolTable:
         import pyarrow as pa
 
         tables = [(self.base, self._below)] if self.base else []
-        for table, count in [*tables, (self, self._count)]:
+        for table, count in [*tables, (self, self.own_size)]:
             strings, ends, begin = table._view(), table._ends, 0
             while begin < count:
                 end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)

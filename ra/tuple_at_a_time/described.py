@@ -96,7 +96,7 @@ def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
 
 def _describe_thinned(block: Thinned, keys: int) -> Described:
     """Describe a thinned block: the description of the whole block, and the positions of the dropped tuples."""
-    whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.gone)
+    whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.dropped)
     words = whole.words.copy()
     words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size
     return _with_address(words, whole, gone)

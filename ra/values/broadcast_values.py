@@ -15,7 +15,7 @@ class BroadcastValues(SharedValues):
         self.files = files
 
     def __reduce__(self):
-        return BroadcastValues, (*self._snapshots, self.files)
+        return BroadcastValues, (*self.snapshots, self.files)
 
     @property
     def _symbols(self) -> Dictionary:

@@ -88,7 +88,7 @@ class Values(_Lookups):
         """symbols: the table of symbols; by default a new one on top of the process's common table."""
         self.table = SymbolTable(process_symbols()) if symbols is None else symbols
         self._symbols, self._records = None, {}
-        self._counter = 0
+        self.counter = 0  # the number of numbers that `autoinc` has returned
         self._shared: tuple[str, tuple, SharedValues] | None = None  # (directory, sizes, snapshot) of the last `share`
 
     @property
@@ -140,11 +140,11 @@ class Values(_Lookups):
         """Return a savepoint for `back_to`: the symbols, the records and the counter of `autoinc` as they are now."""
         records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
         symbols = None if self._symbols is None else self._symbols.mark()
-        return self.table, self.table.own_size, self._symbols, symbols, records, self._counter
+        return self.table, self.table.own_size, self._symbols, symbols, records, self.counter
 
     def back_to(self, mark: tuple) -> None:
         """Discard the symbols and records added since a mark; their ids will be reused."""
-        self.table, own_size, self._symbols, symbols, records, self._counter = mark
+        self.table, own_size, self._symbols, symbols, records, self.counter = mark
         self.table.back_to(own_size)
         if self._symbols is not None:
             self._symbols.back_to(symbols)
@@ -155,8 +155,8 @@ class Values(_Lookups):
 
     def autoinc(self, size: int) -> np.ndarray:
         """Return the next `size` numbers of a counter that begins at 0."""
-        self._counter += size
-        return np.arange(self._counter - size, self._counter)
+        self.counter += size
+        return np.arange(self.counter - size, self.counter)
 
     def share(self, directory: str, more: bool = False) -> "SharedValues":
         """Return a snapshot for workers, in files of a directory; only missing files are written, and an unchanged snapshot is
@@ -191,7 +191,7 @@ class Values(_Lookups):
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
             segments = [Segment.of(piece, form.hashes(piece)) for piece in pieces]
             restored[name] = Dictionary(form, base, segments, dense, frozen=True)
-        self._symbols, self._shared, self._counter = restored.pop("symbols"), None, counter
+        self._symbols, self._shared, self.counter = restored.pop("symbols"), None, counter
         self._records = {int(arity): lexicon for arity, lexicon in restored.items()}
 
     def sizes(self) -> dict[str, int]:
@@ -228,11 +228,6 @@ class Values(_Lookups):
                 rows = Rows.concat(pieces)
                 self._records[int(name)] = Dictionary(Rows, FIRST_RECORD, [Segment.of(rows, Rows.hashes(rows))], dense)
         return None
-
-    @property
-    def counter(self) -> int:
-        """The number of numbers that `autoinc` has returned."""
-        return self._counter
 
     def _freeze(self) -> None:
         """Give hashed ids to new content from now on."""
@@ -302,28 +297,25 @@ class SharedValues(_Lookups):
     """
 
     def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
-        self._snapshots = symbols, records
-        self._opened: dict[object, Dictionary] = {}
+        self.snapshots = symbols, records
+        self._opened: dict[object, Dictionary] = {}  # by `Strings`, or the arity of records
 
     def __reduce__(self):
-        return SharedValues, self._snapshots
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, dict[int, Snapshot]]:
-        """The snapshots of the symbols, and of the records by arity."""
-        return self._snapshots
+        return SharedValues, self.snapshots
 
     @property
     def _symbols(self) -> Dictionary:
         """The dictionary of symbols."""
         if Strings not in self._opened:
-            self._opened[Strings] = self._snapshots[0].open(Strings)
+            symbols, _ = self.snapshots
+            self._opened[Strings] = symbols.open(Strings)
         return self._opened[Strings]
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
         if arity not in self._opened:
-            self._opened[arity] = self._snapshots[1].get(arity, Snapshot(FIRST_RECORD)).open(Rows)
+            _, records = self.snapshots
+            self._opened[arity] = records.get(arity, Snapshot(FIRST_RECORD)).open(Rows)
         return self._opened[arity]
 
     def autoinc(self, size: int) -> np.ndarray:
